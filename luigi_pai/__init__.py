@@ -1,0 +1,1 @@
+"""luigi_pai: OpenPAI jobs as Luigi tasks."""

@@ -1,0 +1,118 @@
+"""The ``[OpenPai]`` section of luigi.cfg."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import luigi
+from luigi.parameter import ParameterVisibility
+
+from luigi_pai.errors import ConfigError
+
+__all__ = ["OpenPai"]
+
+
+class OpenPai(luigi.Config):
+    """Where the cluster is, who the user is, how patient to be.
+
+    Every name is a key of ``[OpenPai]`` in luigi.cfg. The first four are those
+    of ``luigi.contrib.pai``. Durations are in seconds.
+    """
+
+    pai_url = luigi.Parameter(
+        default="http://127.0.0.1:9186",
+        description="rest-server of the cluster, with its path if it has one",
+    )
+    username = luigi.Parameter(default="admin", description="your username")
+    password = luigi.Parameter(
+        default=None,
+        significant=False,
+        visibility=ParameterVisibility.PRIVATE,
+        description="your password",
+    )
+    expiration = luigi.IntParameter(
+        default=3600, description="life of a login in seconds, 60 to 604800; renewed when it ends"
+    )
+    token = luigi.OptionalParameter(
+        default=None,
+        significant=False,
+        visibility=ParameterVisibility.PRIVATE,
+        description="application token, used in place of the password",
+    )
+    fs_uri = luigi.OptionalParameter(
+        default=None,
+        description="what $PAI_DEFAULT_FS_URI stands for on the cluster: hdfs://HOST:PORT",
+    )
+    webhdfs_url = luigi.OptionalParameter(
+        default=None, description="WebHDFS of that file system: http://HOST:PORT"
+    )
+    hdfs_user = luigi.OptionalParameter(
+        default=None, description="user on HDFS; the username where not given"
+    )
+    portal_url = luigi.OptionalParameter(
+        default=None, description="web portal, for the links to a job's page"
+    )
+    verify = luigi.Parameter(
+        default="true", description="check TLS certificates: true, false, or a file of CA certificates"
+    )
+    connect_timeout = luigi.FloatParameter(default=10.0, description="seconds to wait for a connection")
+    read_timeout = luigi.FloatParameter(default=30.0, description="seconds to wait for an answer")
+    poll_min = luigi.FloatParameter(default=0.5, description="shortest wait between two looks at a job")
+    poll_max = luigi.FloatParameter(default=30.0, description="longest wait between two looks at a job")
+    poll_patience = luigi.FloatParameter(
+        default=1800.0, description="how long an unreachable server is waited for while a job runs"
+    )
+
+    def check(self) -> None:
+        """Refuse values that cannot work, all at once.
+
+        Raises:
+            ConfigError: naming each key that is wrong and what to write.
+        """
+        wrong = [
+            f"{name} = {getattr(self, name)!r} is not an http:// or https:// address"
+            for name in ("pai_url", "webhdfs_url", "portal_url")
+            if getattr(self, name) and not _is_http(getattr(self, name))
+        ]
+        wrong += [
+            f"{name} must not carry a user or password; use username and password"
+            for name in ("pai_url", "webhdfs_url", "portal_url")
+            if getattr(self, name) and "@" in urlsplit(getattr(self, name)).netloc
+        ]
+        if not self.pai_url:
+            wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
+        if not self.username:
+            wrong.append("username is empty; write your OpenPAI user name")
+        if self.fs_uri and urlsplit(self.fs_uri).scheme not in ("hdfs", "viewfs", "webhdfs", "swebhdfs"):
+            wrong.append(f"fs_uri = {self.fs_uri!r} is not of the form hdfs://HOST:PORT")
+        wrong += [
+            f"{name} = {getattr(self, name)} must be greater than 0"
+            for name in ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
+            if not getattr(self, name) > 0
+        ]
+        if self.poll_max < self.poll_min:
+            wrong.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")
+        ca_file = self.tls_verify()
+        if isinstance(ca_file, str) and not Path(ca_file).exists():
+            wrong.append(f"verify = {ca_file!r} is neither true nor false nor a file that exists")
+        if wrong:
+            raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
+
+    def tls_verify(self) -> bool | str:
+        """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""
+        word = str(self.verify).strip()
+        if word.lower() in ("true", "yes", "1", ""):
+            return True
+        if word.lower() in ("false", "no", "0"):
+            return False
+        return os.path.expandvars(str(Path(word).expanduser()))
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

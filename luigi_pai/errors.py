@@ -1,0 +1,207 @@
+"""Every error of this package.
+
+The tree::
+
+    PaiError
+    ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
+    ├── SpecError          a job that no OpenPAI could run, every problem    (also a ValueError)
+    ├── PaiApiError        the cluster did not do what it was asked
+    │   ├── ClusterUnreachable   nobody answered: refused, no such host, timeout, TLS
+    │   ├── InvalidReply         somebody answered, but not as an OpenPAI does
+    │   └── PaiHttpError         an OpenPAI answered with an error           (also a requests.HTTPError)
+    │       ├── AuthenticationError  login refused, or the token is not taken
+    │       ├── PermissionRefused    403
+    │       ├── JobNotFound          404 for a job
+    │       ├── NameConflict         409: the name is in use
+    │       ├── RateLimited          429
+    │       └── ServerFault          5xx
+    ├── PaiJobError        a job did not come to a good end                  (also a RuntimeError)
+    │   ├── PaiJobFailed         it ended as FAILED or STOPPED
+    │   ├── PaiNameTaken         its name belongs to another user
+    │   └── PaiJobLost           the server no longer knows it
+    └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
+
+The second bases are those that ``luigi.contrib.pai`` raised, so that a user's
+``except`` goes on working after the change of the import line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from requests.exceptions import HTTPError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from luigi_pai.api.status import JobStatus
+
+__all__ = [
+    "AuthenticationError",
+    "ClusterUnreachable",
+    "ConfigError",
+    "InvalidReply",
+    "JobNotFound",
+    "NameConflict",
+    "PaiApiError",
+    "PaiError",
+    "PaiHttpError",
+    "PaiJobError",
+    "PaiJobFailed",
+    "PaiJobLost",
+    "PaiNameTaken",
+    "PermissionRefused",
+    "Problem",
+    "RateLimited",
+    "ServerFault",
+    "SpecError",
+]
+
+
+class PaiError(Exception):
+    """Base of every error that this package raises."""
+
+
+class ConfigError(PaiError, ValueError):
+    """A setting is missing or wrong; the text names it and says what to write."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a job.
+
+    Attributes:
+        path: where, in the fields of the job format: ``taskRoles[1].portList[0].label``.
+        message: what is wrong there, and what would be right.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class SpecError(PaiError, ValueError):
+    """A job that cannot run as it is written. Nothing was sent.
+
+    Attributes:
+        name: the job's name, as far as it has one.
+        problems: every problem found, in the order of the job's fields.
+    """
+
+    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
+        super().__init__(
+            f"job {name!r} was not submitted: {count} problem{'' if count == 1 else 's'} in its description"
+            + lines
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.problems)
+
+
+class PaiApiError(PaiError):
+    """The cluster did not do what it was asked to do."""
+
+
+class ClusterUnreachable(PaiApiError):
+    """Nobody answered: connection refused, host unknown, timeout, TLS failure.
+
+    Attributes:
+        answer_lost: the request was sent, or may have been, and its answer did
+            not arrive: the server may have done what it was asked.
+    """
+
+    def __init__(self, message: str, *, answer_lost: bool = False) -> None:
+        super().__init__(message)
+        self.answer_lost = answer_lost
+
+
+class InvalidReply(PaiApiError):
+    """Somebody answered, but not in the way of an OpenPAI rest-server."""
+
+
+class PaiHttpError(PaiApiError, HTTPError):
+    """An OpenPAI answered with an error.
+
+    ``response``, inherited from requests, is always None: it would carry the
+    token and the password of its request into whatever prints this error.
+
+    Attributes:
+        status: the HTTP status.
+        code: OpenPAI's error code (``NoJobError``), or None where it sent none.
+        server_message: OpenPAI's own words.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, code: str | None = None, server_message: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.server_message = server_message
+
+
+class AuthenticationError(PaiHttpError):
+    """The login was refused, or the token is not taken."""
+
+
+class PermissionRefused(PaiHttpError):
+    """The user may not do this (403)."""
+
+
+class JobNotFound(PaiHttpError):
+    """The server knows no job of this name."""
+
+
+class NameConflict(PaiHttpError):
+    """The name is in use (409); OpenPAI never frees a name."""
+
+
+class RateLimited(PaiHttpError):
+    """Too many requests (429).
+
+    Attributes:
+        reset_at: when requests are taken again, in seconds since 1970 UTC
+            (``X-RateLimit-Reset``), or None where the server did not say.
+    """
+
+    def __init__(self, message: str, *, reset_at: float | None = None, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.reset_at = reset_at
+
+
+class ServerFault(PaiHttpError):
+    """The server failed (5xx). What it was asked to do may be done or not."""
+
+
+class PaiJobError(PaiError, RuntimeError):
+    """A job did not come to a good end."""
+
+
+class PaiJobFailed(PaiJobError):
+    """A job ended as FAILED or STOPPED.
+
+    Attributes:
+        status: the job's last status.
+    """
+
+    def __init__(self, message: str, status: JobStatus) -> None:
+        super().__init__(message, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class PaiNameTaken(PaiJobError):
+    """The job's name belongs to another user of the cluster."""
+
+
+class PaiJobLost(PaiJobError):
+    """A job that was there is no longer known to the server."""
