@@ -1,0 +1,1 @@
+"""How to talk to an OpenPAI cluster. No Luigi."""

@@ -1,0 +1,1 @@
+"""An OpenPAI on this machine, for development and tests."""

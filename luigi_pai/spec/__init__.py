@@ -1,0 +1,1 @@
+"""What a job is: pure data, no I/O, no Luigi."""

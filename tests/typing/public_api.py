@@ -1,0 +1,1 @@
+"""The public API as a type checker sees it."""
