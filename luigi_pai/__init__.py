@@ -1,1 +1,93 @@
-"""luigi_pai: OpenPAI jobs as Luigi tasks."""
+"""OpenPAI jobs as Luigi tasks.
+
+Everything of ``luigi.contrib.pai`` is here under the same name. Names are
+loaded when they are first used, so that ``luigi_pai.spec`` and ``luigi_pai.api``
+can be imported without Luigi.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+    from luigi_pai.config import OpenPai
+    from luigi_pai.errors import (
+        AuthenticationError,
+        ClusterUnreachable,
+        ConfigError,
+        InvalidReply,
+        JobNotFound,
+        NameConflict,
+        PaiApiError,
+        PaiError,
+        PaiHttpError,
+        PaiJobError,
+        PaiJobFailed,
+        PaiJobLost,
+        PaiNameTaken,
+        PermissionRefused,
+        Problem,
+        RateLimited,
+        ServerFault,
+        SpecError,
+    )
+    from luigi_pai.hdfs import HdfsError, HdfsTarget
+    from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
+    from luigi_pai.task import PaiTask
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuthenticationError",
+    "ClusterUnreachable",
+    "ConfigError",
+    "HdfsError",
+    "HdfsTarget",
+    "InvalidReply",
+    "JobNotFound",
+    "JobState",
+    "JobStatus",
+    "NameConflict",
+    "OpenPai",
+    "PaiApiError",
+    "PaiError",
+    "PaiHttpError",
+    "PaiJob",
+    "PaiJobError",
+    "PaiJobFailed",
+    "PaiJobLost",
+    "PaiNameTaken",
+    "PaiTask",
+    "PermissionRefused",
+    "Port",
+    "Problem",
+    "RateLimited",
+    "ServerFault",
+    "SpecError",
+    "TaskRole",
+    "TaskStatus",
+    "slot_to_dict",
+]
+
+_HOMES = {
+    "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
+    "luigi_pai.config": ("OpenPai",),
+    "luigi_pai.hdfs": ("HdfsError", "HdfsTarget"),
+    "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
+    "luigi_pai.task": ("PaiTask",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF.get(name, "luigi_pai.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,223 @@
+"""The attempts of one job: NAME, NAME__attempt2, ... found, taken over, submitted once.
+
+A server keeps a name for ever, so a job that failed is submitted again under
+the next attempt's name. Whatever is lost on the way, a name is posted again
+only after the server has said that it does not know it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.client import Sighting
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.watch import FAULTS, Patience, Pause
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    NameConflict,
+    PaiNameTaken,
+    RateLimited,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.client import PaiClient
+    from luigi_pai.errors import PaiApiError
+    from luigi_pai.spec.job import PaiJob
+
+__all__ = ["Attempts", "attempt_name"]
+
+logger = logging.getLogger("luigi-interface")
+
+_RECENT = 30.0  # seconds for which a look at a job need not be taken again; a 409 corrects it
+_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
+
+
+def attempt_name(name: str, attempt: int) -> str:
+    """Return the name of an attempt, counted from 1: ``NAME``, ``NAME__attempt2``, ..."""
+    return name if attempt == 1 else f"{name}__attempt{attempt}"
+
+
+class Attempts:
+    """What the cluster knows of one job, under all its attempts' names.
+
+    Args:
+        client: the cluster and the user.
+        name: the job's name.
+        ran_before: asked when the server does not know the name: did the job
+            run all the same, so that later attempts are worth a look?
+    """
+
+    def __init__(self, client: PaiClient, name: str, ran_before: Callable[[], bool]) -> None:
+        self._client = client
+        self._name = name
+        self._ran_before = ran_before
+
+    def newest(self) -> JobStatus | None:
+        """Return the status of the newest attempt, or None if the server knows none.
+
+        Looks at ``NAME``; if that failed, at ``NAME__attempt2``, and so on to
+        the first that is unknown. If ``NAME`` itself is unknown but ran before,
+        the server has forgotten it, and the user's list shows later attempts.
+        The look begins at the newest attempt that this process has seen, and
+        ends there if that was in the last seconds.
+
+        Raises:
+            PaiNameTaken: the name belongs to somebody else.
+            PaiApiError: the server did not say.
+        """
+        known = self._client.sightings.get(self._name)
+        attempt = max(known.attempt, 1) if known else 1
+        status = self._status(attempt)
+        if status is None and attempt > 1:
+            attempt = 1
+            status = self._status(attempt)
+        if status is None and self._ran_before():
+            attempt = self._latest_listed()
+            status = self._status(attempt) if attempt else None
+        just_seen = known is not None and attempt == known.attempt and known.age < _RECENT
+        while status is not None and status.finished and not status.succeeded and not just_seen:
+            later = self._status(attempt + 1)
+            if later is None:
+                break
+            status, attempt = later, attempt + 1
+        self._saw(attempt if status else 0, status, reusable=True)
+        return status
+
+    def last_look(self) -> JobStatus | None:
+        """Return the newest attempt as a look of the last seconds found it, or else look.
+
+        Luigi asks ``complete()`` right before ``run()``. That look is used once.
+        """
+        known = self._client.sightings.get(self._name)
+        if known is not None and known.reusable and known.age < _RECENT:
+            self._saw(known.attempt, known.status)
+            return known.status
+        return self.newest()
+
+    def ensure(
+        self,
+        newest: JobStatus | None,
+        make_job: Callable[[str], PaiJob],
+        patience: float,
+        pause: Pause = time.sleep,
+    ) -> tuple[JobStatus, bool]:
+        """Return an attempt that runs or has succeeded, submitting one if there is none.
+
+        Args:
+            newest: what ``last_look`` returned.
+            make_job: returns the job under an attempt's name.
+            patience: how long faults are borne, in seconds.
+            pause: waits between two tries.
+
+        Returns:
+            its status, and whether it was submitted by this call.
+
+        Raises:
+            PaiNameTaken: the name belongs to somebody else.
+            PaiHttpError: the server refused the job.
+            PaiApiError: nobody answers.
+        """
+        faults = Patience(patience, pause)
+        refused_since: float | None = None
+        while newest is None or (newest.finished and not newest.succeeded):
+            attempt = self._client.sightings[self._name].attempt + 1
+            job = make_job(attempt_name(self._name, attempt))
+            submitted = self._submit(job, faults)
+            if submitted is not None:
+                self._saw(attempt, submitted)
+                return submitted, True
+            # The name is in use: the look was out of date, or the server does not show the job yet.
+            del self._client.sightings[self._name]
+            newest = faults.call(self.newest)
+            if self._client.sightings[self._name].attempt < attempt:
+                refused_since = refused_since or time.monotonic()
+                if time.monotonic() - refused_since > _SHOWN_WITHIN:
+                    raise PaiNameTaken(
+                        f"the server refuses the name {job.jobName!r} as in use, but shows no job of that "
+                        "name; choose another name for the task"
+                    )
+                pause(1.0)
+        return newest, False
+
+    def ended(self, status: JobStatus) -> None:
+        """Note the end of the attempt that ``ensure`` returned."""
+        self._saw(self._client.sightings[self._name].attempt, status)
+
+    def _submit(self, job: PaiJob, faults: Patience) -> JobStatus | None:
+        """Post a job until the server is known to have it.
+
+        Returns:
+            its status; or None when the name was in use before the first post.
+        """
+        maybe_taken = False  # a post went out whose answer was lost
+        while True:
+            try:
+                self._client.submit(job)
+                break
+            except NameConflict:
+                if not maybe_taken:
+                    return None
+                break
+            except FAULTS as fault:
+                if isinstance(fault, ClusterUnreachable) and not self._client.answered:
+                    raise  # nothing was ever to be had there: a wrong address, not an outage
+                if not isinstance(fault, RateLimited):
+                    maybe_taken = True
+                    there = self._look_for_post(job.jobName, fault, faults)
+                    if there is not None:
+                        return there
+                    if isinstance(fault, InvalidReply):
+                        raise
+                else:
+                    faults.bear(fault)
+        faults.answered()
+        logger.info("Submitted job %s to %s", job.jobName, self._client.account.url)
+        return self._first_status(job.jobName)
+
+    def _look_for_post(self, name: str, fault: PaiApiError, faults: Patience) -> JobStatus | None:
+        """After a post without an answer, wait for the server and ask whether it has the job."""
+        faults.bear(fault)
+        there = faults.call(lambda: self._status_of(name))
+        if there is not None:
+            logger.info("Job %s is on the server: its submission went through", name)
+        return there
+
+    def _first_status(self, name: str) -> JobStatus:
+        """Look at a job that was just submitted; a server may not show it yet, or not answer."""
+        try:
+            status = self._status_of(name)
+        except FAULTS:
+            status = None
+        return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
+
+    def _status(self, attempt: int) -> JobStatus | None:
+        return self._status_of(attempt_name(self._name, attempt))
+
+    def _status_of(self, name: str) -> JobStatus | None:
+        try:
+            status = self._client.status(name)
+        except JobNotFound:
+            return None
+        if status.username is not None and status.username != self._client.account.username:
+            raise PaiNameTaken(
+                f"the name {name!r} belongs to a job of user {status.username!r} "
+                f"({self._client.job_page(name)}); names are shared by all users of a cluster: "
+                "choose another name for the task"
+            )
+        return status
+
+    def _latest_listed(self) -> int:
+        """Return the number of the latest attempt in the user's list, or 0."""
+        pattern = re.compile(re.escape(self._name) + r"__attempt([1-9]\d*)")
+        matches = (pattern.fullmatch(row.name) for row in self._client.list())
+        return max((int(match[1]) for match in matches if match), default=0)
+
+    def _saw(self, attempt: int, status: JobStatus | None, *, reusable: bool = False) -> None:
+        self._client.sightings[self._name] = Sighting(time.monotonic(), attempt, status, reusable)

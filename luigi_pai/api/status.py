@@ -1,0 +1,126 @@
+"""What the server says of a job: JobState, JobStatus, TaskStatus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["JobState", "JobStatus", "TaskStatus"]
+
+
+class JobState(str, Enum):
+    """The states of a job, as every release from 0.7 to 1.8 names them.
+
+    A state that is none of these, of a release yet unheard of, reads as UNKNOWN.
+    """
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    STOPPING = "STOPPING"
+    COMPLETING = "COMPLETING"
+    RETRY_PENDING = "RETRY_PENDING"
+    UNKNOWN = "UNKNOWN"
+
+    @classmethod
+    def of(cls, word: object) -> JobState:
+        """Read a state as a server writes it, or as tests written for ``luigi.contrib.pai`` do.
+
+        ``SUCCEED`` is what that module waited for; no server ever sent it.
+        """
+        if word == "SUCCEED":
+            return cls.SUCCEEDED
+        try:
+            return cls(word)
+        except ValueError:
+            return cls.UNKNOWN
+
+    @property
+    def finished(self) -> bool:
+        """Whether a job in this state has ended for good. The one place that decides it."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """One task of a job.
+
+    Attributes:
+        role: name of its task role.
+        index: number within the role, from 0.
+        state: its own state where the server tells it (1.x), else None.
+        log_url: page of its output, where there is one.
+        exit_code: of its container where the server tells it (1.x), else None.
+    """
+
+    role: str
+    index: int
+    state: JobState | None = None
+    log_url: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job at one moment, from either dialect.
+
+    Attributes:
+        name: the name it was asked for by, of one attempt.
+        state: what it is doing.
+        raw_state: the server's own word for that.
+        username: its owner; None where a bare reply does not say.
+        retries: how often the cluster has started it again.
+        exit_code: of the application, once it has ended.
+        diagnostics: why it ended as it did, the server's text.
+        exit_type: the server's class of that end (``NON_TRANSIENT``).
+        created_ms, completed_ms: milliseconds since 1970 UTC, or None.
+        progress: 0 to 1 where known.
+        tracking_url: page of the application in the launcher below OpenPAI.
+        virtual_cluster: where it runs.
+        sub_state: the launcher's finer state.
+        tasks: its tasks, by role and index.
+    """
+
+    name: str
+    state: JobState
+    raw_state: str = ""
+    username: str | None = None
+    retries: int = 0
+    exit_code: int | None = None
+    diagnostics: str | None = None
+    exit_type: str | None = None
+    created_ms: int | None = None
+    completed_ms: int | None = None
+    progress: float | None = None
+    tracking_url: str | None = None
+    virtual_cluster: str | None = None
+    sub_state: str | None = None
+    tasks: tuple[TaskStatus, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has ended for good."""
+        return self.state.finished
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job has ended well."""
+        return self.state is JobState.SUCCEEDED
+
+    @property
+    def identified(self) -> bool:
+        """Whether the reply said whose job this is and when it was made, as real servers do."""
+        return self.username is not None and self.created_ms is not None
+
+    def summary(self) -> str:
+        """Return the status in a line: state, tasks, retries, and where it waits."""
+        parts = [self.raw_state or self.state.value]
+        if self.tasks:
+            parts.append(f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}")
+        if self.retries:
+            parts.append(f"retry {self.retries}")
+        if self.state is JobState.WAITING and self.virtual_cluster:
+            parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
+        return ", ".join(parts)

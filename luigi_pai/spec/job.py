@@ -1,0 +1,251 @@
+"""The v1 job config: PaiJob, TaskRole, Port, and slot_to_dict, their one serializer.
+
+The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
+job"); names, order and defaults of the arguments are those of
+``luigi.contrib.pai``, with new ones after them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "slot_to_dict"]
+
+
+class Unset(Enum):
+    """The type of ``UNSET``."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""Not given: the field is left out and the server's default holds."""
+
+_NO_PORTS: list[Port] = []
+
+_NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
+"""Fields in which ``null`` says something to the server: never."""
+
+
+def slot_to_dict(o: Any) -> dict[str, Any]:
+    """Return the fields of a slotted object that have a value, as JSON wants them.
+
+    A field that was never set, or is None, is left out; None stays, as null, in
+    ``minFailedTaskCount`` and ``minSucceededTaskCount``, where it means "never".
+    Made for ``json.dumps(job, default=slot_to_dict)``.
+
+    Args:
+        o: an object whose class, or a base of it, has ``__slots__``.
+
+    Returns:
+        field name -> value, in the order of the slots.
+
+    Raises:
+        TypeError: the object has no ``__slots__``.
+    """
+    if not hasattr(type(o), "__slots__"):
+        raise TypeError(f"{type(o).__name__} is neither JSON nor a part of a job")
+    values = ((key, getattr(o, key, UNSET)) for key in _slots(type(o)))
+    return {
+        key: value
+        for key, value in values
+        if value is not UNSET and (value is not None or key in _NULL_IS_A_VALUE)
+    }
+
+
+def _slots(cls: type) -> Iterator[str]:
+    """Yield the slots of a class, those of its bases first."""
+    for base in reversed(cls.__mro__):
+        slots = vars(base).get("__slots__", ())
+        yield from (key for key in ([slots] if isinstance(slots, str) else slots) if not key.startswith("__"))
+
+
+class _Fields:
+    """What PaiJob, TaskRole and Port share: a repr and equality by their fields."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{key}={value!r}" for key, value in slot_to_dict(self).items())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return slot_to_dict(self) == slot_to_dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Port(_Fields):
+    """Ports that OpenPAI reserves for each task of a role.
+
+    Args:
+        label: name of these ports, letters, digits, ``.``, ``_`` and ``~``.
+        begin_at: first port number; 0 lets the cluster choose.
+        port_number: how many ports, at least 1.
+    """
+
+    __slots__ = ("label", "beginAt", "portNumber")  # noqa: RUF023  the order of the JSON
+
+    def __init__(self, label: str, begin_at: int = 0, port_number: int = 1) -> None:
+        self.label = label
+        self.beginAt = begin_at
+        self.portNumber = port_number
+
+
+class TaskRole(_Fields):
+    """A group of tasks that run one command with the same resources.
+
+    Args:
+        name: name of the role; letters, digits, ``.``, ``_`` and ``~``.
+        command: shell command of each task; not empty.
+        taskNumber: how many tasks, at least 1.
+        cpuNumber: CPUs of one task, at least 1.
+        memoryMB: memory of one task in MB, at least 100.
+        shmMB: shared memory of one task in MB, at most ``memoryMB``.
+        gpuNumber: GPUs of one task, 0 or more.
+        portList: ports of each task; ``ssh`` and ``http`` are always there.
+        minFailedTaskCount: so many failed tasks fail the job; None for never;
+            left out, the server's default holds: 1.
+        minSucceededTaskCount: so many succeeded tasks complete the job at once;
+            None for never, which is the server's default too.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of the JSON
+        "name",
+        "taskNumber",
+        "cpuNumber",
+        "memoryMB",
+        "shmMB",
+        "gpuNumber",
+        "portList",
+        "command",
+        "minFailedTaskCount",
+        "minSucceededTaskCount",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        taskNumber: int = 1,
+        cpuNumber: int = 1,
+        memoryMB: int = 2048,
+        shmMB: int = 64,
+        gpuNumber: int = 0,
+        portList: Sequence[Port] = _NO_PORTS,
+        minFailedTaskCount: int | Unset | None = UNSET,
+        minSucceededTaskCount: int | Unset | None = UNSET,
+    ) -> None:
+        self.name = name
+        self.command = command
+        self.taskNumber = taskNumber
+        self.cpuNumber = cpuNumber
+        self.memoryMB = memoryMB
+        self.shmMB = shmMB
+        self.gpuNumber = gpuNumber
+        self.portList = list(portList)
+        self.minFailedTaskCount = minFailedTaskCount
+        self.minSucceededTaskCount = minSucceededTaskCount
+
+
+class PaiJob(_Fields):
+    """A job of the v1 dialect, as it is posted to ``/api/v1/jobs``.
+
+    Args:
+        jobName: name, unique on the cluster for ever.
+        image: Docker image of all tasks.
+        tasks: the task roles, at least one.
+        authFile: registry credentials, a file on HDFS.
+        dataDir: data folder on HDFS.
+        outputDir: output folder on HDFS.
+        codeDir: code folder on HDFS, copied into each task's working folder.
+        virtualCluster: where to run; ``default`` on the server.
+        gpuType: type of GPU to ask for.
+        retryCount: how often a failed job is started again by the cluster; -1
+            for ever, -2 until it succeeds.
+        killAllOnCompletedTaskNumber: of releases before 0.7, which refuses it.
+        jobEnvs: environment variables of all tasks (0.9 and later; refused before).
+        extras: anything further (0.12 and later; refused before).
+
+    Raises:
+        TypeError: ``tasks`` is not a sequence of at least one task role.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of the JSON
+        "jobName",
+        "image",
+        "authFile",
+        "dataDir",
+        "outputDir",
+        "codeDir",
+        "virtualCluster",
+        "taskRoles",
+        "gpuType",
+        "retryCount",
+        "killAllOnCompletedTaskNumber",
+        "jobEnvs",
+        "extras",
+    )
+
+    def __init__(
+        self,
+        jobName: str,
+        image: str,
+        tasks: Sequence[TaskRole],
+        authFile: str | None = None,
+        dataDir: str | None = None,
+        outputDir: str | None = None,
+        codeDir: str | None = None,
+        virtualCluster: str | None = None,
+        gpuType: str | None = None,
+        retryCount: int | None = None,
+        killAllOnCompletedTaskNumber: int | None = None,
+        jobEnvs: Mapping[str, str] | None = None,
+        extras: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
+            raise TypeError(
+                f"job {jobName!r}: tasks is {tasks!r}; it must be a list with at least one TaskRole"
+            )
+        self.jobName = jobName
+        self.image = image
+        self.taskRoles = list(tasks)
+        self.authFile = authFile
+        self.dataDir = dataDir
+        self.outputDir = outputDir
+        self.codeDir = codeDir
+        self.virtualCluster = virtualCluster
+        self.gpuType = gpuType
+        self.retryCount = retryCount
+        self.killAllOnCompletedTaskNumber = killAllOnCompletedTaskNumber
+        self.jobEnvs = jobEnvs
+        self.extras = extras
+
+    def to_json(self) -> str:
+        """Return the job as the JSON text that is posted.
+
+        Raises:
+            TypeError: a field holds what JSON cannot say.
+            ValueError: a field holds NaN or an infinity.
+        """
+        return json.dumps(self, default=_to_json_value, allow_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job as plain dicts and lists, the same as ``to_json`` says it."""
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+
+def _to_json_value(o: Any) -> Any:
+    """Serialize what JSON does not know: parts of a job, and Luigi's frozen parameters."""
+    if isinstance(o, Mapping):
+        return dict(o)
+    return slot_to_dict(o)

@@ -1,0 +1,180 @@
+"""PaiTask: a job on an OpenPAI cluster as a step of a Luigi pipeline."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.worker
+
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import PaiJobFailed
+from luigi_pai.run import SERVER_OUTPUT, Run
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.validate import check_job
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from luigi_pai.hdfs import HdfsTarget
+    from luigi_pai.spec.job import TaskRole
+
+__all__ = ["PaiTask"]
+
+logger = logging.getLogger("luigi-interface")
+
+
+class PaiTask(luigi.Task):
+    """A Luigi task whose work is a job on an OpenPAI cluster.
+
+    Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
+    attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
+    of luigi.cfg. The name identifies the work: a run first looks for the job
+    under that name, takes it over if it waits or runs, is content if it has
+    succeeded, and submits it, after a failure as ``NAME__attempt2``, otherwise.
+
+    Constructing a task asks nobody anything.
+    """
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Name of the job, unique among all users of the cluster. Required."""
+
+    @property
+    @abc.abstractmethod
+    def image(self) -> str:
+        """Docker image of all its tasks. Required."""
+
+    @property
+    @abc.abstractmethod
+    def tasks(self) -> Sequence[TaskRole]:
+        """Its task roles, at least one. Required."""
+
+    @property
+    def auth_file_path(self) -> str | None:
+        """File on HDFS with the account of a private Docker registry."""
+        return None
+
+    @property
+    def data_dir(self) -> str | None:
+        """Data folder on HDFS: ``$PAI_DATA_DIR`` in the container."""
+        return None
+
+    @property
+    def code_dir(self) -> str | None:
+        """Code folder on HDFS, under 200 MB; OpenPAI copies it into the container's working folder."""
+        return None
+
+    @property
+    def output_dir(self) -> str | None:
+        """Output folder on HDFS: ``$PAI_OUTPUT_DIR`` in the container."""
+        return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
+
+    @property
+    def virtual_cluster(self) -> str | None:
+        """Virtual cluster to run in."""
+        return "default"
+
+    @property
+    def gpu_type(self) -> str | None:
+        """Type of GPU to ask for; any if None."""
+        return None
+
+    @property
+    def retry_count(self) -> int:
+        """How often OpenPAI starts the job again after it failed; Luigi's own retries are apart from it."""
+        return 0
+
+    @property
+    def accepts_messages(self) -> bool:
+        """Luigi's page may send ``stop``, which stops the job."""
+        return True
+
+    def job(self) -> PaiJob:
+        """Return the job that ``run()`` submits. Override it to set what has no property here.
+
+        Raises:
+            TypeError: ``tasks`` is not a list of task roles.
+        """
+        return PaiJob(
+            self.name,
+            self.image,
+            self.tasks,
+            authFile=self.auth_file_path,
+            dataDir=self.data_dir,
+            outputDir=self.output_dir,
+            codeDir=self.code_dir,
+            virtualCluster=self.virtual_cluster,
+            gpuType=self.gpu_type,
+            retryCount=self.retry_count,
+        )
+
+    def output(self) -> HdfsTarget:
+        """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it."""
+        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only pipelines with HDFS need
+
+        return HdfsTarget(self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}")
+
+    def complete(self) -> bool:
+        """Return whether the work is done.
+
+        It is if an attempt of this user's has succeeded, or, when the server no
+        longer knows the job, if the output folder carries the completion flag.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            PaiNameTaken: the name belongs to somebody else.
+            PaiApiError: the server did not say. That is not "no".
+            HdfsError: HDFS did not say, and it was needed.
+        """
+        run = Run(self)
+        newest = run.attempts.newest()
+        if newest is None:
+            return run.is_flagged()
+        if newest.succeeded:
+            run.set_flag()
+        return newest.succeeded
+
+    def run(self) -> None:
+        """Find or submit the job, and follow it to its end.
+
+        Raises:
+            SpecError: the job cannot run as it is written; nothing was sent.
+            ConfigError: a setting is wrong.
+            PaiJobFailed: the job ended as FAILED or STOPPED.
+            PaiJobLost: the server has forgotten the job.
+            PaiNameTaken: the name belongs to somebody else.
+            PaiApiError: the server refused the job, or did not answer for too long.
+            HdfsError: the output folder could not be made.
+        """
+        check_job(self.job())
+        run = Run(self)
+        newest = run.attempts.last_look()
+        if newest is None and run.is_flagged():
+            logger.info("Job %s is complete: its output carries the completion flag", self.name)
+            return
+        status = run.to_the_end(newest)
+        if not status.succeeded:
+            raise PaiJobFailed(run.failure_text(status), status)
+        run.set_flag()
+
+
+_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, from 2.5 to 3.8
+_luigi_policy_of = getattr(luigi.worker, _POLICY_OF)
+
+
+def _policy_of(task: luigi.Task) -> dict[str, Any]:
+    """Keep OpenPAI's retry_count out of Luigi's retry policy.
+
+    Luigi reads the attribute of the same name as the number of failures after
+    which its central scheduler disables a task for a day. With OpenPAI's 0 that
+    would be the first, and the next run could not submit the next attempt.
+    """
+    policy: dict[str, Any] = _luigi_policy_of(task)
+    return policy | {"retry_count": None} if isinstance(task, PaiTask) else policy
+
+
+setattr(luigi.worker, _POLICY_OF, _policy_of)
