@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi
@@ -12,6 +14,8 @@ from luigi.parameter import ParameterVisibility
 from luigi_pai.errors import ConfigError
 
 __all__ = ["OpenPai"]
+
+_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 
 
 class OpenPai(luigi.Config):
@@ -26,7 +30,7 @@ class OpenPai(luigi.Config):
         description="rest-server of the cluster, with its path if it has one",
     )
     username = luigi.Parameter(default="admin", description="your username")
-    password = luigi.Parameter(
+    password = luigi.OptionalParameter(
         default=None,
         significant=False,
         visibility=ParameterVisibility.PRIVATE,
@@ -65,6 +69,31 @@ class OpenPai(luigi.Config):
         default=1800.0, description="how long an unreachable server is waited for while a job runs"
     )
 
+    if TYPE_CHECKING:  # Luigi's own has no types
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    @classmethod
+    def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
+        """Read the section; Luigi's own error for a value that it cannot read may show a password.
+
+        Raises:
+            ConfigError: naming each key that cannot be read.
+        """
+        family = cls.get_task_family()  # type: ignore[no-untyped-call]
+        wrong = []
+        for name, parameter in params:
+            try:
+                parameter.has_task_value(family, name)
+            except configparser.Error:
+                wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
+            except ValueError:
+                kind = "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
+                wrong.append(f"{name} is not {kind}")
+        if wrong:
+            raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
+        return super().get_param_values(params, args, kwargs)  # type: ignore[no-untyped-call]
+
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
 
@@ -79,7 +108,7 @@ class OpenPai(luigi.Config):
         wrong += [
             f"{name} must not carry a user or password; use username and password"
             for name in ("pai_url", "webhdfs_url", "portal_url")
-            if getattr(self, name) and "@" in urlsplit(getattr(self, name)).netloc
+            if _is_http(getattr(self, name) or "") and "@" in urlsplit(getattr(self, name)).netloc
         ]
         if not self.pai_url:
             wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
@@ -87,6 +116,10 @@ class OpenPai(luigi.Config):
             wrong.append("username is empty; write your OpenPAI user name")
         if self.fs_uri and urlsplit(self.fs_uri).scheme not in ("hdfs", "viewfs", "webhdfs", "swebhdfs"):
             wrong.append(f"fs_uri = {self.fs_uri!r} is not of the form hdfs://HOST:PORT")
+        if not _SHORTEST_LOGIN <= self.expiration <= _LONGEST_LOGIN:
+            wrong.append(
+                f"expiration = {self.expiration} is not between {_SHORTEST_LOGIN} and {_LONGEST_LOGIN} seconds"
+            )
         wrong += [
             f"{name} = {getattr(self, name)} must be greater than 0"
             for name in ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
@@ -113,6 +146,7 @@ class OpenPai(luigi.Config):
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        plain = url.split() == [url] and not parts.query and not parts.fragment
+        return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

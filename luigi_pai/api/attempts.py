@@ -22,13 +22,13 @@ from luigi_pai.errors import (
     NameConflict,
     PaiNameTaken,
     RateLimited,
+    ServerFault,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.client import PaiClient
-    from luigi_pai.errors import PaiApiError
     from luigi_pai.spec.job import PaiJob
 
 __all__ = ["Attempts", "attempt_name"]
@@ -36,6 +36,8 @@ __all__ = ["Attempts", "attempt_name"]
 logger = logging.getLogger("luigi-interface")
 
 _RECENT = 30.0  # seconds for which a look at a job need not be taken again; a 409 corrects it
+_SERVER_ERROR = 500  # unlike 502 to 504, it tends to mean that this job makes the server fail
+_SERVER_ERRORS_BORNE = 3
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
 
 
@@ -129,7 +131,7 @@ class Attempts:
         while newest is None or (newest.finished and not newest.succeeded):
             attempt = self._client.sightings[self._name].attempt + 1
             job = make_job(attempt_name(self._name, attempt))
-            submitted = self._submit(job, faults)
+            submitted = self._submit(job, patience, pause)
             if submitted is not None:
                 self._saw(attempt, submitted)
                 return submitted, True
@@ -150,13 +152,15 @@ class Attempts:
         """Note the end of the attempt that ``ensure`` returned."""
         self._saw(self._client.sightings[self._name].attempt, status)
 
-    def _submit(self, job: PaiJob, faults: Patience) -> JobStatus | None:
+    def _submit(self, job: PaiJob, patience: float, pause: Pause) -> JobStatus | None:
         """Post a job until the server is known to have it.
 
         Returns:
             its status; or None when the name was in use before the first post.
         """
+        posts, looks = Patience(patience, pause), Patience(patience, pause)
         maybe_taken = False  # a post went out whose answer was lost
+        failures = 0  # of the server itself
         while True:
             try:
                 self._client.submit(job)
@@ -165,29 +169,23 @@ class Attempts:
                 if not maybe_taken:
                     return None
                 break
+            except RateLimited as limit:
+                posts.bear(limit)
             except FAULTS as fault:
                 if isinstance(fault, ClusterUnreachable) and not self._client.answered:
                     raise  # nothing was ever to be had there: a wrong address, not an outage
-                if not isinstance(fault, RateLimited):
-                    maybe_taken = True
-                    there = self._look_for_post(job.jobName, fault, faults)
-                    if there is not None:
-                        return there
-                    if isinstance(fault, InvalidReply):
-                        raise
-                else:
-                    faults.bear(fault)
-        faults.answered()
+                maybe_taken = True
+                posts.bear(fault)
+                there = looks.call(lambda: self._status_of(job.jobName))
+                if there is not None:
+                    logger.info("Job %s is on the server: its submission went through", job.jobName)
+                    return there
+                failures += isinstance(fault, ServerFault) and fault.status == _SERVER_ERROR
+                if isinstance(fault, InvalidReply) or failures >= _SERVER_ERRORS_BORNE:
+                    raise
+        posts.answered()
         logger.info("Submitted job %s to %s", job.jobName, self._client.account.url)
         return self._first_status(job.jobName)
-
-    def _look_for_post(self, name: str, fault: PaiApiError, faults: Patience) -> JobStatus | None:
-        """After a post without an answer, wait for the server and ask whether it has the job."""
-        faults.bear(fault)
-        there = faults.call(lambda: self._status_of(name))
-        if there is not None:
-            logger.info("Job %s is on the server: its submission went through", name)
-        return there
 
     def _first_status(self, name: str) -> JobStatus:
         """Look at a job that was just submitted; a server may not show it yet, or not answer."""

@@ -113,6 +113,10 @@ class PaiClient:
         """Ask the server to stop a job."""
         self._dialect.stop(name)
 
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        self._session.close()
+
     @property
     def answered(self) -> bool:
         """Whether the server has ever answered this client, with anything."""

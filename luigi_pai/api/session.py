@@ -18,11 +18,13 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 from urllib3.util.retry import Retry
 
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
+    ConfigError,
     InvalidReply,
     JobNotFound,
     NameConflict,
@@ -33,7 +35,7 @@ from luigi_pai.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Account", "Session"]
 
@@ -99,6 +101,16 @@ class _Bearer(requests.auth.AuthBase):
         return request
 
 
+class _Connections(requests.Session):
+    """A session that, after a redirect too, takes no user and password from a ``.netrc``."""
+
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Drop the token where a redirect leaves the host."""
+        old, new = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+
 class Session:
     """Requests to one rest-server as one user. Safe to share between threads and over a fork.
 
@@ -112,9 +124,17 @@ class Session:
 
     Attributes:
         answered: whether the server has ever answered, with anything.
+
+    Raises:
+        ConfigError: the account's token is none that a request could carry.
     """
 
     def __init__(self, account: Account) -> None:
+        if account.token and not _can_be_sent(account.token):
+            raise ConfigError(
+                "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token "
+                "has; copy it again"
+            )
         self.account = account
         self._base = account.url.rstrip("/") + "/"
         self._lock = threading.Lock()
@@ -127,6 +147,10 @@ class Session:
     def url(self, path: str) -> str:
         """Return the address of an API path, below the path that ``pai_url`` has."""
         return urljoin(self._base, path.lstrip("/"))
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._http.close()
 
     def request(self, method: str, path: str, *, body: Any = None, authorize: bool = True) -> Any:
         """Send one request and return the JSON of its answer.
@@ -172,7 +196,7 @@ class Session:
                 self._refuse_login(path, answer)
             reply = self._read("POST", path, answer)
             token = reply.get("token") if isinstance(reply, dict) else None
-            if not isinstance(token, str) or not token:
+            if not isinstance(token, str) or not token or not _can_be_sent(token):
                 raise InvalidReply(
                     f"{self.url(path)} answered a login without a token; {self._check_url_hint()}"
                 )
@@ -213,7 +237,9 @@ class Session:
                 verify=self.account.verify,
                 allow_redirects=method == "GET",
             )
-        except requests.RequestException as error:
+        except requests.TooManyRedirects:
+            raise InvalidReply(f"{url} redirects without end; {self._check_url_hint()}") from None
+        except (requests.RequestException, LocationParseError) as error:
             raise self._unreachable(method, error) from None
         self.answered = True
         logger.debug(
@@ -228,29 +254,29 @@ class Session:
             self._http = _connections()
             self._pid = os.getpid()
 
-    def _unreachable(self, method: str, error: requests.RequestException) -> ClusterUnreachable:
+    def _unreachable(self, method: str, error: Exception) -> ClusterUnreachable:
         """Say in one line why nobody answered. The cause is not chained: it names pools, not servers."""
         url = self.account.url
-        text = str(error)
+        causes = list(_causes(error))
+        reason = _reason(causes)
+        if isinstance(error, ValueError):  # InvalidURL, MissingSchema, LocationParseError and their like
+            return ClusterUnreachable(f"pai_url = {url!r} is no address: {error}; {_REACH_HINT}")
         if isinstance(error, requests.exceptions.SSLError):
             return ClusterUnreachable(
-                f"TLS with {url} failed: {_last_reason(text)}; set verify in [OpenPai] to the file of its CA"
+                f"TLS with {url} failed: {reason}; set verify in [OpenPai] to the file of its CA"
             )
         if isinstance(error, requests.exceptions.ConnectTimeout):
             limit = self.account.connect_timeout
             return ClusterUnreachable(f"{url} did not take a connection within {limit:g} s; {_REACH_HINT}")
-        if isinstance(error, requests.exceptions.Timeout) or "Read timed out" in text:
+        if any(isinstance(cause, NewConnectionError) for cause in causes):
+            return ClusterUnreachable(f"cannot reach {url}: {reason}; {_REACH_HINT}")
+        if any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes):
             limit = self.account.read_timeout
             return ClusterUnreachable(
                 f"{url} took the connection but did not answer within {limit:g} s", answer_lost=True
             )
-        if "NewConnectionError" in text or "NameResolutionError" in text or "refused" in text:
-            return ClusterUnreachable(f"cannot reach {url}: {_last_reason(text)}; {_REACH_HINT}")
-        if isinstance(error, (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema)):
-            return ClusterUnreachable(f"pai_url = {url!r} is no address: {text}; {_REACH_HINT}")
         return ClusterUnreachable(
-            f"the connection to {url} broke before it answered ({method}): {_last_reason(text)}",
-            answer_lost=True,
+            f"the connection to {url} broke before it answered ({method}): {reason}", answer_lost=True
         )
 
     def _read(self, method: str, path: str, response: requests.Response) -> Any:
@@ -301,7 +327,7 @@ class Session:
 
 
 def _connections() -> requests.Session:
-    http = requests.Session()
+    http = _Connections()
     http.mount("http://", HTTPAdapter(max_retries=_READ_RETRIES))
     http.mount("https://", HTTPAdapter(max_retries=_READ_RETRIES))
     return http
@@ -313,6 +339,11 @@ _ERROR_CLASSES: dict[int, type[PaiHttpError]] = {
     403: PermissionRefused,
     409: NameConflict,
 }
+
+
+def _can_be_sent(token: str) -> bool:
+    """Return whether a header can carry a token; an error about one that it cannot would show it."""
+    return token.isascii() and token.isprintable() and " " not in token
 
 
 def _life_of(token: str) -> float:
@@ -351,21 +382,40 @@ def _is_json(response: requests.Response) -> bool:
 
 
 def _reset_time(headers: Mapping[str, str]) -> float | None:
-    """Return when the limit ends. Retry-After says the whole window, so it is the second choice."""
+    """Return when the limit ends, or None where the server does not say.
+
+    X-RateLimit-Reset is that moment by the server's clock. Retry-After is the
+    whole window: the end is never later, whatever the clocks say.
+    """
+    moment, window = _seconds(headers.get("X-RateLimit-Reset")), _seconds(headers.get("Retry-After"))
+    ends = [] if moment is None else [moment]
+    ends += [] if window is None else [time.time() + window]
+    return min(ends, default=None)
+
+
+def _seconds(text: str | None) -> float | None:
     try:
-        if "X-RateLimit-Reset" in headers:
-            return float(headers["X-RateLimit-Reset"])
-        if "Retry-After" in headers:
-            return time.time() + float(headers["Retry-After"])
+        seconds = float(text or "")
     except ValueError:
-        pass
-    return None
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
-def _last_reason(text: str) -> str:
-    """Return the system's own words out of a nest of exceptions."""
-    reason = text.rsplit("Caused by ", 1)[-1]
-    reason = reason.rsplit("Error(", 1)[-1].strip("()'\" ")
-    reason = reason.rsplit("object at 0x", 1)[-1].split(": ", 1)[-1]
-    reason = reason.rsplit("] ", 1)[-1] if reason.startswith("[") else reason
-    return reason.strip("()'\" ") or "no reason given"
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
+            seen.append(cause)
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """Return the system's own words for a failure, or else the library's."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return str(causes[-1]) or type(causes[-1]).__name__

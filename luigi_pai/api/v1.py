@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.errors import InvalidReply
+from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError
 
 if TYPE_CHECKING:
     from luigi_pai.api.session import Session
@@ -44,8 +45,23 @@ class V1Dialect:
         return [_list_row(row) for row in reply if isinstance(row, dict) and isinstance(row.get("name"), str)]
 
     def stop(self, name: str) -> None:
-        """Ask the server to stop a job."""
-        self._session.request("PUT", f"{_path(name)}/executionType", body={"value": "STOP"})
+        """Ask the server to stop a job.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        try:
+            self._session.request("PUT", f"{_path(name)}/executionType", body={"value": "STOP"})
+        except PaiHttpError as error:
+            if (error.status, error.code) != (404, "UnknownError"):
+                raise
+            # 0.7 hands on what the launcher behind it says of a job that it does not know
+            raise JobNotFound(
+                f"there is no job {name!r} to stop",
+                status=404,
+                code=error.code,
+                server_message=error.server_message,
+            ) from None
 
 
 def _path(name: str) -> str:
@@ -110,6 +126,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

@@ -113,6 +113,8 @@ class Patience:
             wait = max(1.0, (fault.reset_at or 0) - time.time())
             logger.warning("OpenPAI takes no more requests for now; waiting %.0f s (%s)", wait, fault)
             self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311
+            if self._since is not None:
+                self._since += time.monotonic() - now
             return
         if self._since is None:
             self._since = now

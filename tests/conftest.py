@@ -1,0 +1,64 @@
+"""What every test starts from: no luigi.cfg, no memory of earlier tests."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import luigi.configuration
+import pytest
+from faulty_pai import FaultyPai
+
+from luigi_pai import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's."""
+    config = luigi.configuration.get_config()
+    for section in ("OpenPai", "hdfs", "webhdfs"):
+        if config.has_section(section):
+            config.remove_section(section)
+    for name in list(os.environ):
+        if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NETRC", str(tmp_path_factory.getbasetemp() / "no-netrc"))
+    run._clients.clear()
+    run._flagged.clear()
+    yield
+    for client in run._clients.values():
+        client.close()
+    run._clients.clear()
+    run._flagged.clear()
+
+
+@pytest.fixture
+def settings() -> Callable[..., None]:
+    """Set keys of [OpenPai] for one test, as luigi.cfg would."""
+
+    def write(**keys: object) -> None:
+        for key, value in keys.items():
+            luigi.configuration.get_config().set("OpenPai", key, str(value))
+
+    return write
+
+
+@pytest.fixture
+def pai(settings: Callable[..., None]) -> Iterator[FaultyPai]:
+    """A fault-injecting rest-server, and an [OpenPai] that points at it and polls fast."""
+    server = FaultyPai()
+    settings(
+        pai_url=server.url,
+        username="admin",
+        password="admin-password",
+        poll_min=0.02,
+        poll_max=0.1,
+        connect_timeout=2,
+        read_timeout=0.5,
+        poll_patience=30,
+    )
+    yield server
+    server.close()

@@ -1,0 +1,157 @@
+"""Password and token are nowhere to be read: not in logs, errors, reprs, the scheduler or a process list."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import luigi
+import luigi.scheduler
+import luigi.worker
+import psutil
+import pytest
+
+from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PASSWORD = "admin-password"
+
+
+class Train(PaiTask):
+    """A task."""
+
+    name = luigi.Parameter(default="train")
+    image = "x"
+    tasks = [TaskRole("main", "x")]
+
+
+def assert_clean(text: str, pai) -> None:
+    """Fail if a text holds the password or any token that the server gave out."""
+    for secret in (PASSWORD, *pai.tokens):
+        assert secret not in text, text[max(0, text.find(secret) - 200) : text.find(secret) + 100]
+
+
+def test_logs_at_debug_hold_no_secret(pai, caplog):
+    """A run with every logger at DEBUG, through faults and a renewed token, logs no secret."""
+    logging.getLogger("urllib3").setLevel(logging.DEBUG)
+    pai.plan = {"runs_for": 0.2}
+    pai.fail("GET", "/jobs/first$", 404, body='{"code": "NoJobError"}')
+    pai.fail("GET", "/jobs/first$", 503, times=4)
+    pai.fail("POST", "/jobs", "reset", after=True)
+    with caplog.at_level(logging.DEBUG):
+        Train(name="first").run()
+        tokens = set(pai.tokens)
+        pai.tokens.clear()
+        Train(name="second").run()
+    pai.tokens |= tokens
+    assert len(pai.tokens) >= 2
+    assert "POST" in caplog.text
+    assert_clean(caplog.text, pai)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("POST", "/token", 500),
+        ("POST", "/token", 400),
+        ("POST", "/token", "reset"),
+        ("POST", "/token", "hang"),
+        ("POST", "/jobs", 400),
+        ("POST", "/jobs", 401),
+        ("GET", "/jobs", 302),
+        ("GET", "/jobs", "reset"),
+    ],
+)
+def test_errors_hold_no_secret(pai, settings, fault):
+    """What any fault raises holds no secret in its text, its repr, its pickle or what is chained to it."""
+    settings(poll_patience=0.1)
+    method, path, kind = fault
+    pai.fail(method, path, kind, times=9)
+    with pytest.raises(PaiError) as caught:
+        Train().run()
+    error = caught.value
+    while error is not None:
+        assert_clean(f"{error} {error!r} {error.__dict__!r}", pai)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert PASSWORD.encode() not in pickle.dumps(caught.value)
+
+
+def test_reprs_hold_no_secret(pai):
+    """Neither the settings nor the client nor the task show a secret."""
+    task = Train()
+    task.run()
+    client = next(iter(run._clients.values()))
+    assert_clean(f"{OpenPai()!r} {OpenPai()} {OpenPai().task_id} {task!r} {client!r} {client.account!r}", pai)
+    assert_clean(f"{vars(client)!r} {client._session!r}", pai)
+
+
+def test_the_scheduler_gets_no_secret(pai):
+    """Nothing that a worker tells the scheduler holds a secret, also when the task fails."""
+    told = []
+
+    class Listening(luigi.scheduler.Scheduler):
+        def add_task(self, *args, **kwargs):
+            told.append(repr((args, kwargs)))
+            return super().add_task(*args, **kwargs)
+
+    scheduler = Listening()
+    pai.plan = {"ends_as": "FAILED"}
+    with luigi.worker.Worker(scheduler) as worker:
+        worker.add(Train())
+        worker.add(OpenPai())
+        worker.run()
+    assert len(told) >= 3
+    assert_clean("".join(told), pai)
+    assert_clean(json.dumps(scheduler.task_list(), default=str), pai)
+
+
+def test_the_command_line_shows_no_secret(pai, tmp_path: Path):
+    """A run of the luigi command, at DEBUG, shows no secret in its output or in the process list."""
+    pai.plan = {"runs_for": 1.0}
+    (tmp_path / "luigi.cfg").write_text(
+        f"[core]\nlog_level=DEBUG\n[OpenPai]\npai_url={pai.url}\nusername=admin\npassword={PASSWORD}\n"
+    )
+    (tmp_path / "pipeline.py").write_text(
+        textwrap.dedent(
+            """
+            import luigi
+            from luigi_pai import PaiTask, TaskRole
+
+            class Train(PaiTask):
+                name = "train"
+                image = "x"
+                tasks = [TaskRole("main", "x")]
+            """
+        )
+    )
+    command = [
+        *(sys.executable, "-W", "ignore", "-m", "luigi"),
+        *("--module", "pipeline", "Train", "--local-scheduler", "--workers", "2"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while process.poll() is None and not pai.posts():
+        time.sleep(0.02)
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    lines = [" ".join(member.cmdline()) for member in family]
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert any("Train" in line for line in lines)
+    assert "DEBUG" in output
+    assert_clean(output + "".join(lines), pai)
