@@ -1,0 +1,303 @@
+"""PaiTasks on the local OpenPAI: commands run for real, results and memory lie on its HDFS."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import luigi
+import pytest
+import requests
+
+from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, run
+from luigi_pai.hdfs import HdfsError
+from luigi_pai.local import LocalPai
+
+_serial = itertools.count()
+
+COMMAND = """
+echo "{\\"role\\": \\"$PAI_CURRENT_TASK_ROLE_NAME\\", \\"code\\": \\"$(cat lib/hello.txt)\\"}" > metrics.json
+sleep SECONDS
+hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
+""".strip()
+
+
+@pytest.fixture
+def cluster(local_pai, settings):
+    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
+    settings(
+        pai_url=local_pai.url,
+        username=local_pai.username,
+        password=local_pai.password,
+        fs_uri=local_pai.fs_uri,
+        webhdfs_url=local_pai.webhdfs_url,
+        portal_url=local_pai.url,
+        poll_min=0.05,
+        poll_max=0.5,
+    )
+    return local_pai
+
+
+@pytest.fixture
+def name():
+    """A job name that no other test has."""
+    return f"e2e-{time.time_ns():x}-{next(_serial)}"
+
+
+class Code(luigi.Task):
+    """Puts code on HDFS."""
+
+    name = luigi.Parameter()
+
+    def output(self):
+        return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib/hello.txt")
+
+    def run(self):
+        with self.output().open("w") as file:
+            file.write("from HDFS")
+
+
+class Train(PaiTask):
+    """A job that reads its code folder and writes metrics."""
+
+    name = luigi.Parameter()
+    seconds = luigi.FloatParameter(default=0)
+    image = "openpai/pai.example.sklearn"
+
+    def requires(self):
+        return Code(self.name)
+
+    @property
+    def code_dir(self):
+        return f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", COMMAND.replace("SECONDS", str(self.seconds)))]
+
+
+class Report(luigi.Task):
+    """Reads the metrics of a job through self.input()."""
+
+    name = luigi.Parameter()
+
+    def requires(self):
+        return Train(self.name)
+
+    def output(self):
+        return HdfsTarget(f"/{self.name}/report.txt")
+
+    def run(self):
+        with (self.input() / "metrics.json").open() as metrics, self.output().open("w") as report:
+            report.write(json.load(metrics)["code"])
+
+
+class Broken(PaiTask):
+    """A job that fails."""
+
+    name = luigi.Parameter()
+    image = "x"
+    tasks = [TaskRole("main", "echo working; echo no such layer >&2; exit 3")]
+
+
+def new_process() -> None:
+    """Forget what this process remembers, as a new one would."""
+    run._clients.clear()
+    run._flagged.clear()
+
+
+def delete(cluster, job: str) -> None:
+    """Have the server forget a job, as 0.x does 12 hours after its end."""
+    login = {"username": cluster.username, "password": cluster.password}
+    token = requests.post(f"{cluster.url}/api/v1/token", json=login, timeout=5).json()["token"]
+    reply = requests.delete(
+        f"{cluster.url}/api/v1/jobs/{job}", headers={"Authorization": f"Bearer {token}"}, timeout=5
+    )
+    assert reply.status_code == 202
+
+
+def jobs_of(cluster, name: str) -> list[str]:
+    rows = requests.get(f"{cluster.url}/api/v1/jobs", timeout=5).json()
+    return sorted(row["name"] for row in rows if row["name"].startswith(name))
+
+
+def build(*tasks: luigi.Task) -> bool:
+    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING")
+
+
+def test_a_pipeline_through_hdfs(cluster, name):
+    """Code goes to HDFS, the job fetches it and writes its metrics, a later task reads them."""
+    assert build(Report(name))
+    with HdfsTarget(f"/{name}/report.txt").open() as report:
+        assert report.read() == "from HDFS"
+    with (Train(name).output() / "_SUCCESS").open() as flag:
+        assert flag.read() == f"{name}\n"
+    assert jobs_of(cluster, name) == [name]
+    new_process()
+    assert build(Report(name))
+    assert jobs_of(cluster, name) == [name]
+
+
+def test_the_output_folder_is_there_before_the_job(cluster, name):
+    """A command that writes into its output folder without making it succeeds: 0.7 does not make it."""
+
+    class Writes(PaiTask):
+        name = luigi.Parameter()
+        image = "x"
+        tasks = [TaskRole("main", "hdfs dfs -test -d $PAI_OUTPUT_DIR")]
+
+    assert build(Writes(name))
+    assert cluster.username
+
+
+def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
+    """With output_dir None the server chooses and makes the folder, and output() knows where."""
+
+    class Default(PaiTask):
+        name = luigi.Parameter()
+        image = "x"
+        output_dir = None
+        tasks = [TaskRole("main", "echo 1 | hdfs dfs -put - $PAI_OUTPUT_DIR/one")]
+
+    task = Default(name)
+    assert build(task)
+    with HdfsTarget(f"/Output/{cluster.username}/{name}/one").open() as one:
+        assert one.read() == "1\n"
+    with (task.output() / "one").open() as one:
+        assert one.read() == "1\n"
+    assert (task.output() / "_SUCCESS").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_failure_says_why(name):
+    """A failed job's error holds exit code, diagnostics with the last lines, and links that work."""
+    with pytest.raises(PaiJobFailed) as caught:
+        Broken(name).run()
+    text = str(caught.value)
+    assert f"job {name!r} ended as FAILED with exit code 3" in text
+    assert "no such layer" in text
+    links = [line.split(": ", 1)[1] for line in text.splitlines() if "http" in line]
+    assert len(links) == 2
+    page, log = (requests.get(link, timeout=5) for link in links)
+    assert page.status_code == log.status_code == 200
+    assert name in page.text
+    assert "working" in log.text
+
+
+def test_after_failures_a_new_attempt_and_its_success(cluster, name, monkeypatch):
+    """A failed job is followed by NAME__attempt2 in a later process, whose success completes the task."""
+    assert not build(Broken(name))
+    new_process()
+    monkeypatch.setattr(Broken, "tasks", [TaskRole("main", "true")])
+    assert build(Broken(name))
+    assert jobs_of(cluster, name) == [name, f"{name}__attempt2"]
+    new_process()
+    assert Broken(name).complete()
+
+
+def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monkeypatch):
+    """With attempt 1 forgotten by the server, attempt 2 is found, in complete() and in run()."""
+    assert not build(Broken(name))
+    new_process()
+    monkeypatch.setattr(Broken, "tasks", [TaskRole("main", "sleep 2")])
+    task = Broken(name)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(task.run)
+        while f"{name}__attempt2" not in jobs_of(cluster, name):
+            time.sleep(0.02)
+        delete(cluster, name)
+        while name in jobs_of(cluster, name):
+            time.sleep(0.02)
+        new_process()
+        assert not task.complete()
+        new_process()
+        task.run()
+        running.result(60)
+    assert jobs_of(cluster, name) == [f"{name}__attempt2"]
+    new_process()
+    assert task.complete()
+
+
+def test_a_job_gone_with_the_flag_on_hdfs_is_complete(cluster, name):
+    """A job that the server has forgotten is complete if its output carries the flag, and else is not."""
+    assert build(Train(name))
+    delete(cluster, name)
+    new_process()
+    assert Train(name).complete()
+    Train(name).run()
+    assert jobs_of(cluster, name) == []
+    (Train(name).output() / "_SUCCESS").remove()
+    new_process()
+    assert not Train(name).complete()
+
+
+def test_an_empty_flag_counts_and_one_of_another_job_does_not(cluster, name):
+    """An empty _SUCCESS, as Spark writes it, completes a forgotten job; another job's does not."""
+    task = Train(name)
+    flag = task.output() / "_SUCCESS"
+    for text, complete in (("", True), ("another-job\n", False), (f"another-job\n{name}\n", True)):
+        with flag.open("w") as file:
+            file.write(text)
+        assert task.complete() is complete
+    assert jobs_of(cluster, name) == []
+
+
+def test_a_success_that_nobody_noted_is_noted_by_complete(cluster, name):
+    """If a worker died before it wrote the flag, the next complete() that sees the success writes it."""
+    assert build(Train(name))
+    flag = Train(name).output() / "_SUCCESS"
+    flag.remove()
+    new_process()
+    assert Train(name).complete()
+    assert flag.exists()
+    delete(cluster, name)
+    new_process()
+    assert Train(name).complete()
+
+
+def test_hdfs_that_does_not_answer_is_an_error_not_false(cluster, name, settings):
+    """When only HDFS could say whether the work is done, and it does not answer, that is an error."""
+    settings(webhdfs_url="http://127.0.0.1:9")
+    with pytest.raises(HdfsError, match=r"127\.0\.0\.1:9"):
+        Train(name).complete()
+    assert jobs_of(cluster, name) == []
+
+
+def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings, caplog):
+    """A success that cannot be noted on HDFS is still a success; the log says what that means."""
+    task = Train(name)
+    build(task)
+    (task.output() / "_SUCCESS").remove()
+    new_process()
+    settings(webhdfs_url="http://127.0.0.1:9")
+    assert task.complete()
+    assert "could not be noted on HDFS" in caplog.text
+    assert cluster.url
+
+
+def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
+    """A server that is killed and comes back while the job runs costs the task nothing."""
+    with LocalPai(tmp_path / "data") as server:
+        settings(
+            pai_url=server.url,
+            password=server.password,
+            webhdfs_url=server.webhdfs_url,
+            poll_min=0.05,
+            poll_max=0.2,
+        )
+        assert build(Code(name))
+        task = Train(name, seconds=4)
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(task.run)
+            while not list(server.data.glob("jobs/*/attempt1/main-0/work/metrics.json")):
+                time.sleep(0.02)
+            server.kill()
+            time.sleep(0.5)
+            server.start()
+            running.result(60)
+        assert task.complete()
+        assert jobs_of(server, name) == [name]
+        with (task.output() / "metrics.json").open() as metrics:
+            assert json.load(metrics) == {"role": "main", "code": "from HDFS"}
