@@ -100,15 +100,16 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: naming each key that is wrong and what to write.
         """
+        addresses = {name: getattr(self, name) or "" for name in ("pai_url", "webhdfs_url", "portal_url")}
         wrong = [
-            f"{name} = {getattr(self, name)!r} is not an http:// or https:// address"
-            for name in ("pai_url", "webhdfs_url", "portal_url")
-            if getattr(self, name) and not _is_http(getattr(self, name))
+            f"{name} must not carry a user or password; use username and password"
+            for name, address in addresses.items()
+            if "@" in address
         ]
         wrong += [
-            f"{name} must not carry a user or password; use username and password"
-            for name in ("pai_url", "webhdfs_url", "portal_url")
-            if _is_http(getattr(self, name) or "") and "@" in urlsplit(getattr(self, name)).netloc
+            f"{name} = {address!r} is not an http:// or https:// address"
+            for name, address in addresses.items()
+            if address and "@" not in address and not _is_http(address)
         ]
         if not self.pai_url:
             wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
@@ -118,7 +119,7 @@ class OpenPai(luigi.Config):
             wrong.append(f"fs_uri = {self.fs_uri!r} is not of the form hdfs://HOST:PORT")
         if not _SHORTEST_LOGIN <= self.expiration <= _LONGEST_LOGIN:
             wrong.append(
-                f"expiration = {self.expiration} is not between {_SHORTEST_LOGIN} and {_LONGEST_LOGIN} seconds"
+                f"expiration = {self.expiration} is not from {_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)"
             )
         wrong += [
             f"{name} = {getattr(self, name)} must be greater than 0"

@@ -38,6 +38,10 @@ class PaiTask(luigi.Task):
     Constructing a task asks nobody anything.
     """
 
+    if TYPE_CHECKING:  # Luigi's own has no types
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
     @property
     @abc.abstractmethod
     def name(self) -> str:

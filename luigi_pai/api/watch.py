@@ -14,6 +14,7 @@ from luigi_pai.errors import (
     InvalidReply,
     JobNotFound,
     PaiApiError,
+    PaiHttpError,
     PaiJobLost,
     RateLimited,
     ServerFault,
@@ -98,6 +99,9 @@ class Patience:
                 answer = ask()
             except FAULTS as fault:
                 self.bear(fault)
+            except PaiHttpError:
+                self.answered()
+                raise
             else:
                 self.answered()
                 return answer

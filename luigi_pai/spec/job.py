@@ -72,7 +72,10 @@ class _Fields:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{key}={value!r}" for key, value in slot_to_dict(self).items())
+        shown = slot_to_dict(self)
+        if isinstance(shown.get("jobEnvs"), Mapping):  # their values may be secrets
+            shown["jobEnvs"] = dict.fromkeys(shown["jobEnvs"], "...")
+        fields = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         return f"{type(self).__name__}({fields})"
 
     def __eq__(self, other: object) -> bool:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_job", "folded", "validate_job"]
 
-_INTEGER_TEXT = re.compile(r"\s*[-+]?\d+\s*")
+_INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
-_DEFAULT_SHM_MB = 64
 _LAST_PORT = 65535
 _LONGEST_SHOWN = 80
 
@@ -111,6 +110,8 @@ def _as_problems(error: ValidationError) -> Iterator[Problem]:
             near = difflib.get_close_matches(unknown, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             yield Problem(_path([*path, unknown]), f"is not a field here; {hint}")
+    elif "propertyNames" in error.absolute_schema_path:
+        yield Problem(_path([*path, instance]), f"{instance!r} is not {schema['description']}")
     else:
         what = schema.get("description", "valid")
         yield Problem(_path(path), f"{_shown(instance, path)} is not {what}")
@@ -118,7 +119,7 @@ def _as_problems(error: ValidationError) -> Iterator[Problem]:
 
 def _shown(value: Any, path: list[Any]) -> str:
     """Return a value as an error may show it: short, and never that of a variable of the user's."""
-    if "jobEnvs" in path and (len(path) > 1 or not isinstance(value, str)):
+    if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
@@ -163,7 +164,7 @@ def _same_name(path: str, name: str, seen: Mapping[str, tuple[int, str]]) -> Ite
 
 def _role_relations(path: str, role: Mapping[str, Any]) -> Iterator[Problem]:
     memory = role.get("memoryMB", _DEFAULT_MEMORY_MB)
-    shm = role.get("shmMB", _DEFAULT_SHM_MB)
+    shm = role.get("shmMB")
     if _is_int(memory) and _is_int(shm) and shm > memory:
         yield Problem(f"{path}.shmMB", f"{shm} is more than memoryMB, {memory}; shared memory is part of it")
     tasks = role.get("taskNumber", 1)

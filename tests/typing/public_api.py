@@ -1,1 +1,197 @@
-"""The public API as a type checker sees it."""
+"""The public API as a user's type checker sees it: a contract, checked by ``mypy --strict``, never run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import luigi
+from typing_extensions import assert_type
+
+from luigi_pai import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    HdfsError,
+    HdfsTarget,
+    JobState,
+    JobStatus,
+    OpenPai,
+    PaiApiError,
+    PaiError,
+    PaiHttpError,
+    PaiJob,
+    PaiJobError,
+    PaiJobFailed,
+    PaiTask,
+    Port,
+    Problem,
+    RateLimited,
+    SpecError,
+    TaskRole,
+    TaskStatus,
+    slot_to_dict,
+)
+
+
+class ByProperty(PaiTask):
+    """As the documentation of luigi.contrib.pai writes it."""
+
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def name(self) -> str:
+        return f"train-{self.rate}"
+
+    @property
+    def image(self) -> str:
+        return "openpai/pai.example.sklearn"
+
+    @property
+    def tasks(self) -> list[TaskRole]:
+        return [TaskRole("main", f"python train.py {self.rate}", gpuNumber=1, portList=[Port("web")])]
+
+    @property
+    def output_dir(self) -> str:
+        return f"$PAI_DEFAULT_FS_URI/{self.name}"
+
+    def requires(self) -> ByAttribute:
+        return ByAttribute()
+
+
+class ByAttribute(PaiTask):
+    """Plain class attributes in place of every property."""
+
+    name = "prepare"
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python prepare.py", minFailedTaskCount=None)]
+    auth_file_path = None
+    data_dir = "$PAI_DEFAULT_FS_URI/data"
+    code_dir = None
+    output_dir = None
+    virtual_cluster = "default"
+    gpu_type = None
+    retry_count = 2
+
+
+class ByAnnotatedAttribute(PaiTask):
+    """Class attributes with their types."""
+
+    name: str = "prepare"
+    image: str = "openpai/pai.example.sklearn"
+    tasks: Sequence[TaskRole] = (TaskRole("main", "python prepare.py"),)
+    data_dir: str | None = None
+
+
+class ByParameter(PaiTask):
+    """Luigi parameters in place of properties."""
+
+    name = luigi.Parameter()
+    image = luigi.Parameter(default="openpai/pai.example.sklearn")
+    gpu_type = luigi.OptionalParameter(default=None)
+    retry_count = luigi.IntParameter(default=1)
+    tasks = (TaskRole("main", "python train.py"),)
+
+
+class WithItsOwnJob(ByAttribute):
+    """What has no property is set on the job."""
+
+    def job(self) -> PaiJob:
+        job = super().job()
+        job.jobEnvs = {"LR": "0.1"}
+        job.taskRoles[0].minSucceededTaskCount = 1
+        job.taskRoles.append(TaskRole("ps", "python ps.py"))
+        return job
+
+
+class Wrong(ByAttribute):
+    """What no server could take is an error where it is written."""
+
+    image = 3  # type: ignore[assignment]
+
+
+def tasks_are_made_and_used() -> None:
+    task = ByProperty(rate=0.5)
+    assert_type(task.name, str)
+    assert_type(task.tasks, list[TaskRole])
+    assert_type(task.output_dir, str)
+    assert_type(task.data_dir, str | None)
+    assert_type(task.job(), PaiJob)
+    assert_type(task.complete(), bool)
+    task.run()
+    assert_type(task.output(), HdfsTarget)
+    assert_type(task.output() / "metrics.json", HdfsTarget)
+    with (task.output() / "metrics.json").open("r") as stream:
+        json.load(stream)
+    assert_type(ByAttribute().name, str)
+    assert_type(ByAttribute().retry_count, int)
+    assert_type(ByParameter(name="x").name, str)
+    assert_type(ByParameter(name="x").retry_count, int)
+    assert_type(ByAnnotatedAttribute().tasks, Sequence[TaskRole])
+    assert_type(WithItsOwnJob().job(), PaiJob)
+
+
+def any_task_is_used(task: PaiTask) -> None:
+    assert_type(task.name, str)
+    assert_type(task.image, str)
+    assert_type(task.tasks, Sequence[TaskRole])
+    assert_type(task.retry_count, int)
+    for value in (
+        task.auth_file_path,
+        task.data_dir,
+        task.code_dir,
+        task.output_dir,
+        task.virtual_cluster,
+        task.gpu_type,
+    ):
+        assert_type(value, str | None)
+
+
+def jobs_are_written() -> None:
+    role = TaskRole("w", "c", 1, 1, 2048, 64, 0, [Port("a", 0, 1)], minFailedTaskCount=1)
+    job = PaiJob("j", "i", (role,), virtualCluster="default", jobEnvs={"A": "1"}, extras={"x": [1]})
+    TaskRole("w", "c", taskNumber="two")  # type: ignore[arg-type]
+    PaiJob("j", "i", TaskRole("w", "c"))  # type: ignore[arg-type]
+    job.retryCount = 3
+    job.outputDir = None
+    assert_type(job.taskRoles, list[TaskRole])
+    assert_type(job.to_json(), str)
+    json.dumps(job, default=slot_to_dict)
+
+
+def statuses_are_read(status: JobStatus) -> None:
+    assert_type(status.state, JobState)
+    assert_type(status.exit_code, int | None)
+    assert_type(status.diagnostics, str | None)
+    assert_type(status.tasks, tuple[TaskStatus, ...])
+    assert_type(status.finished, bool)
+    assert_type(status.summary(), str)
+
+
+def errors_are_caught(task: PaiTask) -> None:
+    try:
+        task.run()
+    except SpecError as error:
+        assert_type(error.problems, tuple[Problem, ...])
+        assert_type(error.problems[0].path, str)
+    except PaiJobFailed as error:
+        assert_type(error.status, JobStatus)
+    except RateLimited as error:
+        assert_type(error.reset_at, float | None)
+    except ClusterUnreachable as error:
+        assert_type(error.answer_lost, bool)
+    except (AuthenticationError, PaiHttpError) as error:
+        assert_type(error.status, int)
+        assert_type(error.code, str | None)
+    except (ConfigError, HdfsError, PaiApiError, PaiJobError, PaiError):
+        raise
+
+
+def settings_are_read() -> None:
+    settings = OpenPai()
+    settings.check()
+    assert_type(settings.pai_url, str)
+    assert_type(settings.username, str)
+    assert_type(settings.expiration, int)
+    assert_type(settings.password, str | None)
+    assert_type(settings.tls_verify(), bool | str)

@@ -1,0 +1,146 @@
+"""Sessions that are closed again, small real servers, and the replies recorded from a real one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from luigi_pai.api.client import PaiClient
+from luigi_pai.api.session import Account, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OBSERVED = Path(__file__).parents[1] / "data" / "observed_v0.7.1.json"
+
+
+@pytest.fixture(scope="session")
+def observed() -> dict[str, dict[str, Any]]:
+    """Return what the real rest-server 0.7.1 answered, by probe step."""
+    return {step["step"]: step for step in json.loads(OBSERVED.read_text(encoding="utf-8"))}
+
+
+@pytest.fixture
+def make_token() -> Callable[..., str]:
+    """Make a token as servers do: a JSON Web Token that lives for so many seconds."""
+
+    def make(life: float = 3600, serial: int = 0, **claims: Any) -> str:
+        now = int(time.time())
+        payload = json.dumps({"username": "admin", "iat": now, "exp": now + life, "n": serial} | claims)
+        return f"e30.{base64.urlsafe_b64encode(payload.encode()).decode().rstrip('=')}.sig"
+
+    return make
+
+
+@pytest.fixture
+def new_session() -> Iterator[Callable[..., Session]]:
+    """Make sessions of user admin; all are closed after the test."""
+    made: list[Session] = []
+
+    def make(url: str = "http://pai.test:9186", **about: Any) -> Session:
+        made.append(Session(Account(url, **{"username": "admin", "password": "admin-password"} | about)))
+        return made[-1]
+
+    yield make
+    for session in made:
+        session.close()
+
+
+@pytest.fixture
+def new_client() -> Iterator[Callable[..., PaiClient]]:
+    """Make clients of user admin; all are closed after the test."""
+    made: list[PaiClient] = []
+
+    def make(url: str = "http://pai.test:9186", portal_url: str | None = None, **about: Any) -> PaiClient:
+        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
+        made.append(PaiClient(account, portal_url))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+@dataclass
+class Asked:
+    """A request as a server received it."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    port: int  # of the client: one for each connection
+
+
+@dataclass
+class Server:
+    """A server that answers by a function of the request: status, headers, body."""
+
+    answer: Callable[[Asked], tuple[int, dict[str, str], str]]
+    asked: list[Asked] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def count(self, method: str, path: str) -> int:
+        return sum(1 for one in self.asked if (one.method, one.path) == (method, path))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Hands each request to the function of its server."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer waits 40 ms for an acknowledgement
+
+    def _any(self) -> None:
+        owner: Server = self.server.owner  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        asked = Asked(self.command, self.path, dict(self.headers), body, self.client_address[1])
+        owner.asked.append(asked)
+        status, headers, text = owner.answer(asked)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    do_GET = do_POST = do_PUT = do_DELETE = _any
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _ThreadingServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        pass  # a client that went away
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    """Start real servers on 127.0.0.1, each with a function that answers its requests."""
+    running: list[ThreadingHTTPServer] = []
+
+    def start(answer: Callable[[Asked], tuple[int, dict[str, str], str]]) -> Server:
+        http = _ThreadingServer(("127.0.0.1", 0), _Handler)
+        http.owner = Server(answer, port=http.server_address[1])  # type: ignore[attr-defined]
+        threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        running.append(http)
+        return http.owner  # type: ignore[attr-defined]
+
+    yield start
+    for http in running:
+        http.shutdown()
+        http.server_close()

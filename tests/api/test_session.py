@@ -1,0 +1,633 @@
+"""The HTTP session: token, redirects, retries, timeouts, and one clear line for each way to fail."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+import responses
+
+from luigi_pai.api import session as session_module
+from luigi_pai.api.session import Account
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    InvalidReply,
+    JobNotFound,
+    PaiApiError,
+    PaiHttpError,
+    PermissionRefused,
+    RateLimited,
+    ServerFault,
+)
+
+URL = "http://pai.test:9186"
+GET = ("GET", "/api/v1/jobs/x")
+POST = ("POST", "/api/v1/jobs")
+CHECK = "check pai_url in [OpenPai] of luigi.cfg, and that the rest-server runs"
+
+
+@pytest.fixture
+def rest():
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
+
+
+@pytest.fixture
+def listening():
+    """A socket that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock
+
+
+def refused_port() -> int:
+    """Return a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return sock.getsockname()[1]
+
+
+def rest_server(serve, tokens, wants_token=("POST", "PUT", "DELETE")):
+    """Serve as 0.7.1 does: logins hand out the tokens in turn, the last of them is taken."""
+    given = []
+
+    def answer(asked):
+        if asked.path.endswith("/api/v1/token"):
+            given.append(tokens[min(len(given), len(tokens) - 1)])
+            return 200, {}, json.dumps({"user": "admin", "token": given[-1], "admin": True})
+        bearer = asked.headers.get("Authorization")
+        if asked.method in wants_token and (not given or bearer != f"Bearer {given[-1]}"):
+            return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
+        return 200, {}, "{}"
+
+    return serve(answer)
+
+
+# ---------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+@pytest.mark.parametrize("base", ["http://h:9186", "https://h/rest-server", "http://h/a/b%20c"])
+def test_a_path_in_pai_url_is_kept(new_session, base, slashes):
+    """API paths go below the path of pai_url, however many slashes end it."""
+    assert new_session(base + slashes).url("/api/v1/jobs") == f"{base}/api/v1/jobs"
+
+
+def test_requests_go_below_the_path_of_pai_url(serve, new_session, make_token):
+    """The login and the call both go below the path, on the wire."""
+    server = rest_server(serve, [make_token()])
+    new_session(server.url + "/rest-server/").request(*POST, body={})
+    assert [asked.path for asked in server.asked] == ["/rest-server/api/v1/token", "/rest-server/api/v1/jobs"]
+
+
+# ---------------------------------------------------------------- token
+
+
+def test_a_get_asks_for_no_token(serve, new_session, make_token):
+    """Reading needs no login on releases that want none."""
+    server = rest_server(serve, [make_token()])
+    new_session(server.url).request(*GET, authorize=False)
+    assert [(asked.method, asked.headers.get("Authorization")) for asked in server.asked] == [("GET", None)]
+
+
+def test_a_get_logs_in_when_the_server_wants_it(serve, new_session, make_token):
+    """Releases from 1.0 on want the token for reading too: it is asked for after the 401, and kept."""
+    server = rest_server(serve, [make_token()], wants_token=("GET",))
+    session = new_session(server.url)
+    session.request(*GET, authorize=False)
+    session.request(*GET, authorize=False)
+    assert [asked.method for asked in server.asked] == ["GET", "POST", "GET", "GET"]
+
+
+def test_a_token_is_kept_for_its_life(serve, new_session, make_token):
+    """Many calls need one login."""
+    server = rest_server(serve, [make_token()])
+    session = new_session(server.url)
+    for _ in range(3):
+        session.request(*POST, body={})
+    assert server.count("POST", "/api/v1/token") == 1
+
+
+def test_a_token_that_ended_is_renewed_before_it_is_refused(serve, new_session, make_token, monkeypatch):
+    """Half a minute before the end that the token itself tells, the next call logs in first."""
+    clock = time.monotonic()
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: clock)
+    first, second = make_token(3600, serial=1), make_token(3600, serial=2)
+    server = rest_server(serve, [first, second])
+    session = new_session(server.url)
+    session.request(*POST, body={})
+    clock += 3600 - 31
+    session.request(*POST, body={})
+    assert server.count("POST", "/api/v1/token") == 1
+    clock += 2
+    session.request(*POST, body={})
+    assert server.count("POST", "/api/v1/token") == 2
+    assert [asked.headers.get("Authorization") for asked in server.asked] == [
+        None,
+        f"Bearer {first}",
+        f"Bearer {first}",
+        None,
+        f"Bearer {second}",
+    ]
+
+
+def test_a_short_token_is_kept_for_nine_tenths_of_its_life(make_token):
+    """Of a minute's life, 54 seconds are used."""
+    assert session_module._life_of(make_token(60)) == pytest.approx(54)
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "<jwt>", "a.b.c", "a.e30.c", "a.bnVsbA.c", "a.eyJleHAiOiAxfQ.c", "a.W10.c", "ä.ä.ä"]
+)
+def test_a_token_that_is_no_jwt_serves_one_request(token):
+    """A token whose life cannot be read is not kept."""
+    assert session_module._life_of(token) == 0
+
+
+def test_a_token_refused_in_the_middle_is_renewed_unnoticed(serve, new_session, make_token):
+    """A 401 leads to one login and the same request again, with the same body."""
+    server = rest_server(serve, [make_token(serial=1), make_token(serial=2)])
+    session = new_session(server.url)
+    session.request(*POST, body={})
+    session._token = make_token(serial=9)  # the server no longer takes what is kept
+    session.request(*POST, body={"a": 1})
+    assert [(asked.path, asked.body) for asked in server.asked[2:]] == [
+        ("/api/v1/jobs", b'{"a": 1}'),
+        ("/api/v1/token", server.asked[0].body),
+        ("/api/v1/jobs", b'{"a": 1}'),
+    ]
+
+
+def test_a_fresh_token_that_is_refused_is_not_asked_for_again(serve, new_session, make_token):
+    """When the new token is refused as well, the error comes after one renewal, and names the settings."""
+
+    def answer(asked):
+        if asked.path == "/api/v1/token":
+            return 200, {}, json.dumps({"token": make_token()})
+        return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
+
+    server = serve(answer)
+    with pytest.raises(AuthenticationError, match=r"does not take the username and password of \[OpenPai\]"):
+        new_session(server.url).request(*POST, body={})
+    assert len(server.asked) == 4
+
+
+def test_an_application_token_is_sent_as_it_is(serve, new_session):
+    """With ``token`` set nobody logs in, and it is sent with reads too."""
+    server = serve(lambda _: (200, {}, "{}"))
+    session = new_session(server.url, token="application-token", password=None)
+    session.request(*GET, authorize=False)
+    session.request(*POST, body={})
+    assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer application-token"}
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("token", ["tok\nen", "tok en", " token", "tökén", "tok\x00en"])
+def test_a_token_that_no_header_can_carry_is_a_config_error(new_session, token):
+    """A token copied with a line end is told at once, and the error does not show it."""
+    with pytest.raises(ConfigError) as caught:
+        new_session(token=token)
+    assert str(caught.value) == (
+        "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token has; "
+        "copy it again"
+    )
+
+
+@pytest.mark.parametrize("reply", [{}, [], {"token": None}, {"token": ""}, {"token": 7}, {"token": "a b\n"}])
+def test_a_login_without_a_token_is_an_invalid_reply(rest, new_session, reply):
+    """200 to a login, but no token in it: this is no rest-server."""
+    rest.post(f"{URL}/api/v1/token", json=reply)
+    with pytest.raises(InvalidReply) as caught:
+        new_session(URL).request(*POST, body={})
+    assert str(caught.value) == (
+        f"{URL}/api/v1/token answered a login without a token; "
+        f"is {URL} (pai_url in [OpenPai]) the rest-server?"
+    )
+
+
+def test_many_threads_log_in_once(serve, new_session, make_token):
+    """Threads that need a token at the same moment wait for one login."""
+    token = make_token()
+
+    def answer(asked):
+        if asked.path == "/api/v1/token":
+            time.sleep(0.1)
+            return 200, {}, json.dumps({"token": token})
+        return 200, {}, "{}"
+
+    server = serve(answer)
+    session = new_session(server.url)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: session.request(*POST, body={}), range(8)))
+    assert server.count("POST", "/api/v1/token") == 1
+    assert server.count("POST", "/api/v1/jobs") == 8
+
+
+def test_many_threads_renew_once(serve, new_session, make_token):
+    """Threads whose one token is refused at the same moment log in once."""
+    server = rest_server(serve, [make_token(serial=1), make_token(serial=2), make_token(serial=3)])
+    session = new_session(server.url)
+    session.request(*POST, body={})
+    session._token = make_token(serial=9)
+    barrier = threading.Barrier(6)
+    plain_send = session._send
+
+    def send(method, path, body, token):
+        answer = plain_send(method, path, body, token)
+        if answer.status_code == 401:
+            barrier.wait(5)  # all have been refused before any logs in
+        return answer
+
+    session._send = send
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: session.request(*POST, body={}), range(6)))
+    assert server.count("POST", "/api/v1/token") == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
+def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_session, make_token):
+    """A child process, as Luigi's workers are, does not log in again, nor use its parent's connection."""
+    server = rest_server(serve, [make_token()])
+    session = new_session(server.url)
+    session.request(*POST, body={})
+    child = os.fork()
+    if child == 0:  # pragma: no cover  in the child
+        code = 1
+        try:
+            session.request(*POST, body={"child": 1})
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    session.request(*POST, body={"parent": 1})
+    login, first, in_child, after = server.asked
+    assert server.count("POST", "/api/v1/token") == 1
+    assert (
+        in_child.headers["Authorization"] == first.headers["Authorization"] == after.headers["Authorization"]
+    )
+    assert login.port == first.port == after.port
+    assert in_child.port != first.port
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
+def test_a_lock_held_during_the_fork_does_not_hold_the_child(serve, new_session, make_token):
+    """A thread of the parent that is logging in leaves no locked door to the child."""
+    server = rest_server(serve, [make_token()])
+    session = new_session(server.url)
+    with session._lock:
+        child = os.fork()
+        if child == 0:  # pragma: no cover  in the child
+            code = 1
+            try:
+                session.request(*POST, body={})
+                code = 0
+            finally:
+                os._exit(code)
+        deadline = time.monotonic() + 5
+        while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if ended[0] == 0:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    assert ended == (child, 0)
+
+
+# ---------------------------------------------------------------- .netrc, redirects
+
+
+@pytest.fixture
+def netrc(tmp_path, monkeypatch):
+    """A .netrc with an account for every host of these tests."""
+    file = tmp_path / "netrc"
+    file.write_text("default login somebody password netrc-password\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    assert requests.utils.get_netrc_auth("http://127.0.0.1/") == ("somebody", "netrc-password")
+
+
+@pytest.mark.usefixtures("netrc")
+def test_netrc_does_not_take_the_tokens_place(serve, new_session, make_token):
+    """A .netrc with an account for the host changes no request: not the login, a read, nor a post."""
+    token = make_token()
+    server = rest_server(serve, [token])
+    session = new_session(server.url)
+    session.request(*GET, authorize=False)
+    session.request(*POST, body={})
+    assert [asked.headers.get("Authorization") for asked in server.asked] == [None, None, f"Bearer {token}"]
+
+
+@pytest.mark.usefixtures("netrc")
+def test_netrc_does_not_take_the_tokens_place_after_a_redirect(serve, new_session):
+    """A GET that is redirected within the host keeps the token, whatever .netrc says."""
+    server = serve(
+        lambda asked: (200, {}, "{}") if asked.path == "/there" else (302, {"Location": "/there"}, "")
+    )
+    new_session(server.url, token="t").request(*GET)
+    assert [asked.headers.get("Authorization") for asked in server.asked] == ["Bearer t", "Bearer t"]
+
+
+@pytest.mark.usefixtures("netrc")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_redirect_to_another_host_gets_no_token(serve, new_session, host):
+    """A GET follows a redirect to another host, or another port, without the token."""
+    other = serve(lambda _: (200, {}, '{"from": "other"}'))
+    server = serve(lambda asked: (302, {"Location": f"http://{host}:{other.port}{asked.path}"}, ""))
+    assert new_session(server.url, token="secret-token").request(*GET) == {"from": "other"}
+    assert server.asked[0].headers["Authorization"] == "Bearer secret-token"
+    assert "Authorization" not in other.asked[0].headers
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_only_a_get_follows_a_redirect(serve, new_session, method, status):
+    """A write is sent where it was meant for or nowhere, and the error says what to set."""
+    other = serve(lambda _: (200, {}, "{}"))
+    server = serve(lambda _: (status, {"Location": f"http://localhost:{other.port}/x?token=1"}, ""))
+    with pytest.raises(InvalidReply) as caught:
+        new_session(server.url, token="t").request(method, "/api/v1/jobs", body={})
+    assert str(caught.value) == (
+        f"{server.url}/api/v1/jobs redirects {method} to http://localhost:{other.port}/x; "
+        "set pai_url in [OpenPai] to where the rest-server is"
+    )
+    assert (len(server.asked), other.asked) == (1, [])
+
+
+def test_a_login_is_not_redirected(serve, new_session):
+    """The password goes to the server of pai_url and to no other."""
+    other = serve(lambda _: (200, {}, '{"token": "t"}'))
+    server = serve(lambda asked: (307, {"Location": f"http://localhost:{other.port}{asked.path}"}, ""))
+    with pytest.raises(InvalidReply, match="redirects POST to"):
+        new_session(server.url).request(*POST, body={})
+    assert other.asked == []
+
+
+def test_a_redirect_without_end_is_an_invalid_reply(serve, new_session):
+    """A server that sends in circles is told as such, and not waited for."""
+    server = serve(lambda asked: (302, {"Location": asked.path}, ""))
+    with pytest.raises(
+        InvalidReply, match=r"/api/v1/jobs/x redirects without end; is http.* the rest-server\?$"
+    ):
+        new_session(server.url).request(*GET, authorize=False)
+
+
+# ---------------------------------------------------------------- retries
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_get_is_tried_again_a_bounded_number_of_times(serve, new_session, status):
+    """A gateway's fault is retried twice, within a second, and is then the caller's."""
+    server = serve(lambda _: (status, {}, '{"message": "upstream"}'))
+    started = time.monotonic()
+    with pytest.raises(ServerFault, match=rf"^GET .*/api/v1/jobs/x: {status} .*: upstream$") as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert caught.value.status == status
+    assert len(server.asked) == 3
+    assert time.monotonic() - started < 1.5
+
+
+def test_a_get_that_recovers_is_not_noticed(serve, new_session):
+    """One 503 and then the answer is the answer; Retry-After does not make it wait."""
+    server = serve(
+        lambda _: (503, {"Retry-After": "600"}, "") if len(server.asked) == 1 else (200, {}, "[1]")
+    )
+    assert new_session(server.url).request(*GET, authorize=False) == [1]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_write_is_never_sent_twice(serve, new_session, method, status):
+    """The server may have done it: whether to send it again is the caller's business."""
+    server = serve(lambda _: (status, {}, ""))
+    with pytest.raises(ServerFault):
+        new_session(server.url, token="t").request(method, "/api/v1/jobs", body={})
+    assert len(server.asked) == 1
+
+
+def test_a_500_is_not_retried(serve, new_session):
+    """The server's own fault is told at once."""
+    server = serve(lambda _: (500, {}, '{"code": "UnknownError", "message": "boom"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == f"GET {server.url}/api/v1/jobs/x: 500 UnknownError: boom"
+    assert len(server.asked) == 1
+
+
+# ---------------------------------------------------------------- nobody answers
+
+
+def test_a_refused_port_says_what_to_check(new_session):
+    """Nobody listens: nothing was sent, and the line says which setting to look at."""
+    url = f"http://127.0.0.1:{refused_port()}"
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*POST, body={})
+    assert str(caught.value) == f"cannot reach {url}: Connection refused; {CHECK}"
+    assert not caught.value.answer_lost
+
+
+def test_an_unknown_host_says_what_to_check(new_session):
+    """A name that no resolver knows is one line."""
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session("http://no-such-host.invalid:9186").request(*GET, authorize=False)
+    assert str(caught.value).startswith("cannot reach http://no-such-host.invalid:9186: ")
+    assert str(caught.value).endswith(f"; {CHECK}")
+    assert "\n" not in str(caught.value)
+    assert not caught.value.answer_lost
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a..b:9186", f"http://{'a' * 64}.invalid", "127.0.0.1:9186", "ftp://h/"]
+)
+def test_an_address_that_is_none_says_what_to_check(new_session, url):
+    """What requests and urllib3 cannot use as an address is the setting's fault."""
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*GET, authorize=False)
+    assert str(caught.value).startswith(f"pai_url = {url!r} is no address: ")
+    assert not caught.value.answer_lost
+
+
+@pytest.mark.parametrize("call", [GET, POST], ids=["GET", "POST"])
+def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, listening, call):
+    """The answer of a hung server is lost, within read_timeout and one more try of a GET."""
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    session = new_session(url, token="t", read_timeout=0.2, connect_timeout=1.0)
+    started = time.monotonic()
+    with pytest.raises(ClusterUnreachable) as caught:
+        session.request(*call)
+    assert time.monotonic() - started < 1.0
+    assert str(caught.value) == f"{url} took the connection but did not answer within 0.2 s"
+    assert caught.value.answer_lost
+    assert not session.answered
+
+
+def test_a_connection_that_is_not_taken_is_given_up_after_the_timeout(new_session, monkeypatch):
+    """A host that drops packets is told apart from one that is slow to answer: nothing was sent."""
+
+    def never(*_, **__):
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("urllib3.util.connection.create_connection", never)
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session("http://127.0.0.1:9", connect_timeout=0.1).request(*POST, body={})
+    assert str(caught.value) == f"http://127.0.0.1:9 did not take a connection within 0.1 s; {CHECK}"
+    assert not caught.value.answer_lost
+
+
+def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
+    """A server that closes in place of answering may have done what it was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+
+        def close_one():
+            connection, _ = sock.accept()
+            connection.recv(1 << 16)
+            connection.close()
+
+        thread = threading.Thread(target=close_one)
+        thread.start()
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        with pytest.raises(ClusterUnreachable) as caught:
+            new_session(url, token="t").request(*POST, body={})
+        thread.join()
+    assert str(caught.value).startswith(f"the connection to {url} broke before it answered (POST): ")
+    assert caught.value.answer_lost
+    assert "\n" not in str(caught.value)
+
+
+def test_tls_to_a_plain_port_is_one_line(serve, new_session):
+    """https:// to a server that speaks http:// says that TLS is what failed."""
+    server = serve(lambda _: (200, {}, "{}"))
+    url = server.url.replace("http:", "https:")
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*GET, authorize=False)
+    assert str(caught.value).startswith(f"TLS with {url} failed: ")
+    assert str(caught.value).endswith("; set verify in [OpenPai] to the file of its CA")
+    assert "\n" not in str(caught.value)
+    assert server.asked == []
+
+
+# ---------------------------------------------------------------- somebody else answers
+
+
+@pytest.mark.parametrize("status", [200, 404, 403, 400, 401])
+def test_another_web_server_is_told_as_such(serve, new_session, status):
+    """HTML in place of JSON is no missing job, and no refused login: the address is wrong."""
+    server = serve(lambda _: (status, {"Content-Type": "text/html"}, "<html>nginx</html>"))
+    session = new_session(server.url)
+    for call, authorize in ((GET, False), (POST, True)):
+        with pytest.raises(InvalidReply) as caught:
+            session.request(*call, authorize=authorize)
+        assert str(caught.value).endswith(f"is {server.url} (pai_url in [OpenPai]) the rest-server?")
+        assert "\n" not in str(caught.value)
+        assert "nginx" not in str(caught.value)
+
+
+def test_the_type_of_a_wrong_answer_is_named(serve, new_session):
+    """The line about a page in place of JSON says what came."""
+    server = serve(lambda _: (200, {"Content-Type": "text/html; charset=utf-8"}, "<html>"))
+    with pytest.raises(InvalidReply) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == (
+        f"{server.url}/api/v1/jobs/x answered 200 with text/html; charset=utf-8 in place of JSON; "
+        f"is {server.url} (pai_url in [OpenPai]) the rest-server?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, PaiHttpError),
+        (403, PermissionRefused),
+        (404, JobNotFound),
+        (413, PaiHttpError),
+        (418, PaiHttpError),
+    ],
+)
+def test_statuses_have_their_classes(rest, new_session, status, kind):
+    """Each status of an OpenPAI becomes its class, also where no code comes with it (413)."""
+    rest.get(f"{URL}/api/v1/jobs/x", json={"message": "why"}, status=status)
+    with pytest.raises(PaiApiError, match=rf"^GET {URL}/api/v1/jobs/x: {status} .*: why$") as caught:
+        new_session(URL).request(*GET, authorize=False)
+    assert type(caught.value) is kind
+    assert (caught.value.status, caught.value.code) == (status, None)
+    assert caught.value.response is None
+
+
+# ---------------------------------------------------------------- 429
+
+
+@pytest.mark.parametrize(
+    ("headers", "reset_in"),
+    [
+        ({"X-RateLimit-Reset": "+12", "Retry-After": "60"}, 12),
+        ({"X-RateLimit-Reset": "+7200", "Retry-After": "60"}, 60),
+        ({"X-RateLimit-Reset": "soon", "Retry-After": "60"}, 60),
+        ({"X-RateLimit-Reset": "inf"}, None),
+        ({"X-RateLimit-Reset": "+12"}, 12),
+        ({"Retry-After": "60"}, 60),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({}, None),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_the_end_of_a_rate_limit_is_read(serve, new_session, headers, reset_in):
+    """X-RateLimit-Reset is the true moment; Retry-After, the whole window, bounds it where clocks differ."""
+    now = time.time()
+    said = {
+        name: str(now + int(value)) if value.startswith("+") else value for name, value in headers.items()
+    }
+    server = serve(lambda _: (429, {"Content-Type": "text/html"} | said, "Too many requests"))
+    with pytest.raises(RateLimited) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == f"GET {server.url}/api/v1/jobs/x: 429 Too Many Requests"
+    assert len(server.asked) == 1
+    if reset_in is None:
+        assert caught.value.reset_at is None
+    else:
+        assert caught.value.reset_at == pytest.approx(now + reset_in, abs=2)
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_neither_password_nor_token_is_shown(serve, new_session, make_token, caplog):
+    """The log at DEBUG, the errors and the repr of the account hold neither."""
+    caplog.set_level(logging.DEBUG)
+    token = make_token()
+    server = rest_server(serve, [token], wants_token=())
+    session = new_session(server.url, password="hunter2hunter2")
+    session.request(*POST, body={})
+    assert any("POST" in record.getMessage() for record in caplog.records)
+    assert "hunter2" not in caplog.text
+    assert token not in caplog.text
+    account = repr(Account("http://h", "u", password="hunter2hunter2", token="secret-token"))
+    assert "hunter2" not in account
+    assert "secret-token" not in account
+
+
+def test_an_error_chains_nothing_that_carries_the_token(serve, new_session):
+    """No cause, no response, no request hangs on an error: they would print the token."""
+    server = serve(lambda _: (500, {}, '{"message": "x"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url, token="secret-token").request(*GET)
+    assert caught.value.response is None
+    assert caught.value.request is None
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(f"http://127.0.0.1:{refused_port()}", token="secret-token").request(*GET)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_answered_tells_whether_anybody_ever_did(serve, new_session):
+    """An error from the server is an answer too."""
+    server = serve(lambda _: (500, {}, "{}"))
+    session = new_session(server.url)
+    assert not session.answered
+    with pytest.raises(ServerFault):
+        session.request(*GET, authorize=False)
+    assert session.answered

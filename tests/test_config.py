@@ -1,0 +1,217 @@
+"""The [OpenPai] section: what holds without it, and what is refused in it."""
+
+from __future__ import annotations
+
+import logging
+
+import luigi.configuration
+import luigi.contrib.pai as contrib
+import pytest
+from luigi.parameter import ParameterVisibility
+
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import ConfigError
+
+OLD_KEYS = ("pai_url", "username", "password", "expiration")
+
+
+def refused(**keys: object) -> str:
+    """Return the text of the error that these settings give."""
+    with pytest.raises(ConfigError) as caught:
+        OpenPai(**keys).check()
+    text = str(caught.value)
+    assert text.startswith("[OpenPai] in luigi.cfg: ")
+    assert "\n" not in text
+    return text.removeprefix("[OpenPai] in luigi.cfg: ")
+
+
+# ---------------------------------------------------------------- defaults
+
+
+def test_the_old_keys_have_the_defaults_of_contrib():
+    """The four keys of luigi.contrib.pai come first, and mean without a luigi.cfg what they meant there."""
+    with pytest.warns(UserWarning, match='Parameter "password"'):  # contrib's own, about its None
+        theirs = contrib.OpenPai()
+    ours = OpenPai()
+    assert {key: getattr(ours, key) for key in OLD_KEYS} == {key: getattr(theirs, key) for key in OLD_KEYS}
+    assert [name for name, _ in OpenPai.get_params()][:4] == list(OLD_KEYS)
+    assert OpenPai.get_task_family() == contrib.OpenPai.get_task_family() == "OpenPai"
+
+
+def test_the_defaults_are_right():
+    """Without a luigi.cfg nothing is wrong."""
+    OpenPai().check()
+
+
+def test_a_section_written_for_contrib_is_read(settings):
+    """Old settings go on working, with their types."""
+    settings(pai_url="http://pai:9186", username="bob", password="hunter2", expiration=600)
+    read = OpenPai()
+    assert (read.pai_url, read.username, read.password, read.expiration) == (
+        "http://pai:9186",
+        "bob",
+        "hunter2",
+        600,
+    )
+    read.check()
+
+
+def test_every_key_is_described():
+    """Each key says what it is for."""
+    assert all(parameter.description for _, parameter in OpenPai.get_params())
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("key", ["pai_url", "webhdfs_url", "portal_url"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "127.0.0.1:9186",
+        "h",
+        "ftp://h",
+        "http://",
+        "http:///path",
+        "http://h:0",
+        "http://h:port",
+        "http://h:99999",
+        "http://[::1",
+        "http://a b",
+        "http://h?x=1",
+        "http://h/#x",
+    ],
+)
+def test_an_address_must_be_one(key, value):
+    """What is no http address is refused, with the key and the value."""
+    assert refused(**{key: value}) == f"{key} = {value!r} is not an http:// or https:// address"
+
+
+@pytest.mark.parametrize("key", ["pai_url", "webhdfs_url", "portal_url"])
+@pytest.mark.parametrize(
+    "value", ["http://u:hunter2@h", "htp://u:hunter2@h", "u:hunter2@h:1", "http://u:hunter2@[h"]
+)
+def test_an_address_must_not_carry_a_password(key, value):
+    """A password in an address is refused without being shown, also where the address is wrong."""
+    assert refused(**{key: value}) == f"{key} must not carry a user or password; use username and password"
+
+
+@pytest.mark.parametrize(
+    "value", ["http://h", "https://h:9186/rest-server/", "HTTP://H", "http://[::1]:9186", "http://10.0.0.1"]
+)
+def test_addresses_as_sites_have_them_are_taken(value):
+    """Paths, ports and IPv6 are fine."""
+    OpenPai(pai_url=value, webhdfs_url=value, portal_url=value).check()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("pai_url", "", "pai_url is empty; write the address of the rest-server, http://HOST:9186"),
+        ("username", "", "username is empty; write your OpenPAI user name"),
+        ("fs_uri", "h:9000", "fs_uri = 'h:9000' is not of the form hdfs://HOST:PORT"),
+        ("fs_uri", "/data", "fs_uri = '/data' is not of the form hdfs://HOST:PORT"),
+        ("expiration", 59, "expiration = 59 is not from 60 to 604800 (seconds)"),
+        ("expiration", 604801, "expiration = 604801 is not from 60 to 604800 (seconds)"),
+        ("connect_timeout", 0.0, "connect_timeout = 0.0 must be greater than 0"),
+        ("read_timeout", -1.0, "read_timeout = -1.0 must be greater than 0"),
+        ("poll_min", 0.0, "poll_min = 0.0 must be greater than 0"),
+        ("poll_patience", float("nan"), "poll_patience = nan must be greater than 0"),
+        ("poll_max", 0.25, "poll_max = 0.25 is less than poll_min = 0.5"),
+        (
+            "verify",
+            "/no/such/file",
+            "verify = '/no/such/file' is neither true nor false nor a file that exists",
+        ),
+    ],
+)
+def test_a_wrong_value_names_its_key(key, value, text):
+    """Each wrong value is one line that names the key and says what is right."""
+    assert refused(**{key: value}) == text
+
+
+def test_all_wrong_values_are_told_at_once():
+    """Nobody has to correct a luigi.cfg one error at a time."""
+    text = refused(pai_url="h", portal_url="ftp://h", username="", fs_uri="x", expiration=1, poll_min=0.0)
+    assert [part.split()[0] for part in text.split("; ") if part[0] != "w"] == [
+        "pai_url",
+        "portal_url",
+        "username",
+        "fs_uri",
+        "expiration",
+        "poll_min",
+    ]
+
+
+def test_what_is_no_number_names_its_key(settings):
+    """Luigi's own error for a value that it cannot read would not say which; all are told at once."""
+    settings(expiration="an hour", poll_min="fast", read_timeout="")
+    with pytest.raises(ConfigError) as caught:
+        OpenPai()
+    assert str(caught.value) == (
+        "[OpenPai] in luigi.cfg: expiration is not a whole number; read_timeout is not a number; "
+        "poll_min is not a number"
+    )
+
+
+@pytest.mark.parametrize("key", ["password", "token"])
+def test_a_percent_sign_in_a_secret_does_not_show_it(settings, key):
+    """The parser's own error would show the rest of a password with a %."""
+    luigi.configuration.get_config().read_string(f"[OpenPai]\n{key} = hun%ter2\n")  # as a luigi.cfg has it
+    with pytest.raises(ConfigError) as caught:
+        OpenPai()
+    assert str(caught.value) == (
+        f"[OpenPai] in luigi.cfg: {key} has a % that does not stand for anything; write it as %%"
+    )
+    assert caught.value.__context__ is None
+    settings(**{key: "hun%%ter2"})
+    assert getattr(OpenPai(), key) == "hun%ter2"
+
+
+# ---------------------------------------------------------------- verify
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        *[(word, True) for word in ("true", "True", "yes", "1", "")],
+        *[(word, False) for word in ("false", "False", "no", "0", " false ")],
+    ],
+)
+def test_verify_is_true_or_false(word, value):
+    """The usual words for both are taken."""
+    assert OpenPai(verify=word).tls_verify() is value
+    OpenPai(verify=word).check()
+
+
+def test_verify_is_a_file_of_certificates(tmp_path, monkeypatch):
+    """Any other word is a path, in which ~ and $VARS are resolved."""
+    (tmp_path / "ca.pem").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CERTS", str(tmp_path))
+    for word in (str(tmp_path / "ca.pem"), "~/ca.pem", "$CERTS/ca.pem"):
+        read = OpenPai(verify=word)
+        assert read.tls_verify() == str(tmp_path / "ca.pem")
+        read.check()
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_neither_repr_nor_task_id_holds_a_secret(settings, caplog):
+    """What Luigi prints, logs, sends to its scheduler or names the section by holds no password or token."""
+    caplog.set_level(logging.DEBUG)
+    settings(password="hunter2", token="secret-token")
+    read = OpenPai()
+    assert (read.password, read.token) == ("hunter2", "secret-token")
+    public = [repr(read), str(read), read.task_id, caplog.text, str(read.to_str_params(only_public=True))]
+    assert not any("hunter2" in text or "secret-token" in text for text in public)
+    visibility = {name: parameter.visibility for name, parameter in OpenPai.get_params()}
+    private = {name for name, value in visibility.items() if value is not ParameterVisibility.PUBLIC}
+    assert private == {"password", "token"}
+    assert visibility["password"] is visibility["token"] is ParameterVisibility.PRIVATE
+
+
+def test_a_password_does_not_change_the_task_id():
+    """The id, a hash that anybody could test guesses against, is made without the secrets."""
+    assert OpenPai(password="a", token="b").task_id == OpenPai().task_id

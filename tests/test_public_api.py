@@ -1,0 +1,82 @@
+"""What ``import luigi_pai`` gives, and what it does not drag in."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import luigi_pai
+
+HEAVY = ("luigi", "hdfs", "jsonschema", "click", "tornado", "yaml")
+CONTRIB = ("OpenPai", "PaiJob", "PaiTask", "Port", "TaskRole", "slot_to_dict")
+
+
+def imported_by(statement: str) -> set[str]:
+    """Return the top-level modules that a statement loads in a fresh interpreter."""
+    script = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_all_is_sorted_and_has_no_name_twice():
+    """``__all__`` is in order."""
+    assert luigi_pai.__all__ == sorted(set(luigi_pai.__all__))
+
+
+def test_everything_of_contrib_is_there():
+    """Changing the import line finds every name."""
+    assert set(CONTRIB) <= set(luigi_pai.__all__)
+
+
+@pytest.mark.parametrize("name", luigi_pai.__all__)
+def test_every_name_can_be_imported(name):
+    """Each name of ``__all__`` is what its home defines, and its home exports it."""
+    value = getattr(luigi_pai, name)
+    home = importlib.import_module(luigi_pai._HOME_OF.get(name, "luigi_pai.errors"))
+    assert value is getattr(home, name)
+    assert name in home.__all__
+    assert f"{value.__module__}.".startswith(f"{home.__name__}.")
+
+
+def test_all_is_complete():
+    """No error is left out, and every lazy name is announced."""
+    errors = importlib.import_module("luigi_pai.errors")
+    assert {*errors.__all__, *luigi_pai._HOME_OF} == set(luigi_pai.__all__)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    """``import luigi_pai`` loads neither Luigi nor any library."""
+    assert imported_by("import luigi_pai").isdisjoint({*HEAVY, "requests"})
+
+
+@pytest.mark.parametrize("module", ["spec.job", "spec.validate", "api.client", "api.watch", "api.attempts"])
+def test_spec_and_api_import_without_luigi(module):
+    """What a job is, and how to talk to a cluster, needs no Luigi, and no library before it is used."""
+    assert imported_by(f"import luigi_pai.{module}").isdisjoint(HEAVY)
+
+
+def test_a_pipeline_without_hdfs_imports_no_hdfs():
+    """``PaiTask`` brings Luigi, and not what only HDFS, validation or the command line use."""
+    anyway = imported_by("import luigi, requests")  # Luigi itself loads jsonschema where it is installed
+    added = imported_by("from luigi_pai import PaiTask, TaskRole") - anyway
+    assert "luigi_pai" in added
+    assert added.isdisjoint({"hdfs", "jsonschema", "click", "yaml"})
+
+
+def test_dir_lists_every_public_name():
+    """Completion in a shell shows the names before they are loaded."""
+    assert set(luigi_pai.__all__) <= set(dir(luigi_pai))
+    assert dir(luigi_pai) == sorted(dir(luigi_pai))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """A misspelt name fails as in any module."""
+    with pytest.raises(AttributeError, match=r"^module 'luigi_pai' has no attribute 'PaiTsak'$"):
+        luigi_pai.PaiTsak  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'PaiTsak'"):
+        exec("from luigi_pai import PaiTsak")
