@@ -1,0 +1,160 @@
+"""What can go wrong on HDFS, as errors of this package and of Luigi at once.
+
+The tree::
+
+    HdfsError              PaiError and luigi.target.FileSystemException
+    ├── FileAlreadyExists        also luigi.target.FileAlreadyExists
+    ├── MissingParentDirectory   also luigi.target.MissingParentDirectory
+    └── NotADirectory            also luigi.target.NotADirectory
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import luigi.target
+import requests
+
+from luigi_pai.errors import PaiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "FileAlreadyExists",
+    "HdfsError",
+    "MissingParentDirectory",
+    "NotADirectory",
+    "failed",
+    "refused",
+    "unanswered",
+]
+
+_UNAUTHORIZED = 401
+
+# what a RemoteException tells the user to do
+_NEXT_STEPS = {
+    "AccessControlException": "ask for permission on that path, or check hdfs_user in [OpenPai]",
+    "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
+    "DSQuotaExceededException": "the folder's quota is used up; delete something, or ask for more",
+    "FileAlreadyExistsException": "choose another path, or remove what is there",
+    "FileNotFoundException": "check the path, and that what writes it has run",
+    "InvalidPathException": "HDFS takes no ':', '.', '..' or empty name in a path",
+    "NSQuotaExceededException": "the folder holds as many files as its quota allows",
+    "ParentNotDirectoryException": "a part of the path is a file",
+    "PathIsNotEmptyDirectoryException": "remove it with recursive=True, or empty it",
+    "SafeModeException": "the NameNode is in safe mode; try again when it has left it",
+    "StandbyException": "this NameNode is on standby; point webhdfs_url in [OpenPai] at the active one",
+}
+
+
+class HdfsError(PaiError, luigi.target.FileSystemException):
+    """An operation on HDFS failed.
+
+    Attributes:
+        operation: what was tried (``LISTSTATUS``), or empty.
+        path: the path on HDFS it was tried on, or empty.
+        server: host and port that was asked, or empty.
+        exception: the name of the ``RemoteException`` that the server answered
+            with (``FileNotFoundException``), or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str = "",
+        path: str = "",
+        server: str = "",
+        exception: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.operation = operation
+        self.path = path
+        self.server = server
+        self.exception = exception
+
+
+class FileAlreadyExists(HdfsError, luigi.target.FileAlreadyExists):
+    """Something is there already."""
+
+
+class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
+    """The folder that it would be in is not there."""
+
+
+class NotADirectory(HdfsError, luigi.target.NotADirectory):
+    """A file is where a folder has to be."""
+
+
+_CLASSES: Mapping[str, type[HdfsError]] = {
+    "FileAlreadyExistsException": FileAlreadyExists,
+    "ParentNotDirectoryException": NotADirectory,
+}
+
+
+def failed(
+    operation: str,
+    path: str,
+    server: str,
+    reason: str,
+    *,
+    next_step: str = "",
+    exception: str | None = None,
+    kind: type[HdfsError] | None = None,
+) -> HdfsError:
+    """Return the error that says operation, path, server, reason and what to do next."""
+    step = next_step or _NEXT_STEPS.get(exception or "", "")
+    text = f"HDFS {operation} {path} on {server}: {reason}" + (f"; {step}" if step else "")
+    kind = kind or _CLASSES.get(exception or "", HdfsError)
+    return kind(text, operation=operation, path=path, server=server, exception=exception)
+
+
+def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
+    """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
+    server = urlsplit(response.url).netloc
+    if response.status_code == _UNAUTHORIZED:
+        step = "check hdfs_user in [OpenPai]; Kerberos is not supported"
+        return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
+    try:
+        remote = response.json()["RemoteException"]
+        exception, message = str(remote["exception"]), str(remote.get("message", ""))
+    except (ValueError, KeyError, TypeError, OSError, requests.RequestException):
+        reason = f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
+        step = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+        return failed(operation, path, server, reason, next_step=step)
+    finally:
+        response.close()
+    reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
+    return failed(operation, path, server, reason, exception=exception)
+
+
+def unanswered(
+    operation: str, path: str, namenode: str, error: requests.RequestException | OSError
+) -> HdfsError:
+    """Return the error for a request that got no answer."""
+    request = getattr(error, "request", None)
+    server = urlsplit(getattr(request, "url", None) or "").netloc or namenode
+    step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
+    if server != namenode:
+        step = (
+            f"NameNode {namenode} sent us to this DataNode: check that this machine resolves and reaches it"
+        )
+    return failed(operation, path, server, f"no answer ({_why(error)})", next_step=step)
+
+
+def _why(error: BaseException) -> str:
+    """Return the innermost reason of a connection error, in one line without object addresses."""
+    if isinstance(error, requests.ConnectTimeout):
+        return "the connection timed out"
+    if isinstance(error, requests.Timeout):
+        return "timed out"
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, requests.RequestException):
+            return inner.strerror
+        reason = getattr(inner, "reason", None)
+        nested = [arg for arg in (reason, *inner.args) if isinstance(arg, BaseException)]
+        inner = nested[0] if nested else inner.__cause__ or inner.__context__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

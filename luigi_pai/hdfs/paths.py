@@ -1,0 +1,80 @@
+"""The ways to write a path on HDFS, and the one that WebHDFS takes."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from luigi_pai.hdfs.errors import HdfsError
+
+__all__ = ["hdfs_path", "split_uri"]
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
+_DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
+_VARIABLE = re.compile(r"\$\{[^}/]*\}|(?:^|(?<=/))\$\w+")
+_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
+_PORTS = {"hdfs": ":8020"}  # of a NameNode, where none is written
+
+
+def split_uri(path: str) -> tuple[str, str, str]:
+    """Return scheme, host and port, and path of a URI; the first two are empty for a plain path."""
+    match = None if path.startswith("/") else _URI.fullmatch(path)
+    if not match:
+        return "", "", path
+    return match[1].lower(), match[2] or "", match[3] or "/"
+
+
+def hdfs_path(path: str, fs_uri: str | None) -> str:
+    """Return the absolute, normalised path on HDFS that a path or URI means.
+
+    Args:
+        path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
+            ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
+            ``%``, ``*`` and ``[`` are characters like any other.
+        fs_uri: the ``fs_uri`` of [OpenPai]; a path that names another file
+            system is refused. None: any is taken.
+
+    Raises:
+        HdfsError: a relative path, another variable, another kind of file
+            system, another file system. None of them could be found, and
+            "not there" would be the wrong answer.
+    """
+    scheme, authority, base = split_uri(fs_uri or "")
+    base = base.rstrip("/")
+    text, from_default = (
+        _DEFAULT_FS.subn(lambda _match: base, path, count=1) if path.startswith("$") else (path, 0)
+    )
+    if from_default:
+        return _normal(text or "/")
+    variable = _VARIABLE.search(path)
+    if variable:
+        raise _wrong(
+            path, f"nothing is known of {variable[0]}; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
+        )
+    path_scheme, path_authority, plain = split_uri(path)
+    if not path_scheme:
+        if not plain.startswith("/"):
+            raise _wrong(path, "it is relative; begin it with / or hdfs://HOST:PORT/ or $PAI_DEFAULT_FS_URI/")
+        return _normal(plain)
+    if path_scheme not in _SCHEMES and path_scheme != scheme:
+        raise _wrong(path, f"{path_scheme}: is not HDFS; begin it with / or hdfs://HOST:PORT/")
+    if (
+        path_scheme == scheme
+        and path_authority
+        and _address(scheme, path_authority) != _address(scheme, authority)
+    ):
+        raise _wrong(path, f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}")
+    return _normal(plain)
+
+
+def _normal(path: str) -> str:
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _address(scheme: str, authority: str) -> str:
+    host = authority.rpartition("@")[2].lower()
+    return host if re.search(r":\d+$", host) else host + _PORTS.get(scheme, "")
+
+
+def _wrong(path: str, why: str) -> HdfsError:
+    return HdfsError(f"{path!r} is no path on this HDFS: {why}", operation="resolve", path=path)

@@ -1,0 +1,193 @@
+"""A file or folder on the cluster's HDFS, as a Luigi target."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import posixpath
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import luigi.contrib.hdfs
+import luigi.format
+from luigi.contrib.hdfs.config import hdfs
+from luigi.target import FileSystemTarget
+
+from luigi_pai.errors import PaiError
+from luigi_pai.hdfs.client import WebHdfs
+from luigi_pai.hdfs.errors import HdfsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.hdfs.streams import HdfsWriter
+
+__all__ = ["HdfsTarget"]
+
+
+class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
+    """A file or folder on the cluster's HDFS.
+
+    Constructing one touches no network and needs no configuration. Files are
+    read and written in parts; a file that is written appears at ``close()``, whole.
+    ``target / "metrics.json"`` is the target of a file in a folder.
+
+    Args:
+        path: in any way that ``luigi_pai.hdfs.hdfs_path`` takes; kept as given.
+            None: a temporary path, with ``is_tmp``.
+        format: of Luigi's formats; text where none is given, ``luigi.format.Nop`` for bytes.
+        is_tmp: delete it when the target is forgotten.
+        fs: the file system; the one of [OpenPai] where none is given.
+
+    Raises:
+        TypeError: a format that only runs with Hadoop's own commands.
+    """
+
+    is_tmp = False
+
+    def __init__(
+        self,
+        path: Any = None,
+        format: Any = None,  # noqa: A002 - Luigi's name
+        is_tmp: bool = False,  # noqa: FBT001, FBT002 - Luigi's signature
+        fs: WebHdfs | None = None,
+    ) -> None:
+        if path is None and not is_tmp:
+            raise TypeError("HdfsTarget needs a path, or is_tmp=True")
+        # not luigi's own constructor: it refuses ':' and sets up a hadoop client
+        FileSystemTarget.__init__(self, _temporary_path() if path is None else path)
+        self.format = _byte_format(format)
+        self.is_tmp = is_tmp
+        self._fs = fs
+
+    def __del__(self) -> None:
+        if self.is_tmp:
+            with contextlib.suppress(PaiError):
+                self.remove()
+
+    def __truediv__(self, part: str) -> HdfsTarget:
+        """Return the target of a file or folder in this folder.
+
+        Args:
+            part: its name, or a path of several names.
+
+        Raises:
+            ValueError: it would not be inside this folder.
+        """
+        names = str(part).split("/")
+        if not str(part) or names[0] == "" or ".." in names:
+            raise ValueError(f"{part!r} is not the path of something in {self.path}")
+        return type(self)(f"{self.path.rstrip('/')}/{posixpath.normpath(part)}", fs=self._fs)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    @property
+    def fs(self) -> WebHdfs:
+        """The file system."""
+        return self._fs or WebHdfs.from_config()
+
+    def exists(self) -> bool:
+        """Return whether it is there. ``*`` and ``?`` are characters like any other."""
+        return self.fs.exists(self.path)
+
+    def isdir(self) -> bool:
+        """Return whether it is there and a folder."""
+        return self.fs.isdir(self.path)
+
+    def open(self, mode: str = "r") -> Any:
+        """Open the file.
+
+        Args:
+            mode: ``r`` to read, ``w`` to write: what was there is replaced at
+                ``close()``; after an exception inside ``with`` it stays as it was.
+
+        Raises:
+            HdfsError: there is no such file; or, at any time later, the connection broke.
+        """
+        if mode == "r":
+            return self.format.pipe_reader(self.fs.open_reader(self.path))
+        if mode == "w":
+            writer = self.fs.open_writer(self.path)
+            pipe = self.format.pipe_writer(writer)
+            _abort_together(pipe, writer)
+            return pipe
+        raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
+
+    def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
+        """Delete it, for good."""
+        self.fs.remove(self.path, skip_trash=skip_trash)
+
+    @contextlib.contextmanager
+    def temporary_path(self) -> Iterator[str]:
+        """Yield a path to write to, which becomes this target's at the end of ``with``.
+
+        After an exception inside ``with``, what is at the temporary path is deleted.
+        """
+        folder, name = posixpath.split(self.path.rstrip("/"))
+        temporary = posixpath.join(folder, f"{name}-luigi-tmp-{uuid.uuid4().hex[:10]}")
+        self.fs.mkdir(folder or self.path)
+        try:
+            yield temporary
+        except BaseException:
+            with contextlib.suppress(HdfsError):
+                self.fs.remove(temporary)
+            raise
+        self.fs.rename_dont_move(temporary, self.path)
+
+    def _is_writable(self, path: str) -> bool:
+        probe = f"{path.rstrip('/')}/.writable-{uuid.uuid4().hex}"
+        try:
+            self.fs.touchz(probe)
+            self.fs.remove(probe, recursive=False)
+        except HdfsError as error:
+            if error.exception == "AccessControlException":
+                return False
+            raise
+        return True
+
+
+def _temporary_path() -> str:
+    """Return a new path under ``tmp_dir`` of Luigi's [hdfs]; its own tmppath cannot run on every Python."""
+    folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on HDFS, as Luigi has it
+    return posixpath.join(folder, getpass.getuser(), f"luigitemp-{uuid.uuid4().hex[:12]}")
+
+
+def _byte_format(given: Any) -> Any:
+    """Return a format over bytes: Luigi's "plain" HDFS format, which runs hadoop, is taken off."""
+    plain = luigi.contrib.hdfs.PlainFormat
+    if given is None:
+        return luigi.format.get_default_format()
+    if isinstance(given, plain):
+        return luigi.format.Nop
+    if isinstance(given, luigi.format.ChainFormat) and isinstance(given.args[-1], plain):
+        inner = given.args[:-1]
+        return inner[0] if len(inner) == 1 else luigi.format.ChainFormat(*inner)
+    if (
+        getattr(given, "output", None) == "hdfs"
+        or hasattr(given, "hdfs_writer")
+        or hasattr(given, "hdfs_reader")
+    ):
+        raise TypeError(f"{given!r} runs Hadoop's commands; use a format of luigi.format")
+    return given
+
+
+def _abort_together(pipe: Any, writer: HdfsWriter) -> None:
+    """Let a pipe's abort reach the writer: Luigi's process pipes (gzip) do not pass it on."""
+    while pipe is not None and pipe is not writer:
+        inner = vars(pipe).get("_output_pipe", vars(pipe).get("_stream"))
+        if isinstance(pipe, luigi.format.OutputPipeProcessWrapper):
+            process: Any = pipe
+            process.abort = partial(_abort_both, process.abort, inner)
+        pipe = inner
+
+
+def _abort_both(abort: Any, inner: Any) -> None:
+    try:
+        abort()
+    finally:
+        inner.abort()
