@@ -10,6 +10,7 @@ import pytest
 from faulty_pai import FaultyPai
 
 from luigi_pai import run
+from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,3 +63,10 @@ def pai(settings: Callable[..., None]) -> Iterator[FaultyPai]:
     )
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def local_pai() -> Iterator[LocalPai]:
+    """One local OpenPAI for all tests of a process; job names must differ."""
+    with LocalPai(virtual_clusters=["vc1"]) as server:
+        yield server

@@ -1,0 +1,137 @@
+"""The command line: ``luigi-pai``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from luigi_pai.errors import ConfigError
+
+if TYPE_CHECKING:
+    from luigi_pai.local.server import LocalServer
+
+__all__ = ["main"]
+
+_EXIT_USAGE = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("luigi-pai"), prog_name="luigi-pai")
+def main() -> None:
+    """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
+
+
+@main.command("local", short_help="Run an OpenPAI on this machine.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 9186]")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Folder that keeps jobs and files."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--user", default="admin", show_default=True, help="Name of the administrator.")
+@click.option("--virtual-cluster", multiple=True, metavar="NAME", help="One more beside `default`.")
+@click.option(
+    "--max-tasks", type=click.IntRange(1), default=64, show_default=True, help="Task processes at once."
+)
+@click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
+@click.option("--until-stdin-closes", is_flag=True, hidden=True)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def local(
+    *,
+    port: int | None,
+    data: Path | None,
+    host: str,
+    user: str,
+    virtual_cluster: tuple[str, ...],
+    max_tasks: int,
+    insecure_bind: bool,
+    until_stdin_closes: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run an OpenPAI 0.7.1 with its HDFS on this machine; jobs run as processes of yours.
+
+    With `-- COMMAND ...` the server runs only as long as COMMAND, on a free port
+    and in a temporary folder unless told otherwise, and Luigi in COMMAND finds
+    it by itself; the exit code is COMMAND's.
+
+    The password is `admin-password`, or what LUIGI_PAI_LOCAL_PASSWORD says.
+    """
+    from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
+    from luigi_pai.local.settings import (  # noqa: PLC0415 - as above
+        DEFAULT_PORT,
+        PASSWORD_VARIABLE,
+        Settings,
+        default_data_folder,
+    )
+
+    settings = Settings(
+        data=(data or default_data_folder()).absolute(),
+        host=host,
+        port=port if port is not None else 0 if command else DEFAULT_PORT,
+        user=user,
+        password=os.environ.pop(PASSWORD_VARIABLE, None) or None,
+        virtual_clusters=tuple(dict.fromkeys(("default", *virtual_cluster))),
+        max_tasks=max_tasks,
+        insecure_bind=insecure_bind,
+    )
+    try:
+        if command:
+            code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
+        else:
+            code = 0
+            asyncio.run(serve.serve(settings, _welcome, _farewell, until_stdin_closes=until_stdin_closes))
+    except ConfigError as error:
+        _give_up(error)
+    sys.exit(code)
+
+
+def _say_where(server: LocalServer) -> None:
+    click.echo(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
+
+
+def _welcome(server: LocalServer) -> None:
+    """Print where everything is, and the lines for luigi.cfg."""
+    from luigi_pai.local.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
+
+    address = server.address
+    password = server.settings.password or DEFAULT_PASSWORD
+    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
+    click.secho("OpenPAI 0.7.1 on this machine", bold=True)
+    click.echo(
+        f"""
+  Jobs      {address.url}
+  HDFS      {address.fs_uri}  (WebHDFS: {address.url}/webhdfs/v1)
+  User      {server.settings.user}
+  Data      {server.settings.data}
+
+For luigi.cfg:
+
+  [OpenPai]
+  pai_url = {address.url}
+  username = {server.settings.user}
+  password = {shown}
+  fs_uri = {address.fs_uri}
+  webhdfs_url = {address.url}
+  portal_url = {address.url}
+
+Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
+    )
+
+
+def _farewell(server: LocalServer) -> None:
+    if server.running_tasks:
+        click.echo(f"Ending {server.running_tasks} running tasks; Ctrl-C again ends them at once.")
+
+
+def _give_up(error: ConfigError) -> NoReturn:
+    click.echo(f"luigi-pai local: {error}", err=True)
+    sys.exit(_EXIT_USAGE)
+
+
+if __name__ == "__main__":
+    main()

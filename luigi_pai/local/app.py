@@ -1,0 +1,107 @@
+"""The routes of the local server, and who is let in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tornado.web import Application
+
+from luigi_pai.local.pages import JobListPage, JobPage, LogPage
+from luigi_pai.local.rest_v1 import Api, V1Handler
+from luigi_pai.local.settings import is_loopback
+from luigi_pai.local.webhdfs import webhdfs_routes
+from luigi_pai.local.wire import ApiError, RestHandler, no_api
+
+if TYPE_CHECKING:
+    import logging
+
+    from tornado.httputil import HTTPServerRequest
+    from tornado.web import RequestHandler
+
+    from luigi_pai.local.task_files import JobFolders
+
+__all__ = ["make_app"]
+
+
+def make_app(api: Api, folders: JobFolders, log: logging.Logger, *, loopback_only: bool) -> Application:
+    """Return the application.
+
+    Args:
+        api: what the routes work with.
+        folders: the files of tasks.
+        log: gets one line a request, without query, body or headers.
+        loopback_only: refuse requests that name another host than this machine.
+    """
+    return _LocalApplication(
+        [
+            (r"(?:/rest-server)?/api(?:/.*)?", V1Handler, {"api": api}),
+            *webhdfs_routes(api.hdfs_root),
+            (r"/", JobListPage, {"api": api}),
+            (r"/job-detail\.html", JobPage, {"api": api}),
+            (
+                r"/node/containerlogs/(container_\d+_\d+_\d+_\d+)/([A-Za-z0-9_]+)/(?:(stdout|stderr)/?)?",
+                LogPage,
+                {"api": api, "folders": folders},
+            ),
+        ],
+        default_handler_class=_NoApi,
+        log_function=_log_request,
+        log=log,
+        loopback_only=loopback_only,
+    )
+
+
+class _NoApi(RestHandler):
+    """Whatever is not there."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise no_api(self.request.uri or "")
+
+
+class _Stranger(RestHandler):
+    """A request that a page of another site made in the user's browser."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise ApiError(
+            403,
+            "ForbiddenOriginError",
+            "The local server answers to this machine only, not to pages of other sites.",
+        )
+
+
+class _LocalApplication(Application):
+    """An application that browsers cannot be tricked into using.
+
+    Anything that can reach the port can run commands here. A web page can make
+    its reader's browser send requests to 127.0.0.1; such a request carries the
+    page's Origin, or (after DNS rebinding) a foreign Host.
+    """
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        origin = request.headers.get("Origin")
+        foreign = origin is not None and urlsplit(origin).netloc != request.host
+        if foreign or (self.settings["loopback_only"] and not is_loopback(_host_name(request.host))):
+            return self.get_handler_delegate(request, _Stranger)
+        return super().find_handler(request, **kwargs)
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _log_request(handler: RequestHandler) -> None:
+    request = handler.request
+    handler.application.settings["log"].info(
+        "%s %d %s %s %.1f ms",
+        request.remote_ip,
+        handler.get_status(),
+        request.method,
+        request.path,
+        request.request_time() * 1000,
+    )

@@ -1,0 +1,197 @@
+"""One attempt of a job: its tasks are started, watched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local import processes
+from luigi_pai.local.completion import Outcome, attempt_outcome
+from luigi_pai.local.environment import Place, task_environment
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from luigi_pai.local.records import Attempt, Job, Task
+    from luigi_pai.local.settings import Address
+    from luigi_pai.local.store import Store
+    from luigi_pai.local.task_files import JobFolders, TaskFiles
+
+__all__ = ["DELETE", "EXIT_NOT_STARTED", "SHUTDOWN", "STOP", "AttemptRun", "Surroundings", "TaskLost"]
+
+STOP = "stop"
+DELETE = "delete"
+SHUTDOWN = "shutdown"
+EXIT_NOT_STARTED = 1
+
+_SIGNALLED = 128
+
+
+class TaskLost(Exception):
+    """A task's process is gone and nobody knows how it ended."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all attempts run with.
+
+    Attributes:
+        store: what is known.
+        folders: the files of tasks.
+        bin: the folder of the ``hdfs`` command.
+        address: where this server is.
+        stop_grace: seconds between SIGTERM and SIGKILL.
+        hurry: set when there is to be no further grace.
+    """
+
+    store: Store
+    folders: JobFolders
+    bin: Path
+    address: Address
+    stop_grace: float
+    hurry: asyncio.Event
+
+
+class AttemptRun:
+    """An attempt that goes on.
+
+    Args:
+        job: the job.
+        attempt: the attempt.
+        tasks: its tasks.
+        notes: sentences for the log of a task, by container id; None if the
+            tasks were started by an earlier server.
+        around: what all attempts run with.
+
+    Attributes:
+        ending: why it is made to end: STOP, DELETE, SHUTDOWN, or nothing.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        attempt: Attempt,
+        tasks: Sequence[Task],
+        notes: Mapping[str, Sequence[str]] | None,
+        around: Surroundings,
+    ) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.tasks = tasks
+        self.ending = ""
+        self._roles = {role["name"]: role for role in job.roles}
+        self._notes = notes
+        self._around = around
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._must_end = asyncio.Event()
+
+    @property
+    def running_tasks(self) -> int:
+        """How many of its tasks have not ended."""
+        return sum(task.exit_code is None for task in self.tasks)
+
+    def end(self, reason: str) -> None:
+        """Make the attempt end; a deletion outranks a stop, a stop a shutdown."""
+        self.ending = max(self.ending, reason, key=("", SHUTDOWN, STOP, DELETE).index)
+        self._must_end.set()
+
+    async def outcome(self, room: Callable[[], None]) -> Outcome | None:
+        """Start the tasks, unless an earlier server did, and wait until the attempt is decided.
+
+        Args:
+            room: called whenever a task has ended.
+
+        Returns:
+            The outcome, or None if the attempt is made to end before there is one.
+
+        Raises:
+            TaskLost: a task is gone and left no exit code.
+        """
+        for task in self.tasks:
+            if self._must_end.is_set():
+                return None
+            if self._notes is not None:
+                self._start(task, self._notes.get(task.container_id, ()))
+                await asyncio.sleep(0)
+        ended: list[Task] = []
+        waits: dict[asyncio.Future[Any], Task] = {
+            asyncio.create_task(self._ended(task)): task for task in self.tasks
+        }
+        told: asyncio.Future[Any] = asyncio.create_task(self._must_end.wait())
+        try:
+            while True:
+                outcome = attempt_outcome(list(self._roles.values()), ended, len(self.tasks))
+                if outcome is not None or told.done():
+                    return outcome
+                done, _ = await asyncio.wait({told, *waits}, return_when=asyncio.FIRST_COMPLETED)
+                now_ended = [(wait, waits.pop(wait)) for wait in done if wait is not told]
+                for wait, task in sorted(now_ended, key=lambda pair: self._files(pair[1]).end_time()):
+                    wait.result()
+                    ended.append(task)
+                room()
+        finally:
+            for pending in (told, *waits):
+                pending.cancel()
+            await asyncio.gather(told, *waits, return_exceptions=True)
+
+    async def clean_up(self) -> None:
+        """End every process that is left of the tasks, and leave no zombie."""
+        await self._end(self.tasks, self._around.stop_grace)
+        for child in self._children.values():
+            await asyncio.to_thread(child.wait)
+
+    def _start(self, task: Task, notes: Iterable[str]) -> None:
+        """Start the process of a task; one that cannot be started has failed."""
+        files = self._files(task)
+        place = Place(
+            folder=files.folder,
+            work=files.work,
+            bin=self._around.bin,
+            address=self._around.address,
+            app_id=self.attempt.application_id(self._around.store.cluster_timestamp),
+        )
+        try:
+            files.prepare(self._roles[task.role]["command"], notes)
+            child = self._around.folders.start(files, task_environment(self.job, self.tasks, task, place))
+        except (OSError, ValueError) as error:
+            with contextlib.suppress(OSError), files.stderr.open("a", encoding="utf-8") as stderr:
+                stderr.write(f"luigi-pai local: the task could not be started: {error}\n")
+            task.exit_code = EXIT_NOT_STARTED
+        else:
+            self._children[task.container_id] = child
+            task.pid = child.pid
+            task.pid_started = processes.started(child.pid)
+        self._around.store.save_task(task)
+
+    async def _ended(self, task: Task) -> None:
+        """Wait until a task has ended, end what it left behind, and write down its exit code.
+
+        Raises:
+            TaskLost: nobody knows how it ended.
+        """
+        if task.exit_code is not None:
+            return
+        if task.pid is not None:
+            await processes.wait_ended(task.pid, task.pid_started)
+        code = self._files(task).exit_code()
+        child = self._children.get(task.container_id)
+        if child is not None:
+            status = await asyncio.to_thread(child.wait)
+            code = status if code is None else code
+            code = code if code >= 0 else _SIGNALLED - code
+        await self._end([task], grace=0)
+        if code is None:
+            raise TaskLost(f"task {task.name} ended while no server was running, and left no exit code")
+        task.exit_code = code
+        self._around.store.save_task(task)
+
+    async def _end(self, tasks: Iterable[Task], grace: float) -> None:
+        folders = {str(self._files(task).folder): task.pid for task in tasks}
+        await processes.end(folders, grace, self._around.hurry)
+
+    def _files(self, task: Task) -> TaskFiles:
+        return self._around.folders.of_task(task.folder)

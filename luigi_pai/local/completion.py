@@ -1,0 +1,98 @@
+"""When an attempt of a job is over, with what result, and whether there is another attempt.
+
+The rules of OpenPAI 0.7's launcher (its RetryPolicyDescriptor and user manual).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from luigi_pai.local.records import Task
+
+__all__ = ["EXIT_STOPPED", "Again", "Outcome", "attempt_outcome", "exit_type", "retry"]
+
+EXIT_STOPPED = 214
+_EXIT_TRANSIENT = 205
+_EXIT_PERMANENT = 206
+_RETRY_ALWAYS = -2
+_RETRY_FAILURES = -1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended.
+
+    Attributes:
+        exit_code: the job's exit code if there is no further attempt.
+        trigger: the task that decided it, or None if all simply ended.
+    """
+
+    exit_code: int
+    trigger: Task | None = None
+
+
+@dataclass(frozen=True)
+class Again:
+    """Whether there is another attempt, and whether it counts against retryCount."""
+
+    again: bool
+    counted: bool = False
+
+
+def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], total: int) -> Outcome | None:
+    """Say whether an attempt is over, and how.
+
+    Args:
+        roles: the task roles of the job, defaults filled in.
+        ended: the tasks that have ended, in the order of their ends.
+        total: how many tasks the attempt has.
+
+    Returns:
+        The outcome of the first trigger in time, or None while the attempt goes on.
+    """
+    policies = {role["name"]: role for role in roles}
+    failed = dict.fromkeys(policies, 0)
+    succeeded = dict.fromkeys(policies, 0)
+    for task in ended:
+        policy = policies[task.role]
+        if task.exit_code:
+            failed[task.role] += 1
+            if failed[task.role] == policy["minFailedTaskCount"]:
+                return Outcome(task.exit_code, task)
+        else:
+            succeeded[task.role] += 1
+            if succeeded[task.role] == policy["minSucceededTaskCount"]:
+                return Outcome(0, task)
+    return Outcome(0) if len(ended) == total else None
+
+
+def exit_type(exit_code: int) -> str:
+    """Return the launcher's word for an exit code: whether trying again makes sense."""
+    return {
+        0: "SUCCEEDED",
+        _EXIT_TRANSIENT: "TRANSIENT_NORMAL",
+        _EXIT_PERMANENT: "NON_TRANSIENT",
+        EXIT_STOPPED: "NON_TRANSIENT",
+    }.get(exit_code, "UNKNOWN")
+
+
+def retry(retry_count: int, exit_code: int, counted_retries: int) -> Again:
+    """Decide about another attempt.
+
+    Args:
+        retry_count: the job's retryCount: -1 retries every failure, -2 even a success.
+        exit_code: how the attempt ended.
+        counted_retries: the retries so far that retryCount bounds.
+    """
+    if retry_count == _RETRY_ALWAYS:
+        return Again(again=True, counted=True)
+    kind = exit_type(exit_code)
+    if kind == "TRANSIENT_NORMAL":
+        return Again(again=True)
+    if kind != "UNKNOWN":
+        return Again(again=False)
+    return Again(again=retry_count == _RETRY_FAILURES or counted_retries < retry_count, counted=True)

@@ -1,0 +1,278 @@
+"""The two sides that the ``hdfs dfs`` command copies between: WebHDFS and the local disk.
+
+Standard library only, see hdfs_command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CHUNK", "Fault", "LocalSide", "RemoteSide", "Side", "Status"]
+
+CHUNK = 256 * 1024
+_TIMEOUT = 60.0  # seconds without an answer
+
+
+class Fault(Exception):
+    """One thing that did not work, in FsShell's words.
+
+    Attributes:
+        exception: Hadoop's name of it, or empty.
+    """
+
+    def __init__(self, message: str, exception: str = "") -> None:
+        super().__init__(message)
+        self.exception = exception
+
+    @classmethod
+    def at(cls, shown: str, what: str) -> Fault:
+        """Return a fault of the form ```path': what``."""
+        return cls(f"`{shown}': {what}")
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a file or folder.
+
+    Attributes:
+        name: the last part of its path.
+        is_folder: whether it is one.
+        length: in bytes.
+        facts: its FileStatus on HDFS; empty on the local disk.
+    """
+
+    name: str
+    is_folder: bool
+    length: int
+    facts: dict[str, Any]
+
+
+class Side(Protocol):
+    """Where files are read from and written to. Every method raises Fault."""
+
+    def status(self, path: str) -> Status | None:
+        """Return what is at a path, None where there is nothing."""
+
+    def children(self, path: str) -> list[Status]:
+        """Return what is in a folder, sorted by name."""
+
+    def read(self, path: str, offset: int = 0) -> contextlib.AbstractContextManager[Any]:
+        """Return a context that yields a binary stream."""
+
+    def write(self, path: str, stream: Any) -> None:
+        """Make a file of a binary stream, replacing the one that is there."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it."""
+
+
+class LocalSide:
+    """The disk of this machine."""
+
+    def status(self, path: str) -> Status | None:
+        """Return what is at a path, None where there is nothing."""
+        place = Path(path)
+        if not place.exists():
+            return None
+        return Status(place.name, place.is_dir(), place.stat().st_size, {})
+
+    def children(self, path: str) -> list[Status]:
+        """Return what is in a folder, sorted by name."""
+        found = (self.status(str(place)) for place in sorted(Path(path).iterdir()))
+        return [status for status in found if status]
+
+    @contextlib.contextmanager
+    def read(self, path: str, offset: int = 0) -> Iterator[IO[bytes]]:
+        """Yield a file, open for reading."""
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            yield file
+
+    def write(self, path: str, stream: Any) -> None:
+        """Make a file of a binary stream; it appears when it is complete."""
+        incomplete = Path(f"{path}._COPYING_")
+        try:
+            with incomplete.open("wb") as file:
+                shutil.copyfileobj(stream, file, CHUNK)
+            incomplete.replace(path)
+        finally:
+            incomplete.unlink(missing_ok=True)
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it."""
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
+class RemoteSide:
+    """HDFS, over WebHDFS.
+
+    Args:
+        url: of the NameNode, ``http://HOST:PORT``.
+        user: who asks.
+    """
+
+    def __init__(self, url: str, user: str) -> None:
+        self.user = user
+        self._url = urlsplit(url)
+        self._connection = self._connect(self._url.scheme, self._url.netloc)
+
+    def close(self) -> None:
+        """Close the connection to the NameNode."""
+        self._connection.close()
+
+    def status(self, path: str) -> Status | None:
+        """Return what is at a path, None where there is nothing."""
+        try:
+            facts = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
+        except Fault as fault:
+            if fault.exception == "FileNotFoundException":
+                return None
+            raise
+        return _status(facts, path.rstrip("/").rpartition("/")[2])
+
+    def children(self, path: str) -> list[Status]:
+        """Return what is in a folder, sorted as the NameNode does."""
+        found = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        return [_status(facts, facts["pathSuffix"]) for facts in found]
+
+    def summary(self, path: str) -> dict[str, int]:
+        """Return the ContentSummary of a path."""
+        found: dict[str, int] = self._json("GET", path, "GETCONTENTSUMMARY")["ContentSummary"]
+        return found
+
+    @contextlib.contextmanager
+    def read(self, path: str, offset: int = 0) -> Iterator[_Whole]:
+        """Yield a file, open for reading."""
+        address = self._two_steps("GET", path, "OPEN", offset=offset)
+        connection = self._connect(address.scheme, address.netloc)
+        with contextlib.closing(connection):
+            with self._reached(address.netloc):
+                connection.request("GET", f"{address.path}?{address.query}")
+                response = connection.getresponse()
+                _check(response)
+            yield _Whole(response, path)
+
+    def write(self, path: str, stream: Any) -> None:
+        """Make a file of a binary stream, replacing the one that is there."""
+        self._send("PUT", path, "CREATE", stream, overwrite="true", permission="644")
+
+    def append(self, path: str, stream: Any) -> None:
+        """Add a binary stream to a file."""
+        self._send("POST", path, "APPEND", stream)
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it."""
+        self._json("PUT", path, "MKDIRS", permission="755")
+
+    def rename(self, path: str, destination: str) -> bool:
+        """Rename as HDFS does: into a folder that exists; False where it was not done."""
+        return bool(self._json("PUT", path, "RENAME", destination=destination)["boolean"])
+
+    def delete(self, path: str, *, recursive: bool) -> bool:
+        """Delete for good; False where there was nothing."""
+        return bool(self._json("DELETE", path, "DELETE", recursive=str(recursive).lower())["boolean"])
+
+    def chmod(self, path: str, permission: int) -> None:
+        """Set mode bits."""
+        self._json("PUT", path, "SETPERMISSION", permission=f"{permission:o}")
+
+    # HTTP
+
+    @staticmethod
+    def _connect(scheme: str, netloc: str) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        return kind(netloc, timeout=_TIMEOUT, blocksize=CHUNK)
+
+    def _target(self, path: str, operation: str, parameters: dict[str, Any]) -> str:
+        query = urlencode({"op": operation, "user.name": self.user, **parameters})
+        return f"{self._url.path.rstrip('/')}/webhdfs/v1{quote(path)}?{query}"
+
+    def _ask(self, method: str, path: str, operation: str, **parameters: Any) -> http.client.HTTPResponse:
+        with self._reached(self._url.netloc):
+            self._connection.request(method, self._target(path, operation, parameters))
+            return self._connection.getresponse()
+
+    def _json(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
+        response = self._ask(method, path, operation, **parameters)
+        _check(response)
+        text = response.read()
+        return json.loads(text) if text else {}
+
+    def _two_steps(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
+        """Ask the NameNode, and return the address of the DataNode that it names."""
+        response = self._ask(method, path, operation, **parameters)
+        _check(response)
+        response.read()
+        return urlsplit(response.headers["Location"])
+
+    def _send(self, method: str, path: str, operation: str, stream: Any, **parameters: Any) -> None:
+        address = self._two_steps(method, path, operation, **parameters)
+        connection = self._connect(address.scheme, address.netloc)
+        with contextlib.closing(connection), self._reached(address.netloc):
+            connection.request(
+                method,
+                f"{address.path}?{address.query}",
+                body=iter(lambda: stream.read(CHUNK), b""),
+                headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"},
+                encode_chunked=True,
+            )
+            response = connection.getresponse()
+            _check(response)
+            response.read()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _reached(netloc: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            raise Fault(
+                f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; "
+                "LUIGI_PAI_WEBHDFS_URL says where the WebHDFS of this cluster is"
+            ) from error
+
+
+class _Whole:
+    """A reply's body, which must arrive whole."""
+
+    def __init__(self, response: http.client.HTTPResponse, path: str) -> None:
+        self._response = response
+        self._path = path
+
+    def read(self, size: int) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+        try:
+            part = self._response.read(size)
+        except (OSError, http.client.HTTPException) as error:
+            raise Fault(f"{self._path}: the connection broke while it was read: {error}") from error
+        if not part and self._response.length:
+            raise Fault(f"{self._path}: the connection ended {self._response.length} bytes early")
+        return part
+
+
+def _status(facts: dict[str, Any], name: str) -> Status:
+    return Status(name, facts["type"] == "DIRECTORY", facts["length"], facts)
+
+
+def _check(response: http.client.HTTPResponse) -> None:
+    """Raise the RemoteException of a reply, if it is one."""
+    if response.status < http.client.BAD_REQUEST:
+        return
+    text = response.read()
+    try:
+        remote = json.loads(text)["RemoteException"]
+    except (ValueError, KeyError, TypeError):
+        raise Fault(f"HTTP {response.status} {response.reason}, not from a WebHDFS") from None
+    raise Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])

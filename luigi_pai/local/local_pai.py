@@ -1,0 +1,181 @@
+"""A local server in a process of its own, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.processes import kill_all_under
+from luigi_pai.local.settings import DEFAULT_PASSWORD, DEFAULT_USER, PASSWORD_VARIABLE, Address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["LocalPai"]
+
+_START_SECONDS = 30.0
+_STOP_SECONDS = 20.0
+
+
+class LocalPai:
+    """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
+
+    It ends with the block, or with this process, whatever happens to it.
+
+    Args:
+        data: the data folder; without one, a temporary one is made and removed.
+        port: the port; 0 for any free one. A restart keeps it.
+        username: the administrator.
+        password: their password.
+        virtual_clusters: besides ``default``.
+        max_tasks: how many task processes may run at once.
+
+    Attributes:
+        username: the administrator.
+        password: their password.
+        data: the data folder.
+    """
+
+    def __init__(
+        self,
+        data: Path | str | None = None,
+        *,
+        port: int = 0,
+        username: str = DEFAULT_USER,
+        password: str = DEFAULT_PASSWORD,
+        virtual_clusters: Sequence[str] = (),
+        max_tasks: int | None = None,
+    ) -> None:
+        self._temporary = data is None
+        self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
+        self.username = username
+        self.password = password
+        self._port = port
+        self._options = [word for name in virtual_clusters for word in ("--virtual-cluster", name)]
+        if max_tasks is not None:
+            self._options += ["--max-tasks", str(max_tasks)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Base of the REST API and of the job pages."""
+        return self._address.url
+
+    @property
+    def webhdfs_url(self) -> str:
+        """Base of WebHDFS, without ``/webhdfs/v1``."""
+        return self._address.url
+
+    @property
+    def fs_uri(self) -> str:
+        """What ``$PAI_DEFAULT_FS_URI`` stands for."""
+        return self._address.fs_uri
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._running().pid
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers.
+
+        Raises:
+            ConfigError: it did not start; the text is what it said.
+        """
+        if self._process is not None:
+            raise ConfigError("this local server is running already")
+        self.data.mkdir(parents=True, exist_ok=True)
+        errors = self.data / "start.log"
+        command = [sys.executable, "-m", "luigi_pai.cli", "local", "--until-stdin-closes"]
+        command += ["--port", str(self._port), "--data", str(self.data), "--user", self.username]
+        with errors.open("wb") as said:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [*command, *self._options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env={**os.environ, PASSWORD_VARIABLE: self.password},
+            )
+        self._process = process
+        self._port = self._wait_for_port(process, errors)
+        return self
+
+    def stop(self) -> None:
+        """Stop the server as Ctrl-C does: running tasks end, their jobs are tried again after a restart."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the server outright (SIGKILL); running tasks go on."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start the server again on the same port and data folder, stopping it first if it runs."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop the server, end what it left running, and remove a temporary data folder."""
+        if self._process is not None:
+            self.stop()
+        kill_all_under(self.data)
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _address(self) -> Address:
+        return Address("127.0.0.1", self._port)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ConfigError("this local server is not running")
+        return self._process
+
+    def _wait_for_port(self, process: subprocess.Popen[bytes], errors: Path) -> int:
+        """Return the port that the server says it listens on."""
+        deadline = time.monotonic() + _START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                known = json.loads((self.data / "server.json").read_text("utf-8"))
+            except (OSError, ValueError):
+                known = {}
+            if known.get("pid") == process.pid:
+                return int(known["port"])
+            time.sleep(0.01)
+        self.kill()
+        raise ConfigError(f"the local server did not start: {errors.read_text('utf-8', 'replace').strip()}")
+
+    def _end(self, number: signal.Signals) -> None:
+        process = self._running()
+        process.send_signal(number)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        self._process = None

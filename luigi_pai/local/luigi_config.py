@@ -1,0 +1,74 @@
+"""A luigi.cfg that points at the local server, on top of the one the user has."""
+
+from __future__ import annotations
+
+import configparser
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.local.settings import Address
+
+__all__ = ["compose", "earlier_config", "open_pai_section"]
+
+
+def open_pai_section(address: Address, user: str, password: str) -> dict[str, str]:
+    """Return the keys of ``[OpenPai]`` for a local server."""
+    return {
+        "pai_url": address.url,
+        "username": user,
+        "password": password,
+        "fs_uri": address.fs_uri,
+        "webhdfs_url": address.url,
+        "hdfs_user": user,
+        "portal_url": address.url,
+    }
+
+
+def earlier_config() -> Path | None:
+    """Return the file that LUIGI_CONFIG_PATH names, if it is there.
+
+    Raises:
+        ConfigError: Luigi is set to read TOML, which is not written here.
+    """
+    parser = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
+    if parser == "toml":
+        raise ConfigError(
+            "LUIGI_CONFIG_PARSER is toml, but `luigi-pai local -- COMMAND` writes its settings as luigi.cfg; "
+            "run `luigi-pai local` by itself and put the lines it prints into your luigi.toml"
+        )
+    path = os.environ.get("LUIGI_CONFIG_PATH")
+    return Path(path) if path and Path(path).is_file() else None
+
+
+def compose(earlier: Path | None, section: Mapping[str, str]) -> str:
+    """Return the text of a configuration: the earlier file's content, with ``[OpenPai]`` pointed here.
+
+    Luigi reads the file of LUIGI_CONFIG_PATH last, after ./luigi.cfg, so only
+    what stands here wins over what the user has there. An application token,
+    which belongs to another cluster, is emptied.
+
+    Raises:
+        ConfigError: the earlier file cannot be read.
+    """
+    parser = configparser.RawConfigParser()
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case, as in Luigi
+    if earlier is not None:
+        try:
+            with earlier.open(encoding="utf-8") as file:
+                parser.read_file(file)
+        except (OSError, UnicodeDecodeError, configparser.Error) as error:
+            raise ConfigError(f"cannot read {earlier}, which LUIGI_CONFIG_PATH names: {error}") from None
+    if not parser.has_section("OpenPai"):
+        parser.add_section("OpenPai")
+    for key, value in {"token": "", **section}.items():
+        parser.set("OpenPai", key, value.replace("%", "%%"))
+    text = io.StringIO()
+    parser.write(text)
+    return text.getvalue()

@@ -1,0 +1,126 @@
+"""What the local server keeps about a user, a job, an attempt and a task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+__all__ = ["COMPLETED", "RUNNING", "WAITING", "Attempt", "Job", "Task", "User"]
+
+WAITING = "FRAMEWORK_WAITING"
+"""Sub-state of a job that has not begun, or is about to be tried again."""
+
+RUNNING = "APPLICATION_RUNNING"
+"""Sub-state of a job with an attempt that goes on."""
+
+COMPLETED = "FRAMEWORK_COMPLETED"
+"""Sub-state of a job that is over."""
+
+
+@dataclass
+class User:
+    """A user; ``password`` is a salted hash."""
+
+    name: str
+    password: str
+    admin: bool
+    virtual_clusters: str
+
+
+@dataclass
+class Job:
+    """A job. Times are milliseconds since 1970 UTC.
+
+    Attributes:
+        config_json: the job config as the user sent it.
+        spec_json: the same with every default filled in.
+        sub_state: WAITING, RUNNING or COMPLETED.
+        retries: attempts made again, for whatever reason.
+        counted_retries: those of them that retryCount bounds.
+    """
+
+    id: int
+    name: str
+    username: str
+    virtual_cluster: str
+    config_json: str
+    spec_json: str
+    sub_state: str
+    execution_type: str
+    retries: int
+    counted_retries: int
+    created: int
+    completed: int | None
+    exit_code: int | None
+    exit_type: str | None
+    diagnostics: str | None
+    deleted: bool
+
+    @cached_property
+    def config(self) -> Any:
+        """The job config as the user sent it."""
+        return json.loads(self.config_json)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The job config with every default filled in."""
+        spec: dict[str, Any] = json.loads(self.spec_json)
+        return spec
+
+    @cached_property
+    def roles(self) -> list[dict[str, Any]]:
+        """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
+        return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
+
+
+@dataclass
+class Attempt:
+    """One run of a job.
+
+    Attributes:
+        number: 1 for the first.
+        interrupted: the server has begun to end it because it was shut down
+            itself; the exit codes of its tasks say nothing then.
+    """
+
+    id: int
+    job_id: int
+    number: int
+    launched: int
+    completed: int | None = None
+    interrupted: bool = False
+
+    def application_id(self, cluster_timestamp: int) -> str:
+        """Return its id as YARN would write it."""
+        return f"application_{cluster_timestamp}_{self.id:04d}"
+
+
+@dataclass
+class Task:
+    """One instance of a task role within an attempt.
+
+    Attributes:
+        folder: where its files are, relative to the jobs folder.
+        ports: the reserved ports by label.
+        gpus: bit map of its GPUs.
+        pid: the process that runs it, also its process group and session.
+        pid_started: when that process started, as the kernel counts.
+    """
+
+    container_id: str
+    attempt_id: int
+    role: str
+    index: int
+    folder: str
+    ports: dict[str, list[int]] = field(default_factory=dict)
+    gpus: int = 0
+    pid: int | None = None
+    pid_started: str | None = None
+    exit_code: int | None = None
+
+    @property
+    def name(self) -> str:
+        """``ROLE-INDEX``, as people write it."""
+        return f"{self.role}-{self.index}"

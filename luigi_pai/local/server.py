@@ -1,0 +1,196 @@
+"""The local server as a whole: takes a data folder, listens, serves, ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import json
+import logging
+import logging.handlers
+import os
+from typing import IO, TYPE_CHECKING
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import hdfs_command
+from luigi_pai.local.app import make_app
+from luigi_pai.local.attempt_run import Surroundings
+from luigi_pai.local.launcher import Launcher
+from luigi_pai.local.rest_v1 import Api
+from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, is_loopback
+from luigi_pai.local.store import Store
+from luigi_pai.local.task_files import JobFolders
+from luigi_pai.local.tokens import Tokens
+from luigi_pai.local.users import Users, password_matches
+
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+
+    from luigi_pai.local.settings import Settings
+
+__all__ = ["LocalServer"]
+
+_LOG_BYTES = 10_000_000
+_MAX_REQUEST = 2**40
+_CLOSING_SECONDS = 2.0
+
+
+class LocalServer:
+    """An OpenPAI on this machine.
+
+    Must be made and used within a running asyncio loop.
+
+    Args:
+        settings: how to run; checked here.
+
+    Raises:
+        ConfigError: the settings, the port or the data folder cannot be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        settings.check()
+        self.settings = settings
+        data = settings.data
+        try:
+            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _lock(data)
+        except OSError as error:
+            raise ConfigError(f"cannot use the data folder {data}: {error.strerror}") from None
+        try:
+            sockets = _bind(settings.host, settings.port)
+        except ConfigError:
+            self._lock.close()
+            raise
+        self.address = Address.of(settings.host, sockets[0].getsockname()[1])
+        self._log = logging.getLogger("luigi_pai.local")
+        self._log.setLevel(logging.INFO)
+        self._log_file = _log_file(data / "server.log")
+        for logger in (self._log, logging.getLogger("tornado")):
+            logger.propagate = False
+            logger.addHandler(self._log_file)
+        self._store = Store(data / "server.sqlite")
+        self.bin = data / "bin"
+        self.bin.mkdir(exist_ok=True)
+        hdfs_command.install(self.bin)
+        users = Users(self._store, settings.virtual_clusters)
+        users.ensure_admin(settings.user, settings.password)
+        if not is_loopback(settings.host):
+            users.refuse_default_passwords()
+        folders = JobFolders(data / "jobs", data / "run-task.sh")
+        around = Surroundings(
+            store=self._store,
+            folders=folders,
+            bin=self.bin,
+            address=self.address,
+            stop_grace=settings.stop_grace,
+            hurry=asyncio.Event(),
+        )
+        self._launcher = Launcher(around, settings.max_tasks, self._log)
+        hdfs_root = data / "hdfs"
+        hdfs_root.mkdir(exist_ok=True)
+        api = Api(
+            store=self._store,
+            users=users,
+            tokens=Tokens.from_file(data / "token.key"),
+            launcher=self._launcher,
+            address=self.address,
+            virtual_clusters=settings.virtual_clusters,
+            hdfs_root=hdfs_root,
+        )
+        app = make_app(api, folders, self._log, loopback_only=is_loopback(settings.host))
+        self._server = HTTPServer(app, max_body_size=_MAX_REQUEST)
+        self._server.add_sockets(sockets)
+        self._launcher.recover()
+        _write_whereabouts(data, self.address)
+
+    def password(self) -> str:
+        """Return the administrator's password, for the command that this server is started for.
+
+        Raises:
+            ConfigError: it was changed in this data folder, and is not known here.
+        """
+        user = self._store.user(self.settings.user)
+        password = self.settings.password or DEFAULT_PASSWORD
+        if user is None or not password_matches(user, password):
+            raise ConfigError(
+                f"the password of {self.settings.user} in {self.settings.data} is not the default one; "
+                "set it in LUIGI_PAI_LOCAL_PASSWORD"
+            )
+        return password
+
+    @property
+    def running_tasks(self) -> int:
+        """How many task processes there are."""
+        return self._launcher.running_tasks
+
+    def hurry(self) -> None:
+        """End tasks without grace: the user asked twice."""
+        self._launcher.hurry()
+
+    async def close(self) -> None:
+        """Stop answering, end every task, free the data folder."""
+        self._server.stop()
+        await self._launcher.shut_down()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._server.close_all_connections(), _CLOSING_SECONDS)
+        self._store.close()
+        (self.settings.data / "server.json").unlink(missing_ok=True)
+        for logger in (self._log, logging.getLogger("tornado")):
+            logger.removeHandler(self._log_file)
+        self._log_file.close()
+        self._lock.close()
+
+
+def _lock(data: Path) -> IO[str]:
+    """Return the open lock file of a data folder; closing it, or dying, frees the folder.
+
+    Raises:
+        ConfigError: another server has it.
+    """
+    file = (data / "lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ConfigError(
+            f"another luigi-pai local uses the data folder {data} ({_whereabouts(data)}); "
+            "use that one, or give this one another folder with --data"
+        ) from None
+    return file
+
+
+def _bind(host: str, port: int) -> list[socket.socket]:
+    try:
+        return bind_sockets(port, host)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} of {host} is in use; choose another with --port N, or --port 0 for any free one"
+            ) from None
+        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+
+
+def _log_file(path: Path) -> logging.Handler:
+    handler = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    return handler
+
+
+def _write_whereabouts(data: Path, address: Address) -> None:
+    """Say in ``server.json`` which process serves this folder, and where."""
+    new = data / "server.json.new"
+    new.write_text(json.dumps({"pid": os.getpid(), "port": address.port, "url": address.url}), "utf-8")
+    new.replace(data / "server.json")
+
+
+def _whereabouts(data: Path) -> str:
+    try:
+        known = json.loads((data / "server.json").read_text("utf-8"))
+        return f"process {known['pid']} at {known['url']}"
+    except (OSError, ValueError, KeyError):
+        return "it is just starting"

@@ -1,0 +1,142 @@
+"""How the local server is asked to run, and where it can be reached."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from luigi_pai.errors import ConfigError
+
+__all__ = [
+    "DEFAULT_PASSWORD",
+    "DEFAULT_PORT",
+    "DEFAULT_USER",
+    "PASSWORD_VARIABLE",
+    "Address",
+    "Settings",
+    "default_data_folder",
+    "is_loopback",
+]
+
+DEFAULT_PORT = 9186
+DEFAULT_USER = "admin"
+DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
+PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the command line decides.
+
+    Attributes:
+        data: the data folder.
+        host: the address to listen on.
+        port: the port; 0 for any free one.
+        user: the administrator's name.
+        password: their password, or None for the one the data folder knows
+            (the default one in a new data folder).
+        virtual_clusters: the names of the virtual clusters, ``default`` first.
+        max_tasks: how many task processes may run at once.
+        insecure_bind: whether an address other than loopback may be listened on.
+        stop_grace: seconds between SIGTERM and SIGKILL for a task.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    user: str = DEFAULT_USER
+    password: str | None = None
+    virtual_clusters: tuple[str, ...] = ("default",)
+    max_tasks: int = 64
+    insecure_bind: bool = False
+    stop_grace: float = 5.0
+
+    def check(self) -> None:
+        """Refuse what cannot work or would open this machine to others.
+
+        Raises:
+            ConfigError: saying what is wrong and what to do.
+        """
+        if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
+            raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
+        if self.password is not None:
+            _check_password(self.password)
+        for name in self.virtual_clusters:
+            if not name.isascii() or not name.replace("_", "a").isalnum():
+                raise ConfigError(f"virtual cluster {name!r}: OpenPAI takes letters, digits and _ only")
+        if not is_loopback(self.host):
+            if not self.insecure_bind:
+                raise ConfigError(
+                    f"--host {self.host} would let other machines run commands on this one with your rights; "
+                    "say --insecure-bind if that is what you want"
+                )
+            if self.password in (None, DEFAULT_PASSWORD):
+                raise ConfigError(
+                    f"--host {self.host} with the default password would let anybody run commands on this "
+                    f"machine; set a password of your own in {PASSWORD_VARIABLE}"
+                )
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a running server can be reached.
+
+    Attributes:
+        host: host name or address, as clients write it.
+        port: the port it listens on.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, host: str, port: int) -> Address:
+        """Return the address for a bound host; a wildcard becomes this machine's name."""
+        return cls(socket.getfqdn() if host in ("", "0.0.0.0", "::") else host, port)  # noqa: S104 - compared, not bound
+
+    @property
+    def netloc(self) -> str:
+        """``HOST:PORT``, an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Base of the REST API, the pages and WebHDFS."""
+        return f"http://{self.netloc}"
+
+    @property
+    def fs_uri(self) -> str:
+        """What ``$PAI_DEFAULT_FS_URI`` stands for."""
+        return f"hdfs://{self.netloc}"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach the host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def default_data_folder() -> Path:
+    """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
+    return root / "luigi_pai" / "local"
+
+
+def _check_password(password: str) -> None:
+    """Refuse a password that OpenPAI or a luigi.cfg could not carry; the text never shows it."""
+    minimum = 6
+    if len(password) < minimum:
+        raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")
+    if password != password.strip() or not password.isprintable() or "${" in password:
+        raise ConfigError(
+            f"the password in {PASSWORD_VARIABLE} has a space at its end, a control character or ${{ in it, "
+            "which luigi.cfg cannot carry"
+        )

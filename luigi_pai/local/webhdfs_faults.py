@@ -1,0 +1,69 @@
+"""What WebHDFS answers when it refuses: a ``RemoteException`` and its HTTP status (Hadoop 2.7.4)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["RemoteFault", "disk_faults"]
+
+# exception -> (where Java keeps it, status that WebHDFS gives it)
+_FAULTS = {
+    "AccessControlException": ("org.apache.hadoop.security.", 403),
+    "FileAlreadyExistsException": ("org.apache.hadoop.fs.", 403),
+    "FileNotFoundException": ("java.io.", 404),
+    "IOException": ("java.io.", 403),
+    "IllegalArgumentException": ("java.lang.", 400),
+    "InvalidPathException": ("org.apache.hadoop.fs.", 400),
+    "PathComponentTooLongException": ("org.apache.hadoop.hdfs.protocol.FSLimitException$", 403),
+    "PathIsNotEmptyDirectoryException": ("org.apache.hadoop.fs.", 403),
+    "RemoteException": ("org.apache.hadoop.ipc.", 403),
+    "UnsupportedOperationException": ("java.lang.", 400),
+}
+
+
+class RemoteFault(Exception):
+    """A request that is refused.
+
+    Attributes:
+        exception: Java's name of what is wrong, without its package.
+        status: the HTTP status of the reply.
+        body: the JSON reply.
+    """
+
+    def __init__(self, exception: str, message: str) -> None:
+        super().__init__(message)
+        self.exception = exception
+        prefix, self.status = _FAULTS[exception]
+        self.body = {
+            "RemoteException": {
+                "exception": exception,
+                "javaClassName": prefix + exception,
+                "message": message,
+            }
+        }
+
+
+@contextlib.contextmanager
+def disk_faults(path: str) -> Iterator[None]:
+    """Say in HDFS's words what the disk under it could not do.
+
+    Args:
+        path: the path on HDFS, for the message.
+
+    Raises:
+        RemoteFault: in place of any OSError.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise RemoteFault("FileNotFoundException", f"File does not exist: {path}") from error
+    except PermissionError as error:
+        raise RemoteFault("AccessControlException", f"Permission denied: {path}") from error
+    except OSError as error:
+        raise RemoteFault("IOException", f"{os.strerror(error.errno or errno.EIO)}: {path}") from error

@@ -1,0 +1,440 @@
+"""luigi-pai local, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from local_client import wait_until
+
+from luigi_pai import __version__
+
+CLI = [sys.executable, "-m", "luigi_pai.cli"]
+READ_CONFIG = textwrap.dedent(
+    """
+    import json, luigi.configuration, os, sys
+    config = luigi.configuration.get_config()
+    sections = {name: dict(config.items(name)) for name in config.sections()}
+    names = ("LUIGI_CONFIG_PATH", "PAI_DEFAULT_FS_URI", "LUIGI_PAI_WEBHDFS_URL", "HADOOP_USER_NAME",
+             "LUIGI_PAI_LOCAL_PASSWORD")
+    path = os.environ["LUIGI_CONFIG_PATH"]
+    print(json.dumps({"sections": sections, "variables": {n: os.environ.get(n) for n in names},
+                      "mode": os.stat(path).st_mode, "text": open(path).read()}))
+    """
+)
+
+
+def run(*words, cwd=None, env=None, timeout=60):
+    return subprocess.run(
+        [*CLI, *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def run_python(code, *options, **more):
+    return run("local", *options, "--", sys.executable, "-W", "ignore", "-c", code, **more)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 42"], 42),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["sh", "-c", "kill -TERM $$"], 143),
+        (["no-such-command-here"], 127),
+        (["/dev/null"], 126),
+    ],
+)
+def test_the_exit_code_is_the_commands(command, code):
+    """128 + n for a signal, 127 and 126 as in a shell."""
+    done = run("local", "--", *command)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("luigi-pai local: OpenPAI at http://127.0.0.1:")
+
+
+def test_luigi_in_the_command_finds_the_server(tmp_path):
+    """Over ./luigi.cfg, whose other keys count; the password is in a private file only; all is removed."""
+    (tmp_path / "luigi.cfg").write_text(
+        "[OpenPai]\npai_url = http://real.example\ntoken = abc\nexpiration = 77\n[core]\nworkers = 9\n"
+    )
+    done = run_python(READ_CONFIG, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    section = seen["sections"]["OpenPai"]
+    url = section["pai_url"]
+    assert url.startswith("http://127.0.0.1:")
+    uri = url.replace("http://", "hdfs://")
+    assert section == {
+        "pai_url": url,
+        "username": "admin",
+        "password": "admin-password",
+        "fs_uri": uri,
+        "webhdfs_url": url,
+        "hdfs_user": "admin",
+        "portal_url": url,
+        "token": "",
+        "expiration": "77",
+    }
+    assert seen["sections"]["core"] == {"workers": "9"}
+    path = Path(seen["variables"].pop("LUIGI_CONFIG_PATH"))
+    assert seen["variables"] == {
+        "PAI_DEFAULT_FS_URI": uri,
+        "LUIGI_PAI_WEBHDFS_URL": url,
+        "HADOOP_USER_NAME": "admin",
+        "LUIGI_PAI_LOCAL_PASSWORD": None,
+    }
+    assert stat.S_IMODE(seen["mode"]) == 0o600
+    assert not path.parent.exists()
+
+
+def test_an_earlier_config_path_still_counts(tmp_path):
+    """Its content is carried over: [OpenPai] is pointed here, the rest stays as it is written."""
+    earlier = tmp_path / "mine.cfg"
+    earlier.write_text(
+        "[OpenPai]\npai_url = http://real.example\npoll_max = 3\n"
+        "[MyTask]\nRate = 5%%\nhome = ${HOME}/x\nlong = a\n  b\n"
+    )
+    done = run_python(READ_CONFIG, cwd=tmp_path, env={"LUIGI_CONFIG_PATH": "mine.cfg", "HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    sections = json.loads(done.stdout)["sections"]
+    assert sections["MyTask"] == {"Rate": "5%", "home": f"{tmp_path}/x", "long": "a\nb"}
+    assert sections["OpenPai"]["poll_max"] == "3"
+    assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("password", ["s3cret % and = [x]", "pässword#;"])
+def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(password, tmp_path):
+    """From the environment to the private file; not into argv, logs, or the server's folder."""
+    code = (
+        READ_CONFIG
+        + "import subprocess\n"
+        + "subprocess.run(['ps', 'axww', '-o', 'args'], stdout=open('ps', 'w'), check=True)\n"
+    )
+    data = tmp_path / "data"
+    done = run_python(code, "--data", data, cwd=tmp_path, env={"LUIGI_PAI_LOCAL_PASSWORD": password})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sections"]["OpenPai"]["password"] == password
+    assert password not in (tmp_path / "ps").read_text()
+    assert password not in done.stderr
+    assert data.is_dir()
+    for path in data.rglob("*"):
+        if path.is_file():
+            assert password.encode() not in path.read_bytes(), path
+    # the folder keeps the password; the default one is not taken any more, and the command is not run
+    done = run("local", "--data", data, "--", "touch", tmp_path / "ran")
+    assert done.returncode == 2
+    assert "is not the default one; set it in LUIGI_PAI_LOCAL_PASSWORD" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_job_of_the_command_runs_and_hdfs_is_on_the_path():
+    """The command talks to both halves of the server."""
+    code = textwrap.dedent(
+        """
+        import os, subprocess, time, requests, luigi.configuration
+        section = luigi.configuration.get_config()["OpenPai"]
+        api = section["pai_url"] + "/api/v1"
+        login = {"username": section["username"], "password": section["password"]}
+        token = requests.post(api + "/token", json=login).json()["token"]
+        job = {"jobName": "j", "image": "i", "taskRoles": [{"name": "m", "command": "true"}]}
+        headers = {"Authorization": "Bearer " + token}
+        requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
+        while requests.get(api + "/jobs/j").json()["jobStatus"]["state"] != "SUCCEEDED":
+            time.sleep(0.02)
+        subprocess.run(["hdfs", "dfs", "-test", "-d", "/Output/admin/j"], check=True)
+        """
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
+    """A job that the command leaves running is ended; the temporary folder is removed."""
+    code = textwrap.dedent(
+        """
+        import time, requests, luigi.configuration, os
+        section = luigi.configuration.get_config()["OpenPai"]
+        api = section["pai_url"] + "/api/v1"
+        login = {"username": section["username"], "password": section["password"]}
+        token = requests.post(api + "/token", json=login).json()["token"]
+        command = "echo $$ > PATH/pid; exec sleep 60".replace("PATH", os.getcwd())
+        job = {"jobName": "j", "image": "i", "taskRoles": [{"name": "m", "command": command}]}
+        headers = {"Authorization": "Bearer " + token}
+        requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
+        while not (os.path.exists("pid") and open("pid").read()):
+            time.sleep(0.02)
+        """
+    )
+    done = run_python(code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    assert not Path(done.stderr.splitlines()[0].rpartition("data in ")[2]).exists()
+
+
+def test_a_proxy_is_not_asked_for_this_machine():
+    """Neither by the command nor by the tasks; hosts that were excepted before stay excepted."""
+    code = textwrap.dedent(
+        """
+        import os, subprocess, requests, luigi.configuration, time
+        section = luigi.configuration.get_config()["OpenPai"]
+        api = section["pai_url"] + "/api/v1"
+        login = {"username": section["username"], "password": section["password"]}
+        token = requests.post(api + "/token", json=login).json()["token"]
+        command = "printenv no_proxy NO_PROXY; hdfs dfs -mkdir -p /made"
+        job = {"jobName": "j", "image": "i", "taskRoles": [{"name": "m", "command": command}]}
+        headers = {"Authorization": "Bearer " + token}
+        requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
+        while (job := requests.get(api + "/jobs/j").json())["jobStatus"]["completedTime"] is None:
+            time.sleep(0.02)
+        print(job["jobStatus"]["state"], job["jobStatus"]["appExitDiagnostics"])
+        print(requests.get(job["taskRoles"]["m"]["taskStatuses"][0]["containerLog"] + "stdout").text)
+        """
+    )
+    proxies = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "example.org"}
+    done = run_python(code, env=proxies)
+    assert done.returncode == 0, done.stderr
+    here = "127.0.0.1,localhost,::1"
+    assert done.stdout.split() == ["SUCCEEDED", "None", f"example.org,{here}", here]
+
+
+def wait_for_text(path):
+    return wait_until(lambda: path.exists() and path.read_text())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_reach_the_command_once(number, tmp_path):
+    """The command decides what becomes of them, and its exit code is passed on."""
+    code = textwrap.dedent(
+        f"""
+        import signal, time
+        got = []
+        signal.signal({int(number)}, lambda *_: got.append(1))
+        open("ready", "w").write("yes")
+        while not got: time.sleep(0.01)
+        time.sleep(0.2)
+        raise SystemExit(10 + len(got))
+        """
+    )
+    with subprocess.Popen(
+        [*CLI, "local", "--", sys.executable, "-c", code],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # away from the terminal that the tests may be run in
+    ) as process:
+        wait_for_text(tmp_path / "ready")
+        process.send_signal(number)
+        assert process.wait(20) == 11
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_command_once(tmp_path):
+    """The terminal sends it to both; it is not sent a second time."""
+    code = textwrap.dedent(
+        """
+        import signal, time
+        got = []
+        signal.signal(signal.SIGINT, lambda *_: got.append(1))
+        open("ready", "w").write("yes")
+        while not got: time.sleep(0.01)
+        time.sleep(0.3)
+        raise SystemExit(10 + len(got))
+        """
+    )
+    starter = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", starter, *CLI[1:], "local", "--", sys.executable, "-c", code],
+            cwd=tmp_path,
+            stdin=theirs,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            wait_for_text(tmp_path / "ready")
+            os.write(ours, b"\x03")
+            assert process.wait(20) == 11
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def start(tmp_path, *words, env=None):
+    """Start `luigi-pai local` by itself; return the process and the file of what it prints."""
+    said = tmp_path / "said"
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            [*CLI, "local", *map(str, words)],
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "XDG_DATA_HOME": str(tmp_path / "xdg"), **(env or {})},
+        )
+    return process, said
+
+
+def test_by_itself_it_prints_where_it_is_and_what_to_write(tmp_path):
+    """URL, user, data folder, and the lines for luigi.cfg; the data folder is the user's own by default."""
+    process, said = start(tmp_path, "--port", 0)
+    with process:
+        text = wait_until(lambda: "Ctrl-C" in said.read_text() and said.read_text())
+        data = tmp_path / "xdg" / "luigi_pai" / "local"
+        assert f"Data      {data}" in text
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+        assert stat.S_IMODE((data / "token.key").stat().st_mode) == 0o600
+        lines = {line.strip().partition(" = ")[0]: line.partition(" = ")[2] for line in text.splitlines()}
+        assert lines["username"] == "admin"
+        assert lines["password"] == "admin-password"
+        assert lines["fs_uri"] == lines["pai_url"].replace("http:", "hdfs:")
+        assert requests.get(lines["pai_url"] + "/api/v1", timeout=20).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_password_of_ones_own_is_not_printed(tmp_path):
+    """Nor is it in the log, with the token, the body and the query of requests."""
+    process, said = start(tmp_path, "--port", 0, env={"LUIGI_PAI_LOCAL_PASSWORD": "own-secret-1"})
+    with process:
+        text = wait_until(lambda: "Ctrl-C" in said.read_text() and said.read_text())
+        assert "password = (the one in LUIGI_PAI_LOCAL_PASSWORD)" in text
+        assert "own-secret-1" not in text
+        url = next(line.split()[1] for line in text.splitlines() if "Jobs" in line)
+        login = {"username": "admin", "password": "own-secret-1"}
+        token = requests.post(f"{url}/api/v1/token", json=login, timeout=20).json()["token"]
+        requests.get(
+            f"{url}/api/v1/jobs?token={token}", headers={"Authorization": f"Bearer {token}"}, timeout=20
+        )
+        assert "own-secret-1" not in " ".join(psutil.Process(process.pid).cmdline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    log = (tmp_path / "xdg" / "luigi_pai" / "local" / "server.log").read_text()
+    assert "127.0.0.1 200 POST /api/v1/token" in log
+    assert "127.0.0.1 200 GET /api/v1/jobs " in log
+    assert "own-secret-1" not in log
+    assert token not in log
+
+
+def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
+    """Exit code 2; the data folder is free again."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("local", "--port", port, "--data", tmp_path / "data")
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 is in use; choose another with --port N, or --port 0" in done.stderr
+    assert run("local", "--data", tmp_path / "data", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "message"),
+    [
+        (["--host", "0.0.0.0"], {}, "say --insecure-bind if that is what you want"),
+        (["--host", "0.0.0.0", "--insecure-bind"], {}, "with the default password"),
+        (
+            ["--host", "0.0.0.0", "--insecure-bind"],
+            {"LUIGI_PAI_LOCAL_PASSWORD": "admin-password"},
+            "with the default password",
+        ),
+        ([], {"LUIGI_PAI_LOCAL_PASSWORD": "five5"}, "is shorter than 6 characters"),
+        ([], {"LUIGI_PAI_LOCAL_PASSWORD": "abcd${HOME}"}, "which luigi.cfg cannot carry"),
+        (["--user", "a-b"], {}, "letters, digits and _ only"),
+        (["--virtual-cluster", "a-b"], {}, "letters, digits and _ only"),
+        (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
+        (["--port", "70000"], {}, "70000"),
+        (["--nonsense"], {}, "No such option"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_path):
+    """Before anything is started."""
+    done = run("local", "--port", 0, *words, env={"XDG_DATA_HOME": str(tmp_path), **env})
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "five5" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
+    """An administrator of an earlier start, still with the default password, would let anybody in."""
+    assert run("local", "--data", tmp_path, "--", "true").returncode == 0
+    words = ["--data", tmp_path, "--host", "0.0.0.0", "--insecure-bind", "--user", "zoe", "--", "true"]
+    done = run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"})
+    assert done.returncode == 2
+    assert "still have the default password: admin;" in done.stderr
+    words[1] = tmp_path / "other"
+    assert run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"}).returncode == 0
+
+
+def test_toml_users_are_told_what_to_do():
+    """The settings of a command are written as luigi.cfg, which their Luigi would not read."""
+    done = run("local", "--", "true", env={"LUIGI_CONFIG_PARSER": "toml"})
+    assert done.returncode == 2
+    assert "put the lines it prints into your luigi.toml" in done.stderr
+
+
+def test_a_broken_earlier_config_is_named(tmp_path):
+    """With the reason, and without running the command."""
+    (tmp_path / "bad.cfg").write_text("no section\n")
+    done = run("local", "--", "true", env={"LUIGI_CONFIG_PATH": str(tmp_path / "bad.cfg")})
+    assert done.returncode == 2
+    assert f"cannot read {tmp_path / 'bad.cfg'}, which LUIGI_CONFIG_PATH names" in done.stderr
+
+
+def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):
+    """A task that takes no notice of SIGTERM is given 5 seconds otherwise."""
+    process, said = start(tmp_path, "--port", 0)
+    with process:
+        text = wait_until(lambda: "Ctrl-C" in said.read_text() and said.read_text())
+        url = next(line.split()[1] for line in text.splitlines() if "Jobs" in line)
+        login = {"username": "admin", "password": "admin-password"}
+        token = requests.post(f"{url}/api/v1/token", json=login, timeout=20).json()["token"]
+        command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while true; do sleep 0.1; done"
+        job = {"jobName": "j", "image": "i", "taskRoles": [{"name": "m", "command": command}]}
+        headers = {"Authorization": f"Bearer {token}"}
+        requests.post(f"{url}/api/v1/jobs", json=job, headers=headers, timeout=20).raise_for_status()
+        pid = int(wait_for_text(tmp_path / "pid"))
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: "Ending 1 running tasks; Ctrl-C again ends them at once." in said.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert time.monotonic() - began < 4
+        assert not psutil.pid_exists(pid)
+
+
+def test_a_damaged_data_folder_is_named(tmp_path):
+    """Not a traceback."""
+    (tmp_path / "server.sqlite").write_text("this is no database, whatever its name says" * 50)
+    done = run("local", "--data", tmp_path, "--", "true")
+    assert done.returncode == 2
+    assert f"cannot use {tmp_path / 'server.sqlite'}: file is not a database" in done.stderr
+
+
+def test_version_and_help():
+    """luigi-pai --version, and a help that names the commands."""
+    assert run("--version").stdout == f"luigi-pai, version {__version__}\n"
+    assert "local" in run("--help").stdout
+    assert "LUIGI_PAI_LOCAL_PASSWORD" in run("local", "--help").stdout

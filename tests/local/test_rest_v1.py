@@ -1,0 +1,276 @@
+"""The v1 API beyond the recording: tokens, other users, limits, the order of checks."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+
+import pytest
+import requests
+from local_client import LocalClient, role, unique
+
+JSON = "application/json; charset=utf-8"
+
+
+def error(reply):
+    body = reply.json()
+    return reply.status_code, body.get("code"), body["message"]
+
+
+@pytest.fixture
+def bob(client, local_pai):
+    """A user without rights."""
+    name = unique("bob").replace("-", "_")
+    body = {"username": name, "password": "bobpassword", "modify": False}
+    assert client.send("PUT", "/user", body).status_code == 201
+    other = LocalClient(local_pai, name, "bobpassword")
+    other.name = name
+    return other
+
+
+def test_the_api_is_also_under_rest_server(client, local_pai):
+    """Most sites serve the API under a path, and so does this one; errors show the path behind it."""
+    name = client.submit("true")
+    reply = requests.get(f"{local_pai.url}/rest-server/api/v1/jobs/{name}", timeout=20)
+    assert reply.json()["name"] == name
+    reply = requests.get(f"{local_pai.url}/rest-server/api/v1/nope?a=1", timeout=20)
+    assert error(reply) == (404, "NoApiError", "API /api/v1/nope?a=1 is not found.")
+
+
+def test_addresses_are_matched_as_express_does(client):
+    """Case and a slash at the end do not matter, names do."""
+    name = client.submit("true", name=unique("CaSe"))
+    assert client.call("GET", f"/JOBS/{name}/").json()["name"] == name
+    assert client.call("GET", f"/jobs/{name.lower()}").status_code == 404
+    assert client.call("PATCH", f"/jobs/{name}").json()["code"] == "NoApiError"
+    assert client.call("POST", f"/jobs/{name}").json()["code"] == "NoApiError"
+
+
+def test_a_head_has_the_headers_of_the_get(client):
+    """Express answers HEAD on every GET route."""
+    reply = client.call("HEAD", "/jobs")
+    assert (reply.status_code, reply.headers["Content-Type"], reply.content) == (200, JSON, b"")
+
+
+def test_a_token_is_a_signed_statement_with_an_end(client, local_pai):
+    """HS256, username, admin, iat, exp; changing a letter of the claims makes it worthless."""
+    header, claims, signature = client.token.split(".")
+    decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert (decoded["username"], decoded["admin"]) == (local_pai.username, True)
+    assert decoded["exp"] - decoded["iat"] == 24 * 3600
+    decoded["exp"] += 1
+    forged = base64.urlsafe_b64encode(json.dumps(decoded).encode()).decode().rstrip("=")
+    for token in (f"{header}.{forged}.{signature}", f"{header}.{claims}.", client.token + "x", "..", "é"):
+        reply = requests.delete(
+            f"{client.api}/jobs/{client.submit('true')}",
+            headers={"Authorization": f"Bearer {token}".encode()},
+            timeout=20,
+        )
+        assert error(reply) == (
+            401,
+            "UnauthorizedUserError",
+            "Guest is not allowed to do this operation.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"expiration": 60}, 200, None),
+        ({"expiration": "604800"}, 200, None),
+        ({"expiration": 59}, 400, "must be larger than or equal to 60"),
+        ({"expiration": 604801}, 400, "must be less than or equal to 604800"),
+        ({"password": "short"}, 400, "length must be at least 6 characters long"),
+        ({"username": "a-b"}, 400, "must only contain alpha-numeric and underscore characters"),
+        ({"more": 1}, 400, '"more" is not allowed'),
+    ],
+)
+def test_a_login_is_checked_before_the_password(body, status, message, client, local_pai):
+    """The bounds of expiration and the forms of name and password."""
+    login = {"username": local_pai.username, "password": local_pai.password, **body}
+    reply = client.call("POST", "/token", login)
+    assert reply.status_code == status
+    if message:
+        assert reply.json()["code"] == "InvalidParametersError"
+        assert message in reply.json()["message"]
+
+
+def test_a_body_over_100_kb_is_refused_without_a_code(client):
+    """413, before the token is looked at, whether or not the length was announced."""
+    big = b'{"jobName": "' + b"x" * 102_400 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    for body in (big, iter([big])):
+        reply = requests.post(f"{client.api}/jobs", data=body, headers=headers, timeout=20)
+        assert (reply.status_code, reply.json()) == (413, {"message": "request entity too large"})
+    fits = b" " * (102_400 - 2) + b"{}"
+    assert requests.post(f"{client.api}/jobs", data=fits, headers=headers, timeout=20).status_code == 401
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1,", b'"text"', b"5", b'{"a": NaN}', b"[" * 90_000, b"\xff\xfe"])
+def test_a_body_that_is_no_json_is_refused_without_a_code(body, client):
+    """400 with a message only; the server goes on."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {client.token}"}
+    reply = requests.post(f"{client.api}/jobs", data=body, headers=headers, timeout=20)
+    assert reply.status_code == 400
+    assert list(reply.json()) == ["message"]
+    assert client.call("GET", "/jobs").status_code == 200
+
+
+def test_the_config_comes_back_as_it_was_sent(client):
+    """Strings stay strings, absent keys absent, key order kept."""
+    sent = role("true", taskNumber="1", memoryMB=1024.0)
+    name = client.submit(sent, retryCount="0", gpuType="")
+    shown = client.call("GET", f"/jobs/{name}/config").json()
+    assert shown["taskRoles"][0] == {**sent, "memoryMB": 1024}
+    assert list(shown) == ["jobName", "image", "taskRoles", "retryCount", "gpuType"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"outputDir": None}, 'child "outputDir" fails because ["outputDir" must be a string]'),
+        ({"retryCount": -3}, '"retryCount" must be larger than or equal to -2'),
+        ({"taskRoles": [role("true", memoryMB=100, shmMB=101)]}, '"shmMB" must be less than or equal to 100'),
+        ({"taskRoles": [role("true", name="a-b")]}, "fails to match the required pattern"),
+        ({"taskRoles": [role("true", minSucceededTaskCount=2)]}, "should not be greater than tasks number"),
+    ],
+)
+def test_a_config_that_0_7_1_refuses_is_refused(change, message, client):
+    """400 InvalidParametersError with its words, and no job."""
+    name = unique()
+    body = {"jobName": name, "image": "i", "taskRoles": [role("true")], **change}
+    reply = client.send("POST", "/jobs", body)
+    assert error(reply)[:2] == (400, "InvalidParametersError")
+    assert message in reply.json()["message"]
+    assert client.call("GET", f"/jobs/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("change", [{"memoryMB": 0, "shmMB": 0}, {"cpuNumber": 0}, {"gpuNumber": -1}])
+def test_what_the_launcher_refuses_loses_its_reason(change, client):
+    """400 UnknownError "Bad Request", as through the real launcher."""
+    reply = client.post(unique(), role("true", **change))
+    assert error(reply) == (400, "UnknownError", "Bad Request")
+    assert error(client.post("x" * 300, "true")) == (400, "UnknownError", "Bad Request")
+
+
+def test_of_two_roles_of_one_name_the_first_is_dropped(client):
+    """Silently, as on 0.7.1."""
+    job = client.run(role("echo first"), role("echo second"))
+    assert len(job["taskRoles"]["main"]["taskStatuses"]) == 1
+    assert client.log(job) == "second\n"
+
+
+def test_six_posts_of_one_name_at_once_make_one_job(client):
+    """The real server takes all six; here one wins and five get a 409."""
+    name = unique()
+    statuses = []
+    threads = [
+        threading.Thread(target=lambda: statuses.append(client.post(name, "true").status_code))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [202, 409, 409, 409, 409, 409]
+
+
+def test_the_list_is_newest_first_and_of_one_user_if_asked(client, bob):
+    """GET /jobs and GET /jobs?username=U."""
+    mine, his = client.submit("true"), bob.submit("true")
+    names = [row["name"] for row in client.call("GET", "/jobs").json()]
+    assert names.index(his) < names.index(mine)
+    rows = client.call("GET", "/jobs", params={"username": bob.name}).json()
+    assert [(row["name"], row["username"]) for row in rows] == [(his, bob.name)]
+
+
+def test_another_users_job_can_be_read_but_not_stopped_or_deleted(client, bob):
+    """403 ForbiddenUserError; the administrator may."""
+    name = client.submit("sleep 60")
+    assert bob.status(name)["username"] == "admin"
+    reply = bob.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"})
+    assert error(reply) == (
+        403,
+        "ForbiddenUserError",
+        f"User {bob.name} is not allowed to execute job {name}.",
+    )
+    reply = bob.send("DELETE", f"/jobs/{name}")
+    assert error(reply) == (
+        403,
+        "ForbiddenUserError",
+        f"User {bob.name} is not allowed to remove job {name}.",
+    )
+    assert client.status(name)["state"] == "RUNNING"
+    his = bob.submit("sleep 60")
+    client.stop(his)
+    client.stop(name)
+    client.wait(his, "STOPPED")
+
+
+def test_a_put_to_a_taken_name_is_a_conflict_even_without_a_token(client):
+    """0.7.1 looks the job up before the token."""
+    name = client.submit("true")
+    assert error(client.call("PUT", f"/jobs/{name}", {})) == (
+        409,
+        "ConflictJobError",
+        f"Job name {name} already exists",
+    )
+
+
+def test_users_are_made_changed_and_removed_by_administrators(client, bob, local_pai):
+    """PUT and DELETE /user, with the codes of 0.7.1."""
+    again = {"username": bob.name, "password": "bobpassword", "modify": False}
+    assert error(client.send("PUT", "/user", again))[:2] == (409, "ConflictUserError")
+    nobody = {"username": "nobody_here", "password": "bobpassword", "modify": True}
+    assert error(client.send("PUT", "/user", nobody))[:2] == (404, "NoUserError")
+    assert bob.send("PUT", "/user", {**again, "password": "newpassword", "modify": True}).status_code == 201
+    assert LocalClient(local_pai, bob.name, "newpassword").token
+    assert error(bob.send("PUT", "/user", {**again, "admin": True, "modify": True}))[0] == 403
+    assert error(bob.send("GET", "/user"))[0] == 403
+    assert error(bob.send("DELETE", "/user", {"username": bob.name}))[0] == 403
+    assert error(client.send("DELETE", "/user", {"username": "admin"}))[:2] == (403, "RemoveAdminError")
+    assert client.send("DELETE", "/user", {"username": bob.name}).status_code == 200
+    reply = client.call("POST", "/token", {"username": bob.name, "password": "newpassword"})
+    assert error(reply) == (400, "NoUserError", f"User {bob.name} is not found.")
+
+
+def test_a_virtual_cluster_must_be_the_users(client, bob):
+    """403 until an administrator gives it; an unknown one is refused with 400."""
+    reply = bob.post(unique(), "true", virtualCluster="vc1")
+    assert error(reply) == (
+        403,
+        "ForbiddenUserError",
+        f"User {bob.name} is not allowed to do operation in vc1",
+    )
+    path = f"/user/{bob.name}/virtualClusters"
+    assert error(bob.send("PUT", path, {"virtualClusters": "vc1"}))[0] == 403
+    reply = client.send("PUT", path, {"virtualClusters": "nosuch"})
+    assert error(reply) == (400, "NoVirtualClusterError", "Virtual cluster nosuch not found.")
+    assert client.send("PUT", path, {"virtualClusters": "vc1"}).status_code == 201
+    rows = {row["username"]: row["virtualCluster"] for row in client.send("GET", "/user").json()}
+    assert rows[bob.name] == "default,vc1"
+    assert bob.status(bob.submit("true", virtualCluster="vc1"))["virtualCluster"] == "vc1"
+
+
+def test_pages_of_other_sites_get_nothing(client, local_pai):
+    """A foreign Origin, or a foreign Host after DNS rebinding, is refused; no CORS header is sent."""
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}):
+        for path in ("/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS", "/"):
+            reply = requests.get(local_pai.url + path, headers=headers, timeout=20)
+            assert error(reply)[:2] == (403, "ForbiddenOriginError")
+    reply = requests.get(f"{client.api}/jobs", headers={"Origin": local_pai.url}, timeout=20)
+    assert reply.status_code == 200
+    assert "Access-Control-Allow-Origin" not in reply.headers
+
+
+def test_jobs_of_a_virtual_cluster_are_counted(client):
+    """GET /virtual-clusters/V shows what runs there."""
+    before = client.call("GET", "/virtual-clusters/vc1").json()
+    name = client.submit(role("sleep 60", memoryMB=512, cpuNumber=3, taskNumber=2), virtualCluster="vc1")
+    client.wait(name, "RUNNING")
+    after = client.call("GET", "/virtual-clusters/vc1").json()
+    assert after["numActiveJobs"] == before["numActiveJobs"] + 1
+    assert after["resourcesUsed"]["memory"] == before["resourcesUsed"]["memory"] + 1024
+    assert after["resourcesUsed"]["vCores"] == before["resourcesUsed"]["vCores"] + 6
+    client.stop(name)

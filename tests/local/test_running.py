@@ -1,0 +1,469 @@
+"""Jobs run for real: commands, environment, ports, code, logs, ends, retries, stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+
+import psutil
+import pytest
+import requests
+from local_client import LocalClient, role, unique, wait_until
+
+from luigi_pai.local import LocalPai
+
+SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
+
+
+def put_file(server, path, data):
+    """Write a file over WebHDFS in its two steps."""
+    url = f"{server.webhdfs_url}/webhdfs/v1{path}?op=CREATE&overwrite=true&user.name=admin"
+    step = requests.put(url, allow_redirects=False, timeout=20)
+    assert step.status_code == 307, step.text
+    assert requests.put(step.headers["Location"], data=data, timeout=20).status_code == 201
+
+
+def environment(client, job, task="main", index=0):
+    return json.loads(client.log(job, task, index))
+
+
+def processes_with(marker):
+    """Return the running processes whose command line has the marker."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["status"] != "zombie" and marker in " ".join(process.info["cmdline"] or ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("true", 0),
+        ("false", 1),
+        ("exit 7", 7),
+        ("nosuchcommand", 127),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+        ("kill -9 0", 137),  # takes the process that waits for the command along
+        ("false\ntrue", 0),  # only the last line counts
+        ("true\nfalse", 1),
+        ("set -e\nfalse\ntrue", 1),
+        ("false # || is in the comment", 0),
+        ("echo 'unclosed", 2),
+        ("true\n", 2),  # `|| exit $?` on a line of its own is no bash
+    ],
+)
+def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
+    """COMMAND || exit $? in a bash script."""
+    status = client.run(command)["jobStatus"]
+    assert status["appExitCode"] == code
+    assert status["state"] == ("FAILED" if code else "SUCCEEDED")
+    assert status["appExitType"] == ("UNKNOWN" if code else "SUCCEEDED")
+    assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
+    assert status["appCompletedTime"] <= status["completedTime"] <= time.time() * 1000
+
+
+def test_a_failed_job_says_which_task_and_its_last_words(client):
+    """Role, index, exit code and the end of stderr."""
+    job = client.run(role("echo fine"), role("echo 'no data & <b>' >&2; exit 3", name="w", taskNumber=1))
+    assert job["jobStatus"]["appExitDiagnostics"] == (
+        "task w-0 ended with exit code 3; the last lines of its log:\nno data & <b>"
+    )
+
+
+def test_a_succeeded_job_has_no_diagnostics(client):
+    """null, as a job that says nothing."""
+    status = client.run("echo noise >&2")["jobStatus"]
+    assert status["appExitDiagnostics"] is None
+    assert status["appProgress"] == 1
+
+
+def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
+    """The whole list, with real ports, host lists by task index, and no variable of the server."""
+    name = client.submit(
+        role(SHOW_ENVIRONMENT, name="ps", taskNumber=2, memoryMB=256, shmMB=32, minFailedTaskCount=2),
+        role(
+            SHOW_ENVIRONMENT,
+            name="worker",
+            cpuNumber=2,
+            gpuNumber=2,
+            minFailedTaskCount=None,
+            minSucceededTaskCount=1,
+            portList=[{"label": "grpc", "portNumber": 2}, {"label": "http", "portNumber": 2}],
+        ),
+        dataDir="$PAI_DEFAULT_FS_URI/data",
+    )
+    job = client.wait(name)
+    status = {(r, t["taskIndex"]): t for r in job["taskRoles"] for t in job["taskRoles"][r]["taskStatuses"]}
+    ports = {key: task["containerPorts"] for key, task in status.items()}
+    first = {key: task["http"].split(",")[0] for key, task in ports.items()}
+    all_ports = [port for task in ports.values() for group in task.values() for port in group.split(",")]
+    assert len(set(all_ports)) == len(all_ports) == 2 + 2 + 5
+    assert set(ports["ps", 0]) == {"http", "ssh"}
+    uri = local_pai.fs_uri
+    assert uri == local_pai.url.replace("http://", "hdfs://")
+
+    seen = environment(client, job, "ps", 1)
+    expected = {
+        "PAI_DEFAULT_FS_URI": uri,
+        "PAI_JOB_NAME": name,
+        "PAI_JOB_VC_NAME": "default",
+        "PAI_USER_NAME": "admin",
+        "PAI_USERNAME": "admin",
+        "PAI_DATA_DIR": f"{uri}/data",
+        "PAI_OUTPUT_DIR": f"{uri}/Output/admin/{name}",
+        "PAI_CODE_DIR": "",
+        "PAI_CURRENT_TASK_ROLE_NAME": "ps",
+        "PAI_CURRENT_TASK_ROLE_TASK_COUNT": "2",
+        "PAI_CURRENT_TASK_ROLE_CPU_COUNT": "1",
+        "PAI_CURRENT_TASK_ROLE_MEM_MB": "256",
+        "PAI_CURRENT_TASK_ROLE_SHM_MB": "32",
+        "PAI_CURRENT_TASK_ROLE_GPU_COUNT": "0",
+        "PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT": "2",
+        "PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT": "",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "1",
+        "PAI_JOB_TASK_COUNT": "3",
+        "PAI_JOB_TASK_ROLE_COUNT": "2",
+        "PAI_JOB_TASK_ROLE_LIST": "ps,worker",
+        "PAI_TASK_INDEX": "1",
+        "PAI_TASK_ROLE_NAME": "ps",
+        "PAI_TASK_ROLE_NUM": "2",
+        "PAI_TASK_ROLE_INDEX": "1",
+        "PAI_TASK_ROLE_LIST": "ps,worker",
+        "PAI_TASK_CPU_NUM": "1",
+        "PAI_TASK_MEM_MB": "256",
+        "PAI_TASK_GPU_NUM": "0",
+        "PAI_TASKS_NUM": "3",
+        "PAI_TASK_ROLES_NUM": "2",
+        "PAI_KILL_ALL_ON_COMPLETED_TASK_NUM": "",
+        "PAI_CONTAINER_ID": status["ps", 1]["containerId"],
+        "PAI_CONTAINER_HOST_IP": "127.0.0.1",
+        "PAI_CONTAINER_HOST_PORT": first["ps", 1],
+        "PAI_CONTAINER_HOST_PORT_LIST": f"http:{ports['ps', 1]['http']};ssh:{ports['ps', 1]['ssh']}",
+        "PAI_CONTAINER_HOST_http_PORT_LIST": ports["ps", 1]["http"],
+        "PAI_CONTAINER_HOST_ssh_PORT_LIST": ports["ps", 1]["ssh"],
+        "PAI_CONTAINER_SSH_PORT": ports["ps", 1]["ssh"],
+        "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
+        "PAI_CURRENT_CONTAINER_PORT": first["ps", 1],
+        "PAI_TASK_ROLE_ps_HOST_LIST": f"127.0.0.1:{first['ps', 0]},127.0.0.1:{first['ps', 1]}",
+        "PAI_TASK_ROLE_worker_HOST_LIST": f"127.0.0.1:{first['worker', 0]}",
+        "APP_ID": job["jobStatus"]["appId"],
+        "FRAMEWORK_NAME": name,
+        "HADOOP_USER_NAME": "admin",
+        "LUIGI_PAI_WEBHDFS_URL": local_pai.webhdfs_url,
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    assert {key: seen.get(key) for key in expected} == expected
+    work = local_pai.data / "jobs"
+    assert seen["PAI_WORK_DIR"] == seen["PWD"]
+    assert seen["PAI_WORK_DIR"].startswith(str(work))
+    assert seen["PATH"].startswith(f"{local_pai.data / 'bin'}{os.pathsep}")
+    known = {*expected, "PAI_WORK_DIR"}
+    assert {key for key in seen if key.startswith("PAI_")} <= known
+    assert not [key for key in seen if "PASSWORD" in key or key.startswith("LUIGI_CONFIG")]
+    assert "admin-password" not in json.dumps(seen)
+
+    worker = environment(client, job, "worker")
+    assert worker["PAI_CONTAINER_HOST_grpc_PORT_LIST"] == ports["worker", 0]["grpc"]
+    assert worker["PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT"] == ""
+    assert worker["PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT"] == "1"
+    assert "CUDA_VISIBLE_DEVICES" not in worker
+    assert status["worker", 0]["containerGpus"] == 0b11
+
+
+def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
+    """The host list of the other role leads to a process that listens."""
+    serve = (
+        'exec python -c \'import http.server, os; http.server.HTTPServer(("", '
+        'int(os.environ["PAI_CONTAINER_HOST_PORT"])), http.server.SimpleHTTPRequestHandler).serve_forever()\''
+    )
+    fetch = (
+        "python -c 'import os, time, urllib.request\n"
+        "for _ in range(200):\n"
+        "    try:\n"
+        '        urllib.request.urlopen("http://" + os.environ["PAI_TASK_ROLE_server_HOST_LIST"]).read()\n'
+        "        break\n"
+        "    except OSError: time.sleep(.05)\n"
+        "else: raise SystemExit(9)'"
+    )
+    job = client.run(role(serve, name="server"), role(fetch, name="asker", minSucceededTaskCount=1))
+    assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
+
+
+def test_begin_at_is_kept_where_free_and_replaced_where_not(client):
+    """A port in use is never given away; the task's log says which one it has instead."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = taken.getsockname()[1]
+        job = client.run(role("true", portList=[{"label": "web", "beginAt": wanted, "portNumber": 1}]))
+        task = job["taskRoles"]["main"]["taskStatuses"][0]
+        given = int(task["containerPorts"]["web"])
+        assert given != wanted
+        assert client.log(job, stream="stderr") == (
+            f"luigi-pai local: port {wanted} (web) is in use on this machine; this task has {given}\n"
+        )
+    job = client.run(role("true", portList=[{"label": "web", "beginAt": given, "portNumber": 1}]))
+    assert job["taskRoles"]["main"]["taskStatuses"][0]["containerPorts"]["web"] == str(given)
+    assert client.log(job, stream="stderr") == ""
+
+
+def test_two_tasks_never_hold_the_same_port(client):
+    """beginAt of two instances: the first has it, the second another one."""
+    port = [{"label": "web", "beginAt": 21_987, "portNumber": 1}]
+    name = client.submit(role("sleep 60", taskNumber=2, portList=port))
+    job = client.wait(name, "RUNNING")
+    given = [task["containerPorts"]["web"] for task in job["taskRoles"]["main"]["taskStatuses"]]
+    assert len(set(given)) == 2
+    client.stop(name)
+
+
+def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai):
+    """codeDir is there before the command, as a folder of its base name."""
+    put_file(local_pai, "/code/train/main.py", b"from part import word; print(word)")
+    put_file(local_pai, "/code/train/part.py", b"word = 'fetched'")
+    job = client.run("python train/main.py; ls", codeDir="$PAI_DEFAULT_FS_URI/code/train")
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    assert client.log(job) == "fetched\ntrain\n"
+
+
+def test_a_code_folder_that_is_not_there_ends_the_task(client):
+    """Exit code 1, and its log says why."""
+    job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/no/such/folder")
+    assert job["jobStatus"]["appExitCode"] == 1
+    assert "cannot find the code folder" in job["jobStatus"]["appExitDiagnostics"]
+    assert client.log(job) == ""
+
+
+def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai):
+    """The bound of OpenPAI's bootstrap, looked at before anything is copied."""
+    big = local_pai.data / "hdfs" / "big" / "code"
+    big.mkdir(parents=True)
+    with (big / "weights").open("wb") as file:
+        file.truncate(200_000_001)
+    job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/big/code")
+    assert job["jobStatus"]["appExitCode"] == 1
+    assert "has 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
+
+
+def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai):
+    """Output reaches HDFS as the job's user."""
+    job = client.run(
+        "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
+    )
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    url = f"{local_pai.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
+    assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
+
+
+def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai):
+    """As the real server does; the job config lies in /Container."""
+    hdfs = local_pai.data / "hdfs"
+    name = client.submit("true")
+    assert (hdfs / "Output" / "admin" / name).is_dir()
+    kept = json.loads((hdfs / "Container" / "admin" / name / "JobConfig.json").read_text())
+    assert kept["jobName"] == name
+    name = client.submit("echo $PAI_OUTPUT_DIR", outputDir="$PAI_DEFAULT_FS_URI/given/out")
+    assert not (hdfs / "given").exists()
+    assert not (hdfs / "Output" / "admin" / name).exists()
+    assert client.log(client.wait(name)) == f"{local_pai.fs_uri}/given/out\n"
+
+
+def test_output_can_be_read_while_the_task_runs(client):
+    """containerLog is a URL of plain text; markup in it stays text."""
+    name = client.submit("echo '<script>1</script>'; echo oops >&2; sleep 60")
+    job = client.wait(name, "RUNNING")
+    url = job["taskRoles"]["main"]["taskStatuses"][0]["containerLog"]
+    wait_until(lambda: "oops" in requests.get(url, timeout=20).text)
+    reply = requests.get(url, timeout=20)
+    assert reply.text == "==> stdout <==\n<script>1</script>\n\n==> stderr <==\noops\n\n"
+    assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert requests.get(url + "stdout?start=-4", timeout=20).text == "pt>\n"
+    assert requests.get(url + "stdout/?start=8", timeout=20).text == "1</script>\n"
+    assert requests.get(url + "stdout?start=x", timeout=20).status_code == 400
+    assert requests.get(url.replace("container_1", "container_2"), timeout=20).status_code == 404
+    client.stop(name)
+
+
+def test_a_stop_ends_the_whole_process_tree(client):
+    """Children, a background process, one in a session of its own, and one that ignores SIGTERM."""
+    mark = unique("7654")
+    one = f"python -c 'import time; time.sleep(7)' {mark}"
+    deaf = (
+        "python -c 'import signal, time; signal.signal(15, signal.SIG_IGN); print(1); time.sleep(60)' " + mark
+    )
+    name = client.submit(f'{one} & (setsid {one} &) ; bash -c "{one}; true" & {deaf}; true')
+    job = client.wait(name, "RUNNING")
+    wait_until(lambda: len(processes_with(mark)) >= 5 and client.log(job) == "1\n")
+    began = time.monotonic()
+    client.stop(name)
+    status = client.wait(name)["jobStatus"]
+    took = time.monotonic() - began
+    assert (status["state"], status["appExitCode"], status["executionType"]) == ("STOPPED", 214, "STOP")
+    assert processes_with(mark) == []
+    assert 4 < took < 9  # five seconds of grace
+
+
+def test_a_command_is_told_before_it_is_killed(client):
+    """SIGTERM reaches the command, which may still write."""
+    name = client.submit("trap 'echo saved; exit 0' TERM; echo ready; sleep 60 & wait")
+    job = client.wait(name, "RUNNING")
+    wait_until(lambda: client.log(job) == "ready\n")
+    began = time.monotonic()
+    client.stop(name)
+    job = client.wait(name)
+    assert job["jobStatus"]["state"] == "STOPPED"
+    assert client.log(job) == "ready\nsaved\n"
+    assert time.monotonic() - began < 3
+
+
+def test_what_a_command_leaves_behind_ends_with_it(client):
+    """As with a container: a daemon that it started does not outlive the task."""
+    mark = unique("9753")
+    daemon = f"(setsid python -c 'import time; time.sleep(60)' {mark} &); "
+    for pause in ("", "sleep 0.002; ", "sleep 0.2; "):
+        assert client.run(daemon + pause + "true")["jobStatus"]["state"] == "SUCCEEDED"
+        assert processes_with(mark) == []
+
+
+def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, local_pai):
+    """DELETE ends a running job and forgets it; the name can be used again."""
+    mark = unique("8642")
+    name = client.submit(f"python -c 'import time; time.sleep(60)' {mark}")
+    wait_until(lambda: processes_with(mark))
+    assert client.send("DELETE", f"/jobs/{name}").status_code == 202
+    assert client.call("GET", f"/jobs/{name}").status_code == 404
+    again = client.run("echo new", name=name)
+    assert client.log(again) == "new\n"
+    wait_until(lambda: not processes_with(mark))
+    wait_until(lambda: len(list((local_pai.data / "jobs").glob(f"*-{name}"))) == 1)
+
+
+def test_a_start_changes_nothing(client):
+    """executionType START, and words that 0.7.1 does not check, are taken and do nothing."""
+    name = client.submit("sleep 60")
+    for word in ("START", "PAUSE"):
+        reply = client.send("PUT", f"/jobs/{name}/executionType", {"value": word})
+        assert reply.status_code == 202
+    assert client.status(name)["executionType"] == "START"
+    client.stop(name)
+    assert client.wait(name)["jobStatus"]["executionType"] == "STOP"
+
+
+COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
+
+
+@pytest.mark.parametrize(
+    ("command", "retry_count", "retries", "state", "code"),
+    [
+        ("exit 1", 0, 0, "FAILED", 1),
+        ("exit 1", 2, 2, "FAILED", 1),
+        ("[ $n = 1 ]", 3, 1, "SUCCEEDED", 0),
+        ("[ $n = 2 ]", -1, 2, "SUCCEEDED", 0),
+        ("[ $n = 0 ] && exit 205; exit 4", 0, 1, "FAILED", 4),  # transient: retried, not counted
+        ("exit 206", 5, 0, "FAILED", 206),  # permanent: never retried
+    ],
+)
+def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retries, state, code, client):
+    """retryCount counts unknown failures only."""
+    status = client.run(COUNTING + command, retryCount=retry_count)["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["retries"]) == (state, code, retries)
+
+
+def test_retry_count_minus_2_goes_on_after_success(client):
+    """A service; it ends when it is stopped."""
+    name = client.submit("true", retryCount=-2)
+    wait_until(lambda: client.status(name)["retries"] >= 2)
+    client.stop(name)
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+def test_each_attempt_has_its_own_ids_and_folder(client, local_pai):
+    """A retried job shows its newest attempt."""
+    job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
+    assert job["jobStatus"]["appId"].startswith("application_")
+    container = job["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
+    assert container.startswith(job["jobStatus"]["appId"].replace("application", "container"))
+    assert client.log(job) == "attempt 1\n"
+    folder = next((local_pai.data / "jobs").glob(f"*-{job['name']}"))
+    assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
+
+
+def test_min_failed_ends_the_job_with_that_tasks_exit_code(client):
+    """The other tasks are ended."""
+    mark = unique("1597")
+    wait = f"python -c 'import time; time.sleep(60)' {mark}"
+    job = client.run(role(wait, name="ps"), role("sleep 0.1; exit 9", name="w"))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("FAILED", 9)
+    assert processes_with(mark) == []
+
+
+def test_min_succeeded_ends_the_job_at_once(client):
+    """A parameter server that never ends does not keep its job running."""
+    job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
+
+
+def test_a_job_whose_tasks_all_ended_succeeds_even_if_some_failed(client):
+    """minFailedTaskCount null: failures do not matter."""
+    job = client.run(role("exit $PAI_TASK_INDEX", taskNumber=3, minFailedTaskCount=None))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
+
+
+def test_a_role_without_tasks_is_no_obstacle(client):
+    """taskNumber 0 is taken by 0.7.1."""
+    job = client.run(role("exit 1", taskNumber=0, minFailedTaskCount=None))
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
+    """A NUL byte fits into JSON, and into no environment."""
+    job = client.run("true", dataDir="a\0b")
+    assert job["jobStatus"]["appExitCode"] == 1
+    assert "the task could not be started" in job["jobStatus"]["appExitDiagnostics"]
+
+
+@pytest.mark.parametrize("name", ["...", "~", "-rf", "a~..~b", "x" * 255])
+def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
+    """Names are never paths here."""
+    assert client.run("pwd", name=name)["jobStatus"]["state"] == "SUCCEEDED"
+    assert client.send("DELETE", f"/jobs/{name}").status_code == 202
+
+
+def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
+    """max_tasks task processes at once; a larger job runs alone."""
+    with LocalPai(tmp_path / "data", max_tasks=2) as server:
+        client = LocalClient(server)
+        first = client.submit(role("sleep 60", taskNumber=2))
+        second = client.submit(role(f"date +%s%N > {tmp_path}/second", taskNumber=1))
+        third = client.submit(role("date +%s%N", taskNumber=3))
+        client.wait(first, "RUNNING")
+        for name in (second, third):
+            job = client.job(name)
+            assert (job["jobStatus"]["state"], job["jobStatus"]["subState"]) == (
+                "WAITING",
+                "FRAMEWORK_WAITING",
+            )
+            assert job["taskRoles"] == {}
+        waiting = client.submit("true")
+        client.stop(waiting)
+        assert client.status(waiting)["state"] == "STOPPED"
+        client.stop(first)
+        job = client.wait(third)
+        assert job["jobStatus"]["state"] == "SUCCEEDED"
+        began = [int(client.log(job, index=index)) for index in range(3)]
+        assert int((tmp_path / "second").read_text()) < min(began)
+
+
+def test_none_of_200_short_jobs_is_lost(own_pai):
+    """All end well, in order of submission or not, and nothing is left running."""
+    client = LocalClient(own_pai)
+    names = {client.submit("true") for _ in range(200)}
+    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()), timeout=30)
+    rows = client.call("GET", "/jobs").json()
+    assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
+    assert psutil.Process(own_pai.pid).children(recursive=True) == []

@@ -1,0 +1,98 @@
+"""Talks to a local server the plain way: requests, no part of luigi_pai's own client."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+import requests
+
+ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+_numbers = itertools.count(1)
+
+
+def unique(word="job"):
+    """A job name that no other test of this session uses."""
+    return f"{word}-{os.getpid()}-{next(_numbers)}"
+
+
+def role(command, name="main", **more):
+    return {"name": name, "command": command, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0, **more}
+
+
+class LocalClient:
+    """One user's view of a server."""
+
+    def __init__(self, server, username=None, password=None):
+        self.server = server
+        self.api = f"{server.url}/api/v1"
+        reply = self.call(
+            "POST",
+            "/token",
+            {"username": username or server.username, "password": password or server.password},
+        )
+        assert reply.status_code == 200, reply.text
+        self.token = reply.json()["token"]
+
+    def call(self, method, path, body=None, *, token=None, **more):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return requests.request(method, self.api + path, json=body, headers=headers, timeout=20, **more)
+
+    def send(self, method, path, body=None):
+        return self.call(method, path, body, token=self.token)
+
+    def post(self, name, *roles, **more):
+        """Submit a job; roles may be plain commands."""
+        roles = [role(item) if isinstance(item, str) else item for item in roles]
+        return self.send("POST", "/jobs", {"jobName": name, "image": "python", "taskRoles": roles, **more})
+
+    def submit(self, *roles, name=None, **more):
+        name = name or unique()
+        reply = self.post(name, *roles, **more)
+        assert reply.status_code == 202, reply.text
+        return name
+
+    def job(self, name):
+        reply = self.call("GET", f"/jobs/{name}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def status(self, name):
+        return self.job(name)["jobStatus"]
+
+    def wait(self, name, *states, timeout=20):
+        """Return the job as soon as it is in one of the states (default: ended)."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            job = self.job(name)
+            if job["jobStatus"]["state"] in (states or ENDED):
+                return job
+            time.sleep(0.02)
+        raise AssertionError(f"{name} is not {states or ENDED} after {timeout} s: {job}")
+
+    def run(self, *roles, **more):
+        """Submit a job and return it when it has ended."""
+        return self.wait(self.submit(*roles, **more))
+
+    def stop(self, name):
+        reply = self.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"})
+        assert reply.status_code == 202, reply.text
+
+    def log(self, job, task="main", index=0, stream="stdout"):
+        """Return what a task wrote."""
+        for status in job["taskRoles"][task]["taskStatuses"]:
+            if status["taskIndex"] == index:
+                return requests.get(status["containerLog"] + stream, timeout=20).text
+        raise AssertionError(f"no task {task}-{index} in {job}")
+
+
+def wait_until(condition, timeout=10):
+    """Return the first true value of a condition."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("it did not become true in time")
