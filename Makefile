@@ -1,0 +1,142 @@
+# `make` alone lists the targets. Needs a Python >= 3.10 and make; everything else is set up in
+# .venv (and .venv-oldest), once, and again when pyproject.toml changes.
+
+PYTHON ?= python3
+MODELS ?= nearest,network,svm
+ROWS ?= 1200
+PYTEST_WORKERS ?= auto
+
+VENV := .venv
+OLDEST := .venv-oldest
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 bin/pip
+DEMO := $(CURDIR)/demo-run
+
+# A virtual environment works at the place where it was made: one that was moved is made anew.
+PLACE := $(shell pwd | cksum | cut -d' ' -f1)
+DEMO_READY := $(VENV)/.demo-$(PLACE)
+DEV_READY := $(VENV)/.dev-$(PLACE)
+OLDEST_READY := $(OLDEST)/.installed-$(PLACE)
+
+# The pipelines and tests of this tree say themselves where their OpenPAI is.
+unexport LUIGI_CONFIG_PATH
+unexport LUIGI_CONFIG_PARSER
+
+.PHONY: help demo demo-clean test lint test-newest test-oldest bench wheel clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo          run the example pipeline (examples/digits) on an OpenPAI of its own on this machine'
+	@echo '                   (MODELS=nearest,network,svm,forest  ROWS=1..1200 change what it trains)'
+	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
+	@echo 'make test          lint, then the tests: newest Luigi, then the built wheel with the oldest'
+	@echo 'make lint          ruff, mypy, import-linter'
+	@echo 'make test-newest   the tests alone, in .venv'
+	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
+	@echo 'make bench         the benchmarks'
+	@echo 'make wheel         dist/luigi_pai-*.whl'
+	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
+	@echo 'PYTHON=...         the Python to set up with (3.10 or later; default python3)'
+
+# Sets $$python. One that was asked for is taken or refused; else the first that will do.
+ifeq ($(origin PYTHON),file)
+candidates := $(PYTHON) python3.13 python3.12 python3.11 python3.10
+else
+candidates := $(PYTHON)
+endif
+define find_python
+python=; bare=; \
+for candidate in $(candidates); do \
+	"$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || continue; \
+	if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then python=$$candidate; break; fi; \
+	bare=$${bare:-$$candidate}; \
+done; \
+if [ -z "$$python" ] && [ -n "$$bare" ]; then \
+	echo "$$bare cannot make virtual environments: its module venv or ensurepip is missing." >&2; \
+	echo "On Debian and Ubuntu: sudo apt install python3-venv. Or name another Python: make PYTHON=/path/to/python3" >&2; \
+	exit 1; \
+elif [ -z "$$python" ]; then \
+	echo "No Python 3.10 or later among: $(candidates)." >&2; \
+	echo "Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+	exit 1; \
+fi
+endef
+
+# make_venv DIR: makes it, unless it is there, whole, and was made at this very place.
+define make_venv
+case "$$($(1)/bin/pip --version 2>/dev/null)" in \
+*"$(CURDIR)/$(1)/"*) ;; \
+*) $(find_python); \
+	echo "Setting up $(1) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(1) || exit 1;; \
+esac
+endef
+
+# ---------------------------------------------------------------- set-up
+
+$(DEMO_READY): pyproject.toml
+	@$(call make_venv,$(VENV))
+	@echo "Installing luigi-pai with what the demo needs (a minute or so, this once)"
+	@cd $(VENV) && $(PIP) install -qq -e '..[demo]'
+	@touch $@
+
+$(DEV_READY): pyproject.toml $(DEMO_READY)
+	@echo "Installing what the tests need"
+	@cd $(VENV) && $(PIP) install -qq -e '..[demo,dev]'
+	@touch $@
+
+$(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
+	@$(call make_venv,$(OLDEST))
+	@echo "Installing the oldest supported libraries into $(OLDEST)"
+	@cd $(OLDEST) && $(PIP) install -qq -c ../tests/constraints-oldest.txt '..[test]'
+	@touch $@
+
+# ---------------------------------------------------------------- demo
+
+demo: $(DEMO_READY)
+	@mkdir -p "$(DEMO)"
+	@cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" -- \
+		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
+		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
+	|| { code=$$?; \
+		echo >&2; echo "The demo did not come to its end; why stands above. What the jobs wrote: demo-run/pai/jobs" >&2; \
+		echo 'Run `make demo` again to go on from here, or `make demo-clean` to start over.' >&2; \
+		exit $$code; }
+
+demo-clean:
+	rm -rf demo-run
+
+# ---------------------------------------------------------------- checks
+
+test: lint test-newest test-oldest
+
+lint: $(DEV_READY)
+	@echo '== ruff check';  $(BIN)/ruff check .
+	@echo '== ruff format'; $(BIN)/ruff format --check .
+	@echo '== mypy';        $(BIN)/mypy --no-error-summary
+	@echo '== lint-imports'; $(BIN)/lint-imports --no-logo
+
+test-newest: $(DEV_READY)
+	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
+	@$(BIN)/pytest -q -n $(PYTEST_WORKERS)
+
+# From a folder without the tree's luigi_pai, so that the wheel is what is tested. urllib3 before 2
+# leaves the sockets of a session that is not used any more to the garbage collector.
+test-oldest: $(OLDEST_READY) wheel
+	@cd $(OLDEST) && $(PIP) install -qq --no-deps --force-reinstall ../dist/luigi_pai-*.whl
+	@rm -rf build/oldest && mkdir -p build/oldest
+	@cp -R tests examples docs pyproject.toml build/oldest/
+	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
+	@cd build/oldest && "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) -m 'not tree' \
+		-W 'ignore:unclosed <socket.socket:ResourceWarning'
+
+bench: $(DEV_READY)
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+wheel: $(DEMO_READY)
+	@rm -rf dist
+	@$(BIN)/pip wheel -qq --no-deps -w dist .
+	@ls dist/*.whl
+
+clean: demo-clean
+	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

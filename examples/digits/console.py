@@ -1,0 +1,35 @@
+"""What the demo shows of the log: the jobs' states and what goes wrong, not Luigi's own book-keeping."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import PaiError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Console(logging.StreamHandler):
+    """Writes to stdout, without the INFO lines that come from Luigi itself."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is shown."""
+        from_luigi = record.name == "luigi-interface" and "/luigi_pai/" not in record.pathname
+        return record.levelno > logging.INFO or not from_luigi
+
+
+class Short(logging.Formatter):
+    """Shows an error of luigi_pai by what it says: that is written to be read alone."""
+
+    def formatException(  # noqa: N802  its name in logging
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+    ) -> str:
+        """Return the text of an error."""
+        return str(ei[1]) if isinstance(ei[1], PaiError) else super().formatException(ei)

@@ -1,0 +1,194 @@
+"""Which model reads handwriting best? Three jobs on an OpenPAI, and a report about them.
+
+::
+
+    StageData ──┐
+                ├── TrainDigits (one job a model) ── Report ── Digits (all of it)
+    StageCode ──┘
+
+The data and the training script go to HDFS; each ``TrainDigits`` is a job whose container
+fetches both, trains one model and puts its metrics back; ``Report`` reads the metrics of all
+jobs and writes a page. Nothing here knows whether the OpenPAI is a cluster or this machine:
+the [OpenPai] section of luigi.cfg says where it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import luigi
+import numpy as np
+
+from luigi_pai import HdfsTarget, PaiTask, TaskRole
+
+HOME = "$PAI_DEFAULT_FS_URI/digits"
+HERE = Path(__file__).parent
+KEPT: set[str] = set()  # jobs that had succeeded before this run
+log = logging.getLogger("digits")
+
+
+class Model(enum.Enum):
+    """The models that train.py knows."""
+
+    nearest = "nearest neighbours"
+    network = "neural network"
+    svm = "support vector machine"
+    forest = "random forest"
+
+
+class StageData(luigi.Task):
+    """Put the handwritten digits that come with scikit-learn on HDFS: 1,797 images, one a line."""
+
+    def output(self) -> HdfsTarget:
+        return HdfsTarget(f"{HOME}/data/digits.csv")
+
+    def run(self) -> None:
+        from sklearn.datasets import load_digits  # noqa: PLC0415  slow to import, and needed here only
+
+        digits = load_digits()
+        table = np.column_stack([digits.data, digits.target]).astype(int)
+        with self.output().open("w") as file:
+            np.savetxt(file, table, fmt="%d", delimiter=",")
+        log.info("staged    %d images: %s", len(table), self.output().path)
+
+
+class StageCode(luigi.Task):
+    """Put the training script into a folder of its own: a job gets its whole code folder.
+
+    What is there stays as it is: after a change of train.py, `make demo-clean` begins anew.
+    """
+
+    def output(self) -> HdfsTarget:
+        return HdfsTarget(f"{HOME}/code/train.py")
+
+    def run(self) -> None:
+        with self.output().open("w") as file:
+            file.write((HERE / "train.py").read_text())
+        log.info("staged    the training script: %s", self.output().path)
+
+
+class TrainDigits(PaiTask):
+    """Train one model in a job of its own."""
+
+    model = luigi.EnumParameter(enum=Model)
+    rows = luigi.IntParameter(description="how many images to learn from, up to 1200")
+
+    @property
+    def name(self) -> str:
+        return f"digits-{self.model.name}-{self.rows}"
+
+    @property
+    def image(self) -> str:
+        return "openpai/pai.example.sklearn"
+
+    @property
+    def data_dir(self) -> str:
+        return f"{HOME}/data"
+
+    @property
+    def code_dir(self) -> str:
+        return f"{HOME}/code"
+
+    @property
+    def tasks(self) -> list[TaskRole]:
+        return [
+            TaskRole(
+                "trainer",
+                "hdfs dfs -get $PAI_DATA_DIR/digits.csv"
+                f" && python code/train.py --model {self.model.name} --rows {self.rows}"
+                " --data digits.csv --metrics metrics.json"
+                " && hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/",
+                memoryMB=1024,
+            )
+        ]
+
+    def requires(self) -> list[luigi.Task]:
+        return [StageData(), StageCode()]
+
+
+class Report(luigi.Task):
+    """Compare the models on one page, with a picture of the best one's confusions."""
+
+    models = luigi.EnumListParameter(enum=Model)
+    rows = luigi.IntParameter()
+    folder = luigi.Parameter(description="folder of the reports")
+
+    def requires(self) -> dict[str, Any]:
+        jobs = [TrainDigits(model=model, rows=self.rows) for model in dict.fromkeys(self.models)]
+        return {"data": StageData(), "jobs": jobs}
+
+    def output(self) -> luigi.LocalTarget:
+        models = "-".join(sorted({model.name for model in self.models}))
+        return luigi.LocalTarget(Path(self.folder) / f"{models}-{self.rows}" / "report.html")
+
+    def run(self) -> None:
+        from report import write_report  # noqa: PLC0415  matplotlib is slow to import
+
+        results = []
+        for job, output in zip(self.requires()["jobs"], self.input()["jobs"], strict=True):
+            with (output / "metrics.json").open() as file:
+                results.append({**json.load(file), "job": job.name})
+            log.info("result    %s: %.1f%% read correctly", job.name, 100 * results[-1]["accuracy"])
+        with self.input()["data"].open() as file:
+            table = np.loadtxt(file, delimiter=",", dtype=int)
+        self.output().makedirs()
+        page = write_report(results, images=table[:, :64], folder=Path(self.output().path).parent)
+        with self.output().open("w") as file:
+            file.write(page)
+
+
+class Digits(luigi.WrapperTask):
+    """The whole pipeline."""
+
+    models = luigi.EnumListParameter(
+        enum=Model, default=(Model.nearest, Model.network, Model.svm), description="models to compare"
+    )
+    rows = luigi.IntParameter(default=1200, description="how many images to learn from, up to 1200")
+    folder = luigi.Parameter(default="report", significant=False, description="folder of the reports")
+
+    def requires(self) -> list[luigi.Task]:
+        report = Report(models=self.models, rows=self.rows, folder=self.folder)
+        return [*report.requires()["jobs"], report]
+
+
+@TrainDigits.event_handler(luigi.Event.DEPENDENCY_PRESENT)
+def keep(task: TrainDigits) -> None:
+    """Note a job that need not run."""
+    KEPT.add(task.name)
+
+
+@Digits.event_handler(luigi.Event.SUCCESS)
+def close(task: Digits) -> None:
+    """Say what was done and where it is."""
+    jobs = task.requires()[:-1]
+    ran = len(jobs) - len(KEPT)
+    kept = f"; {len(KEPT)} had succeeded before" if KEPT else ""
+    where_to_go(task, f"Done: {ran} job{'' if ran == 1 else 's'} ran{kept}.")
+
+
+@Digits.event_handler(luigi.Event.DEPENDENCY_PRESENT)
+def nothing_to_do(task: Digits) -> None:
+    """Say that nothing was submitted."""
+    jobs = task.requires()[:-1]
+    where_to_go(
+        task,
+        f"Nothing to do: all {len(jobs)} jobs already succeeded, nothing was submitted."
+        " `make demo-clean` starts over.",
+    )
+
+
+def where_to_go(task: Digits, what_happened: str) -> None:
+    """Print the closing lines: the report, and what to try."""
+    print(
+        f"\n{what_happened}\n"
+        f"Report: {task.requires()[-1].output().path}\n\n"
+        "Try next:\n"
+        "  make demo                                      again: it submits nothing\n"
+        "  make demo MODELS=nearest,network,svm,forest    one more model: one more job\n"
+        "  .venv/bin/luigi-pai local --data demo-run/pai  look at the jobs, in a browser",
+        flush=True,
+    )
