@@ -134,7 +134,7 @@ bench: $(DEV_READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 wheel: $(DEMO_READY)
-	@rm -rf dist
+	@rm -f dist/luigi_pai-*.whl
 	@$(BIN)/pip wheel -qq --no-deps -w dist .
 	@ls dist/*.whl
 

@@ -36,7 +36,8 @@ class WebHdfs(HdfsFileSystem):
     and ConfigError where ``webhdfs_url`` is needed and missing.
 
     Args:
-        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; None: only ``webhdfs://HOST:PORT/`` paths work.
+        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without. None: only
+            ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, or None.
         verify: check TLS certificates; True, False or a file of CA certificates.
