@@ -166,7 +166,7 @@ class PaiTask(luigi.Task):
         run.set_flag()
 
 
-_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, from 2.5 to 3.8
+_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8
 _luigi_policy_of = getattr(luigi.worker, _POLICY_OF)
 
 
