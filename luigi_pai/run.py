@@ -56,6 +56,7 @@ class Run:
         self._task = task
         self._client = _client(self._settings)
         self._followed: str | None = None
+        self._told = ""
         self._progress: int | None = None
         self._hdfs = _hdfs(self._settings)
         self.output_dir = task.output_dir or f"{SERVER_OUTPUT}/{self._settings.username}/{task.name}"
@@ -154,8 +155,11 @@ class Run:
 
     def _changed(self, status: JobStatus) -> None:
         """Tell the log and Luigi's page what is new of the job."""
-        logger.info("Job %s: %s", status.name, status.summary())
-        self._report("set_status_message", f"{status.name}: {status.summary()}")
+        summary = f"{status.name}: {status.summary()}"
+        if summary != self._told:
+            self._told = summary
+            logger.info("Job %s", summary)
+            self._report("set_status_message", summary)
         progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
         if progress is not None and progress != self._progress:
             self._progress = progress

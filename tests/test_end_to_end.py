@@ -104,6 +104,8 @@ class Broken(PaiTask):
 
 def new_process() -> None:
     """Forget what this process remembers, as a new one would."""
+    for client in run._clients.values():
+        client.close()
     run._clients.clear()
     run._flagged.clear()
 

@@ -41,6 +41,8 @@ class Train(PaiTask):
 
 def forget() -> None:
     """Begin a new process's life: nothing is remembered."""
+    for client in luigi_pai.run._clients.values():
+        client.close()
     luigi_pai.run._clients.clear()
 
 

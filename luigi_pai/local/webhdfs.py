@@ -86,7 +86,13 @@ class WebHdfsHandler(RequestHandler):
         self.query = Query(self.request.query)
         self.hdfs_path = self.path_args[0] or "/"
         if self._operation() in ("CREATE", "APPEND") and self._is_datanode():
-            self._check_upload()
+            try:
+                self._check_upload()
+            except (
+                RemoteFault
+            ) as fault:  # said when the body is here: a client that still sends hears nothing
+                self.upload_fault = fault
+                return
             self.upload_place = self.tree.incoming()
             self.upload = self.upload_place.open("wb")
 

@@ -423,7 +423,17 @@ def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert time.monotonic() - began < 4
-        assert not psutil.pid_exists(pid)
+        wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_data_folder_keeps_its_port(tmp_path):
+    """Started again on its folder, the server takes the port of last time, which running tasks know."""
+    say_url = "import os; print(os.environ['LUIGI_PAI_WEBHDFS_URL'])"
+    first, second = (
+        run("local", "--data", tmp_path, "--", sys.executable, "-c", say_url).stdout for _ in range(2)
+    )
+    assert first == second
+    assert first.startswith("http://127.0.0.1:")
 
 
 def test_a_damaged_data_folder_is_named(tmp_path):
