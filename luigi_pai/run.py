@@ -13,6 +13,7 @@ from luigi_pai.api.session import Account
 from luigi_pai.api.watch import Polling, watch
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
+from luigi_pai.spec.validate import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,12 @@ logger = logging.getLogger("luigi-interface")
 SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"
 """Where a server puts the output of a job that names no folder: in ``USER/NAME`` below."""
 
+_MOST_LOGS = 10  # addresses of tasks' output in one error
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text that an error repeats
 
 _clients: dict[tuple[Account, str | None], PaiClient] = {}
 _flagged: set[tuple[str, str]] = set()  # (output folder, job) whose completion flag is known to be there
+_cleared: set[tuple[str, str]] = set()  # the same, known not to be there
 
 
 class Run:
@@ -48,11 +51,13 @@ class Run:
 
     Raises:
         ConfigError: a setting is wrong.
+        SpecError: the task's name is none that a job can have.
     """
 
     def __init__(self, task: PaiTask) -> None:
         self._settings = OpenPai()
         self._settings.check()
+        check_name(task.name)
         self._task = task
         self._client = _client(self._settings)
         self._followed: str | None = None
@@ -71,7 +76,14 @@ class Run:
         self._followed = status.name
         self._report("set_tracking_url", self._client.job_page(status.name))
         polling = Polling(settings.poll_min, settings.poll_max, settings.poll_patience)
-        status = watch(self._client, status, polling, on_change=self._changed, pause=self._pause)
+        status = watch(
+            self._client,
+            status,
+            polling,
+            just_submitted=submitted,
+            on_change=self._changed,
+            pause=self._pause,
+        )
         self._followed = None
         self.attempts.ended(status)
         return status
@@ -104,6 +116,24 @@ class Run:
             )
         else:
             _flagged.add(key)
+            _cleared.discard(key)
+
+    def clear_flag(self) -> None:
+        """Take the job out of the completion flag: its newest attempt did not succeed.
+
+        A flag may be there all the same: the job's own command may have written
+        one (Spark does) and failed afterwards.
+        """
+        key = (self.output_dir, self._task.name)
+        _flagged.discard(key)
+        if self._hdfs is None or key in _cleared:
+            return
+        try:
+            self._flag(self._hdfs).discard(self._task.name)
+        except PaiError as error:
+            logger.warning("The completion flag of failed job %s was not cleared: %s", self._task.name, error)
+        else:
+            _cleared.add(key)
 
     def failure_text(self, status: JobStatus) -> str:
         """Return what an error says of a job that did not succeed: what, why, where to look, what next."""
@@ -119,9 +149,10 @@ class Run:
             cut = "... " if len(diagnostics) > _LONGEST_DIAGNOSTICS else ""
             text += f": {cut}{diagnostics[-_LONGEST_DIAGNOSTICS:]}"
         lines = [text, f"job page: {self._client.job_page(status.name)}"]
-        lines += [
-            f"output of {task.role}[{task.index}]: {task.log_url}" for task in status.tasks if task.log_url
-        ]
+        logged = [task for task in status.tasks if task.log_url]
+        lines += [f"output of {task.role}[{task.index}]: {task.log_url}" for task in logged[:_MOST_LOGS]]
+        if len(logged) > _MOST_LOGS:
+            lines.append(f"and {len(logged) - _MOST_LOGS} tasks more, on the job page")
         lines.append("run the task again to submit the next attempt")
         return "\n  ".join(lines)
 

@@ -817,7 +817,7 @@ def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
         for _ in range(64):
             file.write(b"x" * 1_000_000)
 
-    with pytest.raises(HdfsError, match=r"Invalid path name|no answer"):
+    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
         write()
     with pytest.raises(HdfsError):
         file.close()
@@ -830,7 +830,7 @@ def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> Non
     file._temporary = f"{home}/x:y"
     done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=20)
     assert done.returncode == 0
-    with pytest.raises(HdfsError, match=r"Invalid path name|no answer"):
+    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
         file.close()
 
 
@@ -1033,13 +1033,13 @@ def test_flag(fs: WebHdfs, home: str) -> None:
     flag.add("a")
     flag.add("b")
     flag.add("a")
-    assert [flag.holds(job) for job in ("a", "b", "c", "")] == [True, True, False, False]
-    assert content(fs, f"{home}/out/_SUCCESS") == "a\nb\n"
-    assert names(fs, home) == ["out", "out/_SUCCESS"]
+    assert [flag.holds(job) for job in ("a", "b", "c")] == [True, True, False]
+    assert content(fs, f"{home}/out/_SUCCESS") == "a\n"
+    assert names(fs, home) == ["out", "out/_SUCCESS", "out/_SUCCESS.b"]
 
 
 def test_flag_is_discarded(fs: WebHdfs, home: str) -> None:
-    """A job is taken out, others stay; the file goes with the last one; discarding again is nothing."""
+    """A job is taken out, others stay; discarding again is nothing."""
     flag = CompletionFlag(fs, home, "_DONE")
     flag.add("a")
     flag.add("b")
@@ -1049,6 +1049,27 @@ def test_flag_is_discarded(fs: WebHdfs, home: str) -> None:
     flag.discard("b")
     flag.discard("b")
     assert names(fs, home) == []
+
+
+def test_flag_that_somebody_wrote_with_several_names(fs: WebHdfs, home: str) -> None:
+    """Each line of a flag counts, and taking one job out leaves the others."""
+    written(fs, f"{home}/_SUCCESS", "a\nb\n")
+    flag = CompletionFlag(fs, home)
+    assert flag.holds("b")
+    flag.discard("a")
+    assert content(fs, f"{home}/_SUCCESS") == "b\n"
+
+
+def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs: WebHdfs, home: str) -> None:
+    """Twelve jobs that complete into one folder at the same moment all have their flag."""
+    jobs = [f"job-{number}" for number in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda job: CompletionFlag(fs, home).add(job), jobs))
+    flag = CompletionFlag(fs, home)
+    assert [job for job in jobs if not flag.holds(job)] == []
+    for job in jobs[:6]:
+        flag.discard(job)
+    assert [job for job in jobs if flag.holds(job)] == jobs[6:]
 
 
 @pytest.mark.parametrize("text", ["", "\n"])

@@ -68,6 +68,7 @@ class WebHdfs(HdfsFileSystem):
         from luigi_pai.config import OpenPai  # noqa: PLC0415
 
         settings = OpenPai()
+        settings.check()
         return cls(
             settings.webhdfs_url,
             settings.hdfs_user or settings.username,

@@ -52,7 +52,6 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
 
     def __init__(self, account: Account) -> None:
         session = requests.Session()
-        session.verify = account.verify
         retry = Retry(
             total=2,
             connect=0,
@@ -66,6 +65,7 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
         timeout = (account.connect_timeout, account.read_timeout)
         super().__init__(account.url, user=account.user, session=session, timeout=timeout)
         self.server = urlsplit(account.url).netloc
+        self._verify = account.verify
 
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
@@ -76,7 +76,8 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
         operation = (about.get("params") or dict(parse_qsl(parts.query))).get("op", "")
         path = unquote(parts.path).partition(_PREFIX)[2] or "/"
         try:
-            response: requests.Response = super()._request(method, url, **about)
+            # given with each request, verify is not overridden by REQUESTS_CA_BUNDLE
+            response: requests.Response = super()._request(method, url, verify=self._verify, **about)
         except (requests.RequestException, OSError) as error:
             raise unanswered(operation, path, self.server, error) from error
         if not response.ok:
@@ -106,7 +107,8 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
 
     def make_folders(self, path: str, permission: str | None) -> None:
         """Make a folder and those above it."""
-        self._mkdirs(path, permission=permission)
+        if not self._json(self._mkdirs(path, permission=permission), "boolean"):
+            raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""

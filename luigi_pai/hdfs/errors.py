@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import luigi.target
 import requests
+from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError
 
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _UNAUTHORIZED = 401
+_PASSING = (502, 503, 504)
 
 # what a RemoteException tells the user to do
 _NEXT_STEPS = {
@@ -123,6 +125,8 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
     except (ValueError, KeyError, TypeError, OSError, requests.RequestException):
         reason = f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
         step = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+        if response.status_code in _PASSING:
+            step = "the NameNode, or a proxy before it, does not serve now; try again"
         return failed(operation, path, server, reason, next_step=step)
     finally:
         response.close()
@@ -152,6 +156,8 @@ def _why(error: BaseException) -> str:
         return "timed out"
     inner: BaseException | None = error
     while inner is not None:
+        if isinstance(inner, ReadTimeoutError):
+            return "timed out"
         if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, requests.RequestException):
             return inner.strerror
         reason = getattr(inner, "reason", None)

@@ -31,6 +31,7 @@ __all__ = ["webhdfs_routes"]
 
 _CHUNK = 256 * 1024
 _NO_LIMIT = 2**62  # bytes of a request body
+_DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the connection is cut
 _PLAIN = "/!$&'()*+,;=:@"  # what a path may show as it is
 _BINARY = "application/octet-stream"
 
@@ -92,6 +93,7 @@ class WebHdfsHandler(RequestHandler):
                 RemoteFault
             ) as fault:  # said when the body is here: a client that still sends hears nothing
                 self.upload_fault = fault
+                connection.set_max_body_size(_DRAINED)
                 return
             self.upload_place = self.tree.incoming()
             self.upload = self.upload_place.open("wb")
