@@ -102,7 +102,8 @@ $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 
 demo: $(DEMO_READY)
 	@mkdir -p "$(DEMO)"
-	@cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" -- \
+	@trap 'echo >&2; echo "Stopped. Run \`make demo\` again to go on from here." >&2; exit 130' INT TERM; \
+	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" -- \
 		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
 		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
 	|| { code=$$?; \
