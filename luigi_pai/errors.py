@@ -28,6 +28,7 @@ The second bases are those that ``luigi.contrib.pai`` raised, so that a user's
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from requests.exceptions import HTTPError
@@ -43,6 +44,7 @@ __all__ = [
     "ConfigError",
     "InvalidReply",
     "JobNotFound",
+    "Level",
     "NameConflict",
     "PaiApiError",
     "PaiError",
@@ -67,6 +69,20 @@ class ConfigError(PaiError, ValueError):
     """A setting is missing or wrong; the text names it and says what to write."""
 
 
+class Level(str, Enum):
+    """What becomes of a job that has a problem.
+
+    Attributes:
+        REFUSED: the server refuses it.
+        STRICTER: the server takes it, and something goes wrong later; refused here, unless asked to be lenient.
+        WARNING: it runs; the user should know all the same.
+    """
+
+    REFUSED = "refused"
+    STRICTER = "stricter"
+    WARNING = "warning"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong with a job.
@@ -74,13 +90,18 @@ class Problem:
     Attributes:
         path: where, in the fields of the job format: ``taskRoles[1].portList[0].label``.
         message: what is wrong there, and what would be right.
+        level: what becomes of the job.
+        line: where in the file, from 1; None where there is no file.
     """
 
     path: str
     message: str
+    level: Level = Level.REFUSED
+    line: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        text = f"{self.path}: {self.message}" if self.path else self.message
+        return text if self.line is None else f"{text} (line {self.line})"
 
 
 class SpecError(PaiError, ValueError):
