@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.client import WebHdfs
@@ -15,9 +15,10 @@ __all__ = ["CompletionFlag"]
 class CompletionFlag:
     """The file ``_SUCCESS`` in an output folder, Hadoop's convention.
 
-    It lists the names of the jobs that completed into this folder, one a line.
-    An empty one, as Spark, Hadoop or a person write it, counts for every job.
-    Changes replace the file in one step; two at the same moment may lose one.
+    It holds the name of the job that completed into this folder. An empty one,
+    as Spark, Hadoop or a person write it, counts for every job. Jobs that share
+    a folder get a file each beside it, ``_SUCCESS.NAME``: nothing is read and
+    rewritten, so jobs that end at the same moment do not lose each other's flag.
 
     Args:
         fs: the file system.
@@ -32,24 +33,35 @@ class CompletionFlag:
     def holds(self, job: str) -> bool:
         """Return whether the flag counts for a job."""
         names = self._names()
-        return names is not None and (not names or job in names)
+        if names is not None and (not names or job in names):
+            return True
+        return self._fs.exists(self._path_of(job))
 
     def add(self, job: str) -> None:
-        """Add a job; folders are made where they are missing, other jobs stay."""
-        names = self._names()
-        if names is None or (names and job not in names):
-            self._write([*(names or ()), job])
+        """Add a job; folders are made where they are missing, the flags of other jobs stay."""
+        if self.holds(job):
+            return
+        try:
+            self._write(self.path, [job], overwrite=False)
+        except FileAlreadyExists:
+            self._write(self._path_of(job), [], overwrite=True)
 
     def discard(self, job: str) -> None:
-        """Take a job out; the flag is deleted when it names no other, also an empty one."""
+        """Take a job out; ``_SUCCESS`` is deleted when it names no other, also an empty one."""
+        own = self._path_of(job)
+        if self._fs.exists(own):
+            self._fs.remove(own, recursive=False)
         names = self._names()
         if names is None:
             return
         others = [name for name in names if name != job]
-        if others and len(others) < len(names):
-            self._write(others)
-        elif not others:
+        if not others:
             self._fs.remove(self.path, recursive=False)
+        elif len(others) < len(names):
+            self._write(self.path, others, overwrite=True)
+
+    def _path_of(self, job: str) -> str:
+        return f"{self.path}.{job}"
 
     def _names(self) -> list[str] | None:
         """Return the names in the file, None where there is no file."""
@@ -62,6 +74,6 @@ class CompletionFlag:
             raise
         return [line.strip() for line in lines if line.strip()]
 
-    def _write(self, names: list[str]) -> None:
-        with self._fs.open_writer(self.path) as file:
+    def _write(self, path: str, names: list[str], *, overwrite: bool) -> None:
+        with self._fs.open_writer(path, overwrite=overwrite) as file:
             file.write("".join(f"{name}\n" for name in names).encode())
