@@ -9,7 +9,7 @@ PYTEST_WORKERS ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
-PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 bin/pip
+comma := ,
 
 # make demo HDFS=http://HOST:PORT uses that HDFS. What the demo writes at its top needs a user who may.
 HDFS ?=
@@ -79,30 +79,38 @@ case "$$($(1)/bin/pip --version 2>/dev/null)" in \
 esac
 endef
 
+# pip_install DIR,ARGUMENTS: paths among the arguments start at the environment's folder.
+define pip_install
+cd $(1) && PIP_DISABLE_PIP_VERSION_CHECK=1 bin/pip install -qq $(2) || { \
+	echo "pip could not install what is needed; why stands above. A package index must be within reach." >&2; \
+	echo "Then run make again: it goes on from here." >&2; exit 1; }
+endef
+
 # ---------------------------------------------------------------- set-up
 
 $(DEMO_READY): pyproject.toml
 	@$(call make_venv,$(VENV))
 	@echo "Installing luigi-pai with what the demo needs (a minute or so, this once)"
-	@cd $(VENV) && $(PIP) install -qq -e '..[demo]'
+	@$(call pip_install,$(VENV),-e '..[demo]')
 	@touch $@
 
 $(DEV_READY): pyproject.toml $(DEMO_READY)
 	@echo "Installing what the tests need"
-	@cd $(VENV) && $(PIP) install -qq -e '..[demo,dev]'
+	@$(call pip_install,$(VENV),-e '..[demo$(comma)dev]')
 	@touch $@
 
 $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 	@$(call make_venv,$(OLDEST))
 	@echo "Installing the oldest supported libraries into $(OLDEST)"
-	@cd $(OLDEST) && $(PIP) install -qq -c ../tests/constraints-oldest.txt '..[test]'
+	@$(call pip_install,$(OLDEST),-c ../tests/constraints-oldest.txt '..[test]')
 	@touch $@
 
 # ---------------------------------------------------------------- demo
 
 demo: $(DEMO_READY)
 	@mkdir -p "$(DEMO)"
-	@cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" $(ON_HDFS) -- \
+	@trap 'echo >&2; echo "Stopped. Run \`make demo\` again to go on from here." >&2; exit 130' INT TERM; \
+	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" $(ON_HDFS) -- \
 		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
 		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
 	|| { code=$$?; \
@@ -142,7 +150,7 @@ test-newest: $(DEV_READY)
 # From a folder without the tree's luigi_pai, so that the wheel is what is tested. urllib3 before 2
 # leaves the sockets of a session that is not used any more to the garbage collector.
 test-oldest: $(OLDEST_READY) wheel
-	@cd $(OLDEST) && $(PIP) install -qq --no-deps --force-reinstall ../dist/luigi_pai-*.whl
+	@$(call pip_install,$(OLDEST),--no-deps --force-reinstall ../dist/luigi_pai-*.whl)
 	@rm -rf build/oldest && mkdir -p build/oldest
 	@cp -R tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
@@ -153,7 +161,7 @@ bench: $(DEV_READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 wheel: $(DEMO_READY)
-	@rm -rf dist
+	@rm -f dist/luigi_pai-*.whl
 	@$(BIN)/pip wheel -qq --no-deps -w dist .
 	@ls dist/*.whl
 

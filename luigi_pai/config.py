@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -112,8 +113,11 @@ class OpenPai(luigi.Config):
         for name, parameter in params:
             try:
                 parameter.has_task_value(family, name)
-            except configparser.Error:
-                wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
+            except configparser.Error as error:
+                if type(error).__name__ == "InterpolationMissingEnvvarError":
+                    wrong.append(f"{name} names an environment variable, ${{...}}, that is not set; set it")
+                else:
+                    wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
             except ValueError:
                 kind = "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
                 wrong.append(f"{name} is not {kind}")
@@ -156,9 +160,9 @@ class OpenPai(luigi.Config):
                 f"expiration = {self.expiration} is not from {_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)"
             )
         wrong += [
-            f"{name} = {getattr(self, name)} must be greater than 0"
+            f"{name} = {getattr(self, name)} must be a number of seconds greater than 0"
             for name in ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
-            if not getattr(self, name) > 0
+            if not 0 < getattr(self, name) < math.inf
         ]
         if self.poll_max < self.poll_min:
             wrong.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")

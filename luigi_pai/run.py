@@ -14,6 +14,7 @@ from luigi_pai.api.watch import Polling, watch
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
 from luigi_pai.outputs import Outputs
+from luigi_pai.spec.validate import check_name
 from luigi_pai.uploads import send_uploads
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ logger = logging.getLogger("luigi-interface")
 SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"
 """Where a server puts the output of a job that names no folder: in ``USER/NAME`` below."""
 
+_MOST_LOGS = 10  # addresses of tasks' output in one error
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text that an error repeats
 
 _clients: dict[tuple[Account, str | None], PaiClient] = {}
 _flagged: set[tuple[str, str]] = set()  # (output folder, job) whose completion flag is known to be there
+_cleared: set[tuple[str, str]] = set()  # the same, known not to be there
 
 
 class Run:
@@ -53,14 +56,17 @@ class Run:
 
     Raises:
         ConfigError: a setting is wrong.
+        SpecError: the task's name is none that a job can have.
     """
 
     def __init__(self, task: PaiTask, targets: Callable[[], Sequence[luigi.Target]]) -> None:
         self._settings = OpenPai()
         self._settings.check()
+        check_name(task.name)
         self._task = task
         self._client = _client(self._settings)
         self._followed: str | None = None
+        self._told = ""
         self._progress: int | None = None
         self.output_dir = task.output_dir or f"{SERVER_OUTPUT}/{self._settings.username}/{task.name}"
         self._hdfs = _hdfs(self._settings)
@@ -76,7 +82,14 @@ class Run:
         self._followed = status.name
         self._report("set_tracking_url", self._client.job_page(status.name))
         polling = Polling(settings.poll_min, settings.poll_max, settings.poll_patience)
-        status = watch(self._client, status, polling, on_change=self._changed, pause=self._pause)
+        status = watch(
+            self._client,
+            status,
+            polling,
+            just_submitted=submitted,
+            on_change=self._changed,
+            pause=self._pause,
+        )
         self._followed = None
         self.attempts.ended(status)
         return status
@@ -110,6 +123,25 @@ class Run:
             )
         else:
             _flagged.add(key)
+            _cleared.discard(key)
+
+    def clear_flag(self) -> None:
+        """Take the job out of the completion flag: its newest attempt did not succeed.
+
+        A flag may be there all the same: the job's own command may have written
+        one (Spark does) and failed afterwards.
+        """
+        key = (self.output_dir, self._task.name)
+        _flagged.discard(key)
+        flag = None if key in _cleared else self._outputs.flag
+        if flag is None:
+            return
+        try:
+            flag.discard(self._task.name)
+        except PaiError as error:
+            logger.warning("The completion flag of failed job %s was not cleared: %s", self._task.name, error)
+        else:
+            _cleared.add(key)
 
     def failure_text(self, status: JobStatus) -> str:
         """Return what an error says of a job that did not succeed: what, why, where to look, what next."""
@@ -125,9 +157,10 @@ class Run:
             cut = "... " if len(diagnostics) > _LONGEST_DIAGNOSTICS else ""
             text += f": {cut}{diagnostics[-_LONGEST_DIAGNOSTICS:]}"
         lines = [text, f"job page: {self._client.job_page(status.name)}"]
-        lines += [
-            f"output of {task.role}[{task.index}]: {task.log_url}" for task in status.tasks if task.log_url
-        ]
+        logged = [task for task in status.tasks if task.log_url]
+        lines += [f"output of {task.role}[{task.index}]: {task.log_url}" for task in logged[:_MOST_LOGS]]
+        if len(logged) > _MOST_LOGS:
+            lines.append(f"and {len(logged) - _MOST_LOGS} tasks more, on the job page")
         lines.append("run the task again to submit the next attempt")
         return "\n  ".join(lines)
 
@@ -152,8 +185,11 @@ class Run:
 
     def _changed(self, status: JobStatus) -> None:
         """Tell the log and Luigi's page what is new of the job."""
-        logger.info("Job %s: %s", status.name, status.summary())
-        self._report("set_status_message", f"{status.name}: {status.summary()}")
+        summary = f"{status.name}: {status.summary()}"
+        if summary != self._told:
+            self._told = summary
+            logger.info("Job %s", summary)
+            self._report("set_status_message", summary)
         progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
         if progress is not None and progress != self._progress:
             self._progress = progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ import luigi
 import luigi.worker
 
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import PaiJobFailed
+from luigi_pai.errors import PaiJobFailed, Problem
 from luigi_pai.run import SERVER_OUTPUT, Run
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.validate import check_job
+from luigi_pai.spec.validate import check_job, room_for_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,6 +166,8 @@ class PaiTask(luigi.Task):
             return run.was_completed()
         if newest.succeeded:
             run.set_flag()
+        elif newest.finished:
+            run.clear_flag()
         return newest.succeeded
 
     def run(self) -> None:
@@ -179,7 +182,8 @@ class PaiTask(luigi.Task):
             PaiApiError: the server refused the job, or did not answer for too long.
             HdfsError: the uploads could not be sent, or the output folder could not be made.
         """
-        check_job(self.job())
+        job = self.job()
+        check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
         run = Run(self, self._own_targets)
         newest = run.attempts.last_look()
         if newest is None and run.was_completed():
@@ -187,6 +191,7 @@ class PaiTask(luigi.Task):
             return
         status = run.to_the_end(newest)
         if not status.succeeded:
+            run.clear_flag()
             raise PaiJobFailed(run.failure_text(status), status)
         run.set_flag()
 
@@ -197,20 +202,39 @@ class PaiTask(luigi.Task):
         targets: list[luigi.Target] = luigi.task.flatten(self.output())
         return targets
 
+    def _contradictions(self, job: PaiJob) -> list[Problem]:
+        """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""
+        return [
+            Problem(field, f"job() says {said!r}, {key} of the task {meant!r}; set it as {key} alone")
+            for field, key, said, meant in (
+                ("jobName", "name", job.jobName, self.name),
+                ("outputDir", "output_dir", job.outputDir or None, self.output_dir or None),
+            )
+            if said != meant
+        ]
 
-_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, from 2.5 to 3.8
-_luigi_policy_of = getattr(luigi.worker, _POLICY_OF)
+
+_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8
 
 
-def _policy_of(task: luigi.Task) -> dict[str, Any]:
+def _keep_retry_count_apart() -> None:
     """Keep OpenPAI's retry_count out of Luigi's retry policy.
 
     Luigi reads the attribute of the same name as the number of failures after
     which its central scheduler disables a task for a day. With OpenPAI's 0 that
-    would be the first, and the next run could not submit the next attempt.
+    would be the first, and the next run could not submit the next attempt. A
+    Luigi that reads it elsewhere is for the tests to catch: nothing is done.
     """
-    policy: dict[str, Any] = _luigi_policy_of(task)
-    return policy | {"retry_count": None} if isinstance(task, PaiTask) else policy
+    luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
+    if luigi_policy_of is None:
+        return
+
+    @functools.wraps(luigi_policy_of)
+    def policy_of(task: luigi.Task) -> dict[str, Any]:
+        policy: dict[str, Any] = luigi_policy_of(task)
+        return policy | {"retry_count": None} if isinstance(task, PaiTask) else policy
+
+    setattr(luigi.worker, _POLICY_OF, policy_of)
 
 
-setattr(luigi.worker, _POLICY_OF, _policy_of)
+_keep_retry_count_apart()

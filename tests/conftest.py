@@ -29,11 +29,13 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     monkeypatch.setenv("NETRC", str(tmp_path_factory.getbasetemp() / "no-netrc"))
     run._clients.clear()
     run._flagged.clear()
+    run._cleared.clear()
     yield
     for client in run._clients.values():
         client.close()
     run._clients.clear()
     run._flagged.clear()
+    run._cleared.clear()
 
 
 @pytest.fixture

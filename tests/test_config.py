@@ -113,10 +113,11 @@ def test_addresses_as_sites_have_them_are_taken(value):
         ("fs_uri", "/data", "fs_uri = '/data' is not of the form hdfs://HOST:PORT"),
         ("expiration", 59, "expiration = 59 is not from 60 to 604800 (seconds)"),
         ("expiration", 604801, "expiration = 604801 is not from 60 to 604800 (seconds)"),
-        ("connect_timeout", 0.0, "connect_timeout = 0.0 must be greater than 0"),
-        ("read_timeout", -1.0, "read_timeout = -1.0 must be greater than 0"),
-        ("poll_min", 0.0, "poll_min = 0.0 must be greater than 0"),
-        ("poll_patience", float("nan"), "poll_patience = nan must be greater than 0"),
+        ("connect_timeout", 0.0, "connect_timeout = 0.0 must be a number of seconds greater than 0"),
+        ("read_timeout", -1.0, "read_timeout = -1.0 must be a number of seconds greater than 0"),
+        ("poll_min", 0.0, "poll_min = 0.0 must be a number of seconds greater than 0"),
+        ("read_timeout", float("inf"), "read_timeout = inf must be a number of seconds greater than 0"),
+        ("poll_patience", float("nan"), "poll_patience = nan must be a number of seconds greater than 0"),
         ("poll_max", 0.25, "poll_max = 0.25 is less than poll_min = 0.5"),
         (
             "verify",
@@ -166,6 +167,17 @@ def test_a_percent_sign_in_a_secret_does_not_show_it(settings, key):
     assert caught.value.__context__ is None
     settings(**{key: "hun%%ter2"})
     assert getattr(OpenPai(), key) == "hun%ter2"
+
+
+@pytest.mark.parametrize("key", ["password", "username", "webhdfs_url"])
+def test_an_environment_variable_that_is_not_set_is_said(key):
+    """A value that stands for a variable of the environment names the key when there is no such variable."""
+    luigi.configuration.get_config().read_string(f"[OpenPai]\n{key} = ${{NO_SUCH_VARIABLE}}\n")
+    with pytest.raises(ConfigError) as caught:
+        OpenPai()
+    assert str(caught.value) == (
+        f"[OpenPai] in luigi.cfg: {key} names an environment variable, ${{...}}, that is not set; set it"
+    )
 
 
 # ---------------------------------------------------------------- verify

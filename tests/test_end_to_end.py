@@ -19,7 +19,7 @@ _serial = itertools.count()
 
 COMMAND = """
 echo "{\\"role\\": \\"$PAI_CURRENT_TASK_ROLE_NAME\\", \\"code\\": \\"$(cat lib/hello.txt)\\"}" > metrics.json
-sleep SECONDS
+until [ -e FILE ]; do sleep 0.1; done
 hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
 """.strip()
 
@@ -63,7 +63,7 @@ class Train(PaiTask):
     """A job that reads its code folder and writes metrics."""
 
     name = luigi.Parameter()
-    seconds = luigi.FloatParameter(default=0)
+    until = luigi.Parameter(default=".")
     image = "openpai/pai.example.sklearn"
 
     def requires(self):
@@ -75,7 +75,7 @@ class Train(PaiTask):
 
     @property
     def tasks(self):
-        return [TaskRole("main", COMMAND.replace("SECONDS", str(self.seconds)))]
+        return [TaskRole("main", COMMAND.replace("FILE", self.until))]
 
 
 class Report(luigi.Task):
@@ -104,8 +104,11 @@ class Broken(PaiTask):
 
 def new_process() -> None:
     """Forget what this process remembers, as a new one would."""
+    for client in run._clients.values():
+        client.close()
     run._clients.clear()
     run._flagged.clear()
+    run._cleared.clear()
 
 
 def delete(cluster, job: str) -> None:
@@ -244,6 +247,36 @@ def test_an_empty_flag_counts_and_one_of_another_job_does_not(cluster, name):
     assert jobs_of(cluster, name) == []
 
 
+class Spark(PaiTask):
+    """A job that writes _SUCCESS itself, as Spark does, and fails afterwards."""
+
+    name = luigi.Parameter()
+    image = "x"
+    tasks = [TaskRole("main", "hdfs dfs -touchz $PAI_OUTPUT_DIR/_SUCCESS; exit 1")]
+
+
+def test_a_failed_job_that_left_a_flag_is_not_complete(cluster, name):
+    """_SUCCESS of a command that failed later does not complete the job once the server has forgotten it."""
+    assert not build(Spark(name))
+    delete(cluster, name)
+    new_process()
+    assert not Spark(name).complete()
+
+
+def test_complete_clears_the_flag_of_a_failed_job_that_nobody_watched(cluster, name):
+    """If no worker saw the failure, the next complete() takes the flag of the failed job away."""
+    task = Spark(name)
+    with pytest.raises(PaiJobFailed):
+        task.run()
+    with (task.output() / "_SUCCESS").open("w"):
+        pass
+    new_process()
+    assert not task.complete()
+    delete(cluster, name)
+    new_process()
+    assert not task.complete()
+
+
 def test_a_success_that_nobody_noted_is_noted_by_complete(cluster, name):
     """If a worker died before it wrote the flag, the next complete() that sees the success writes it."""
     assert build(Train(name))
@@ -288,7 +321,7 @@ def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
             poll_max=0.2,
         )
         assert build(Code(name))
-        task = Train(name, seconds=4)
+        task = Train(name, until=str(tmp_path / "go"))
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(task.run)
             while not list(server.data.glob("jobs/*/attempt1/main-0/work/metrics.json")):
@@ -296,6 +329,7 @@ def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
             server.kill()
             time.sleep(0.5)
             server.start()
+            (tmp_path / "go").touch()
             running.result(60)
         assert task.complete()
         assert jobs_of(server, name) == [name]

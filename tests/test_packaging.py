@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import subprocess
 import sys
@@ -101,12 +102,29 @@ def test_links_between_files_lead_somewhere(page):
 
 @pytest.mark.tree
 def test_the_examples_of_the_readme_run(tmp_path):
-    """The task of README.md passes the mocked test that README.md shows for it."""
-    task, mocked_test, migration = re.findall(
-        r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL
-    )
+    """The pipeline of README.md runs on the local OpenPAI as it says, and passes the mocked test it shows."""
+    readme = (ROOT / "README.md").read_text()
+    task, train, mocked_test, migration = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     (tmp_path / "mnist.py").write_text(task)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(train)
     (tmp_path / "test_mnist.py").write_text(mocked_test)
+    shown = readme[readme.index("$ luigi-pai local --data pai") :].partition("```")[0].splitlines()
+    commands = [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
+    assert len(commands) == 3
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == shown[-1]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mnist.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert "1 passed" in run.stdout, run.stdout

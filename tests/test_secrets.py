@@ -42,7 +42,7 @@ def assert_clean(text: str, pai) -> None:
 
 def test_logs_at_debug_hold_no_secret(pai, caplog):
     """A run with every logger at DEBUG, through faults and a renewed token, logs no secret."""
-    logging.getLogger("urllib3").setLevel(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "urllib3")
     pai.plan = {"runs_for": 0.2}
     pai.fail("GET", "/jobs/first$", 404, body='{"code": "NoJobError"}')
     pai.fail("GET", "/jobs/first$", 503, times=4)

@@ -41,6 +41,8 @@ class Train(PaiTask):
 
 def forget() -> None:
     """Begin a new process's life: nothing is remembered."""
+    for client in luigi_pai.run._clients.values():
+        client.close()
     luigi_pai.run._clients.clear()
 
 
@@ -181,6 +183,71 @@ def test_a_job_that_cannot_run_is_not_sent(pai):
     assert pai.calls == []
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", 7, None])
+def test_a_name_that_no_server_can_be_asked_for_is_said(pai, name):
+    """complete() and run() refuse such a name before they ask for anything."""
+
+    class Named(PaiTask):
+        image = "x"
+        output_dir = "/out"
+        tasks = [TaskRole("main", "x")]
+
+        @property
+        def name(self):
+            return name
+
+    for ask in (Named().complete, Named().run):
+        with pytest.raises(SpecError, match=r"jobName: .* a name of 1 to 255 letters"):
+            ask()
+    assert pai.calls == []
+
+
+def test_a_name_leaves_room_for_its_later_attempts(pai):
+    """A name under which the second attempt would be too long for the server is refused at once."""
+    with pytest.raises(SpecError, match="has 244 characters; the job of a task has at most 243"):
+        Train(name="n" * 244).run()
+    pai.plan = {"ends_as": "FAILED"}
+    longest = Train(name="n" * 243)
+    for _ in range(2):
+        with pytest.raises(PaiJobFailed):
+            longest.run()
+    assert [len(name) for name in pai.posts()] == [243, 253]
+
+
+def test_a_job_over_100_kb_is_refused(pai):
+    """What the server would refuse for its size is refused here, with the size."""
+
+    class Long(PaiTask):
+        name = "long"
+        image = "x"
+        tasks = [TaskRole("main", "x" * 103_000)]
+
+    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers take at most 102,400"):
+        Long().run()
+    assert pai.calls == []
+
+
+def test_what_a_task_goes_by_is_not_set_in_job(pai):
+    """A job() that names another job or another output folder than the task is refused."""
+
+    class Other(Train):
+        def job(self):
+            job = super().job()
+            job.jobName, job.outputDir = "other", "/elsewhere"
+            return job
+
+    with pytest.raises(SpecError) as caught:
+        Other().run()
+    assert [str(problem) for problem in caught.value.problems] == [
+        "jobName: job() says 'other', name of the task 'train'; set it as name alone",
+        (
+            "outputDir: job() says '/elsewhere', output_dir of the task "
+            "'$PAI_DEFAULT_FS_URI/train/output'; set it as output_dir alone"
+        ),
+    ]
+    assert pai.calls == []
+
+
 def test_tasks_that_are_no_list_are_refused(pai):
     """A task whose tasks are empty says so, as luigi.contrib.pai did, with a TypeError."""
 
@@ -212,6 +279,22 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
     ]
     assert caught.value.status.exit_code == 7
     assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_failed_job_of_many_tasks_names_some_of_them(pai):
+    """An error does not list the output of a thousand tasks."""
+
+    class Many(PaiTask):
+        name = "many"
+        image = "x"
+        tasks = [TaskRole("main", "x", taskNumber=1000)]
+
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed) as caught:
+        Many().run()
+    lines = str(caught.value).splitlines()
+    assert sum("output of main" in line for line in lines) == 10
+    assert "  and 990 tasks more, on the job page" in lines
 
 
 def test_the_portal_of_the_settings_is_linked(pai, settings):
@@ -695,6 +778,9 @@ def test_a_path_in_pai_url_is_kept_and_names_are_quoted(pai, settings):
     pai.prefix = "/rest-server"
     settings(pai_url=pai.url + "/")
     pai.add("done")
+    with pytest.raises(SpecError, match="jobName: 'done\\?x=1' is not a name"):
+        Train(name="done?x=1").run()
+    assert pai.calls == []
     assert not Train(name="done?x=1").complete()
     assert Train(name="done").complete()
     assert ("GET", "/rest-server/api/v1/jobs/done%3Fx%3D1") in pai.calls

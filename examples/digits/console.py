@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -33,3 +35,13 @@ class Short(logging.Formatter):
     ) -> str:
         """Return the text of an error."""
         return str(ei[1]) if isinstance(ei[1], PaiError) else super().formatException(ei)
+
+
+def quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Show no traceback of a Ctrl-C: it is no error, and the jobs go on or are taken over."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = quiet_on_ctrl_c
+os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # Luigi's workers

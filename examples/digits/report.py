@@ -27,7 +27,7 @@ STYLE = f"""
   .scroll {{ overflow-x: auto; }}
   table {{ border-collapse: collapse; width: 100%; margin: 1.4rem 0 .4rem; }}
   th, td {{ text-align: left; padding: .55rem 1.2rem .55rem 0; border-bottom: 1px solid #e3e7eb; }}
-  td {{ font-variant-numeric: tabular-nums; }}
+  td {{ font-variant-numeric: tabular-nums; white-space: nowrap; }}
   thead th {{ color: {FAINT}; font-weight: 500; font-size: .88rem; white-space: nowrap; }}
   tbody th {{ font-weight: 500; }} tr.best th, tr.best td {{ font-weight: 700; }}
   .number {{ text-align: right; }} code {{ font-size: .88em; white-space: nowrap; }}

@@ -206,8 +206,8 @@ class Attempts:
         if status.username is not None and status.username != self._client.account.username:
             raise PaiNameTaken(
                 f"the name {name!r} belongs to a job of user {status.username!r} "
-                f"({self._client.job_page(name)}); names are shared by all users of a cluster: "
-                "choose another name for the task"
+                f"({self._client.job_page(name, status.username)}); names are shared by all users of a "
+                "cluster: choose another name for the task"
             )
         return status
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiClient"]
 
+_REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, where it is asked past its reverse proxy
 _LAUNCHER_HINT = (
     "the launcher behind the server refused the job and its reason was lost; it is known to refuse "
     "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports that begin at a fixed number"
@@ -106,7 +107,7 @@ class PaiClient:
         return status
 
     def list(self) -> list[JobStatus]:
-        """Return all jobs of the user that the server still knows, newest first."""
+        """Return all jobs of the user that the server still knows, in its order."""
         return self._dialect.list(self.account.username)
 
     def stop(self, name: str) -> None:
@@ -122,16 +123,18 @@ class PaiClient:
         """Whether the server has ever answered this client, with anything."""
         return self._session.answered
 
-    def job_page(self, name: str) -> str:
-        """Return the address of a job's page in the web portal."""
-        query = urlencode({"username": self.account.username, "jobName": name})
+    def job_page(self, name: str, username: str | None = None) -> str:
+        """Return the address of a job's page in the web portal; of this user's job, or of another's."""
+        query = urlencode({"username": username or self.account.username, "jobName": name})
         return f"{self._portal}/job-detail.html?{query}"
 
 
 def _portal_of(url: str) -> str:
-    """Guess the portal: where the rest-server is mounted below it, or on the host's own port."""
+    """Guess the portal: what the rest-server is mounted below, or on the same host where OpenPAI has it."""
     parts = urlsplit(url.rstrip("/"))
     if parts.path:
         return urlunsplit((parts.scheme, parts.netloc, re.sub(r"/rest-server$", "", parts.path), "", ""))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    if parts.port == _REST_PORT:
+        host += f":{_PORTAL_PORT}"
     return urlunsplit((parts.scheme, host, "", "", ""))

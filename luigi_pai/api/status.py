@@ -50,16 +50,12 @@ class TaskStatus:
     Attributes:
         role: name of its task role.
         index: number within the role, from 0.
-        state: its own state where the server tells it (1.x), else None.
         log_url: page of its output, where there is one.
-        exit_code: of its container where the server tells it (1.x), else None.
     """
 
     role: str
     index: int
-    state: JobState | None = None
     log_url: str | None = None
-    exit_code: int | None = None
 
 
 @dataclass(frozen=True)

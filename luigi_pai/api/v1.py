@@ -38,7 +38,7 @@ class V1Dialect:
         return _job_status(name, reply)
 
     def list(self, username: str) -> list[JobStatus]:
-        """Return all jobs of a user that the server still knows, newest first."""
+        """Return all jobs of a user that the server still knows, in its order."""
         reply = self._session.request("GET", f"{_JOBS}?username={quote(username, safe='')}", authorize=False)
         if not isinstance(reply, list):
             raise InvalidReply(f"the server answered a list of jobs with {type(reply).__name__}")

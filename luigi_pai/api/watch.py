@@ -36,6 +36,7 @@ _JITTER = 0.1
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 15.0
 _LOST_AFTER = 60.0
+_LONGEST_LIMIT = 3600.0  # of the servers' windows the longest
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
@@ -114,7 +115,7 @@ class Patience:
         """
         now = time.monotonic()
         if isinstance(fault, RateLimited):
-            wait = max(1.0, (fault.reset_at or 0) - time.time())
+            wait = min(max(1.0, (fault.reset_at or 0) - time.time()), _LONGEST_LIMIT)
             logger.warning("OpenPAI takes no more requests for now; waiting %.0f s (%s)", wait, fault)
             self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311
             if self._since is not None:
@@ -141,6 +142,7 @@ def watch(
     status: JobStatus,
     polling: Polling,
     *,
+    just_submitted: bool,
     on_change: Callable[[JobStatus], None],
     pause: Pause = time.sleep,
 ) -> JobStatus:
@@ -150,6 +152,7 @@ def watch(
         client: where to ask.
         status: what is known of the job; its ``name`` is followed.
         polling: the schedule, see ``next_wait``.
+        just_submitted: the job is new. Else its age is that of its time stamp.
         on_change: called with each status that says something new, the first too.
         pause: waits between two looks.
 
@@ -162,7 +165,7 @@ def watch(
             for a minute (right after a submit it may need a moment to show it).
     """
     patience = Patience(polling.patience, pause)
-    started = time.monotonic() - _age(status)
+    started = time.monotonic() - (0.0 if just_submitted else _age(status))
     unknown_since: float | None = None
     name = status.name
     on_change(status)

@@ -11,7 +11,7 @@ import logging
 import logging.handlers
 import os
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -71,7 +71,7 @@ class LocalServer:
         except OSError as error:
             raise ConfigError(f"cannot use the data folder {data}: {error.strerror}") from None
         try:
-            sockets = _bind(settings.host, settings.port)
+            sockets = _bind(settings.host, settings.port, _whereabouts(data).get("port"))
         except ConfigError:
             self._lock.close()
             raise
@@ -148,7 +148,6 @@ class LocalServer:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._server.close_all_connections(), _CLOSING_SECONDS)
         self._store.close()
-        (self.settings.data / "server.json").unlink(missing_ok=True)
         for logger in (self._log, logging.getLogger("tornado")):
             logger.removeHandler(self._log_file)
         self._log_file.close()
@@ -166,14 +165,22 @@ def _lock(data: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
+        known = _whereabouts(data)
+        where = (
+            f"process {known['pid']} at {known['url']}" if {"pid", "url"} <= set(known) else "just starting"
+        )
         raise ConfigError(
-            f"another luigi-pai local uses the data folder {data} ({_whereabouts(data)}); "
+            f"another luigi-pai local uses the data folder {data} ({where}); "
             "use that one, or give this one another folder with --data"
         ) from None
     return file
 
 
-def _bind(host: str, port: int) -> list[socket.socket]:
+def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
+    """Return listening sockets; for port 0, if it is free, on the port that tasks of last time know."""
+    if port == 0 and last:
+        with contextlib.suppress(OSError):
+            return bind_sockets(last, host)
     try:
         return bind_sockets(port, host)
     except OSError as error:
@@ -198,9 +205,10 @@ def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
     new.replace(data / "server.json")
 
 
-def _whereabouts(data: Path) -> str:
+def _whereabouts(data: Path) -> dict[str, Any]:
+    """Return what ``server.json`` says; nothing where there is none yet."""
     try:
         known = json.loads((data / "server.json").read_text("utf-8"))
-        return f"process {known['pid']} at {known['url']}"
-    except (OSError, ValueError, KeyError):
-        return "it is just starting"
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}

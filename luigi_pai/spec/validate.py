@@ -18,28 +18,58 @@ from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
-__all__ = ["check_job", "folded", "validate_job"]
+__all__ = ["check_job", "check_name", "folded", "room_for_attempts", "validate_job"]
 
 _INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
 _LONGEST_SHOWN = 80
+_LARGEST_BODY = 100 * 1024  # bytes
+_LONGEST_NAME = 255 - len("__attempt999")
 
 
-def check_job(job: PaiJob) -> None:
+def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
     """Refuse a job that cannot run.
+
+    Args:
+        job: the job.
+        further: problems that were found elsewhere.
 
     Raises:
         SpecError: with every problem.
     """
-    problems = validate_job(job)
+    problems = [*validate_job(job), *further]
     if problems:
         raise SpecError(str(job.jobName), problems)
+
+
+def check_name(name: Any) -> None:
+    """Refuse a name that no server could be asked for: no text, empty, or a step within a URL.
+
+    Raises:
+        SpecError: saying what a name is.
+    """
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        what = _schema()["properties"]["jobName"]["description"]
+        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}")])
+
+
+def room_for_attempts(name: Any) -> list[Problem]:
+    """Return what is wrong with the length of a name that ``__attempt2`` may be added to."""
+    if not isinstance(name, str) or len(name) <= _LONGEST_NAME:
+        return []
+    return [
+        Problem(
+            "jobName",
+            f"has {len(name)} characters; the job of a task has at most {_LONGEST_NAME}, so that the names "
+            "of later attempts are short enough too",
+        )
+    ]
 
 
 def validate_job(job: PaiJob | Mapping[str, Any]) -> list[Problem]:
@@ -61,6 +91,9 @@ def validate_job(job: PaiJob | Mapping[str, Any]) -> list[Problem]:
     document = _numbers(document, _schema())
     problems = [problem for error in _validator().iter_errors(document) for problem in _as_problems(error)]
     problems += _relations(document)
+    size = len(json.dumps(document))
+    if size > _LARGEST_BODY:
+        problems.append(Problem("", f"has {size:,} bytes as JSON; servers take at most {_LARGEST_BODY:,}"))
     return sorted(dict.fromkeys(problems), key=lambda problem: _position(problem.path))
 
 

@@ -101,16 +101,17 @@ def test_stopping_goes_to_the_job(new_client, rest):
 @pytest.mark.parametrize(
     ("url", "portal_url", "page"),
     [
-        ("http://h:9186", None, "http://h/job-detail.html"),
-        ("http://h:9186/", None, "http://h/job-detail.html"),
-        ("http://[::1]:9186", None, "http://[::1]/job-detail.html"),
+        ("http://h:9186", None, "http://h:9286/job-detail.html"),
+        ("http://h:9186/", None, "http://h:9286/job-detail.html"),
+        ("http://[::1]:9186", None, "http://[::1]:9286/job-detail.html"),
+        ("http://h:8080", None, "http://h/job-detail.html"),
         ("https://h/rest-server", None, "https://h/job-detail.html"),
         ("https://h:8443/pai/rest-server/", None, "https://h:8443/pai/job-detail.html"),
         ("http://h:9186", "https://portal/x/", "https://portal/x/job-detail.html"),
     ],
 )
 def test_the_page_of_a_job_is_in_the_portal(new_client, url, portal_url, page):
-    """Without portal_url the portal is guessed: the host's own port, or what the rest-server is below."""
+    """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
     assert new_client(url, portal_url).job_page("j") == f"{page}?username=admin&jobName=j"
 
 

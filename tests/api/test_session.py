@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -543,7 +544,6 @@ def test_the_type_of_a_wrong_answer_is_named(serve, new_session):
     [
         (400, PaiHttpError),
         (403, PermissionRefused),
-        (404, JobNotFound),
         (413, PaiHttpError),
         (418, PaiHttpError),
     ],
@@ -620,7 +620,86 @@ def test_an_error_chains_nothing_that_carries_the_token(serve, new_session):
     with pytest.raises(ClusterUnreachable) as caught:
         new_session(f"http://127.0.0.1:{refused_port()}", token="secret-token").request(*GET)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("body", ['{"code": "NoJobError", "message": "x"}', "{}", " {} ", ""])
+def test_a_404_that_says_that_there_is_no_job(rest, new_session, body):
+    """OpenPAI's own code says so, and what mocked tests answer: an empty object, or nothing."""
+    rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
+    with pytest.raises(JobNotFound):
+        new_session(URL).request(*GET, authorize=False)
+
+
+@pytest.mark.parametrize("body", ["[]", '"nope"', '{"message": "no Route matched"}', "<html></html>", "x"])
+def test_a_404_of_something_else_says_nothing_of_the_job(rest, new_session, body):
+    """A gateway that knows no such route is not a server that knows no such job."""
+    rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
+    with pytest.raises(InvalidReply, match=r"this is no answer of an OpenPAI; is .* the rest-server\?"):
+        new_session(URL).request(*GET, authorize=False)
+
+
+def test_a_redirect_to_no_address_is_said(serve, new_session):
+    """A Location that cannot be read is an InvalidReply, of a GET and of a POST."""
+    server = serve(lambda _: (302, {"Location": "http://[::bad/"}, ""))
+    for method in ("GET", "PUT"):
+        with pytest.raises(InvalidReply, match="what is no address"):
+            new_session(server.url, token="t").request(method, "/api/v1/jobs/x")
+
+
+def test_a_proxy_that_is_down_is_named(new_session, monkeypatch):
+    """When the proxy of the environment cannot be reached, that is said, and not that the cluster is down."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{refused_port()}")
+    with pytest.raises(ClusterUnreachable, match=r"through the proxy that the environment names.*no_proxy"):
+        new_session("http://pai.invalid").request(*GET, authorize=False)
+
+
+def test_what_a_server_repeats_of_the_secrets_is_hidden(serve, new_session):
+    """A server or proxy whose error repeats the request shows neither token nor password."""
+    server = serve(lambda _: (500, {}, '{"message": "Bearer secret-token of admin-password"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url, token="secret-token", password="admin-password").request(*GET)
+    assert str(caught.value).endswith(": Bearer *** of ***")
+    assert caught.value.server_message == "Bearer *** of ***"
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, method):
+    """A server that sends a byte now and then, in the headers or in the body, does not hold a worker."""
+    stop = threading.Event()
+
+    def trickle(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65536)
+            with contextlib.suppress(OSError):
+                connection.sendall(head)
+                while not stop.wait(0.05):
+                    connection.sendall(b"1")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(8) as pool:
+        listener.settimeout(5)
+
+        def accept() -> None:
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    pool.submit(trickle, listener.accept()[0])
+
+        pool.submit(accept)
+        session = new_session(f"http://127.0.0.1:{listener.getsockname()[1]}", token="t", read_timeout=0.2)
+        started = time.monotonic()
+        try:
+            with pytest.raises(
+                ClusterUnreachable, match=r"did not finish its answer within 0\.8 s"
+            ) as caught:
+                session.request(method, "/api/v1/jobs/x")
+        finally:
+            stop.set()
+            listener.close()
+    assert caught.value.answer_lost
+    assert time.monotonic() - started < 8
 
 
 def test_answered_tells_whether_anybody_ever_did(serve, new_session):

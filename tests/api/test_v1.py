@@ -372,8 +372,8 @@ def test_a_refused_stop_is_told_in_the_servers_words(logged_in, say, observed, s
     [
         ("login wrong", "; set the right password in [OpenPai] of luigi.cfg"),
         ("login nouser", "; set the right username in [OpenPai] of luigi.cfg"),
-        ("login exp 10", ""),
-        ("login missing", ""),
+        ("login exp 10", "; check username, password and expiration in [OpenPai] of luigi.cfg"),
+        ("login missing", "; check username, password and expiration in [OpenPai] of luigi.cfg"),
     ],
 )
 def test_a_refused_login_says_why_and_what_to_set(v1, say, observed, step, hint):

@@ -71,13 +71,14 @@ def in_turn(*answers):
     return lambda number: answers[min(number, len(answers)) - 1]
 
 
-def follow(client, clock, status=None, polling=None):
+def follow(client, clock, status=None, polling=None, *, just_submitted=False):
     """Watch job ``j`` and return its end and the states told on the way."""
     told: list[str] = []
     end = watch(
         client,
         status or JobStatus("j", JobState.WAITING, raw_state="WAITING"),
         polling or Polling(),
+        just_submitted=just_submitted,
         on_change=lambda status: told.append(status.raw_state),
         pause=clock.pause,
     )
@@ -136,6 +137,13 @@ def test_a_server_clock_ahead_of_ours_is_age_zero(clock):
     follow(
         Client(in_turn("SUCCEEDED")), clock, JobStatus("j", JobState.RUNNING, created_ms=int(START * 2000))
     )
+    assert clock.pauses[0] < 0.6
+
+
+def test_a_job_that_was_just_submitted_is_new_whatever_the_clocks_say(clock):
+    """A server whose clock is a day behind does not make a new job look old."""
+    status = JobStatus("j", JobState.RUNNING, created_ms=int((START - 86400) * 1000))
+    follow(Client(in_turn("SUCCEEDED")), clock, status, just_submitted=True)
     assert clock.pauses[0] < 0.6
 
 

@@ -241,8 +241,8 @@ def test_from_config(settings: Callable[..., None], url: str, fs: WebHdfs, home:
     found = HdfsTarget(home).fs
     assert (found.url, found.user, found.connect_timeout, found.read_timeout) == (url, fs.user, 3.0, 4.0)
     assert HdfsTarget(home).exists()
-    settings(hdfs_user="")
-    assert WebHdfs.from_config().user == "someone"
+    settings(hdfs_user="", webhdfs_url=f"{url}/webhdfs/v1/")
+    assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == (url, "someone")
 
 
 def test_no_webhdfs_url(settings: Callable[..., None]) -> None:

@@ -85,8 +85,8 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     name = client.submit(
         role(SHOW_ENVIRONMENT, name="ps", taskNumber=2, memoryMB=256, shmMB=32, minFailedTaskCount=2),
-        role(
-            SHOW_ENVIRONMENT,
+        role(  # its success ends the job, so it waits for the others
+            f"until [ -e ../../ps-0/exit -a -e ../../ps-1/exit ]; do sleep 0.05; done; {SHOW_ENVIRONMENT}",
             name="worker",
             cpuNumber=2,
             gpuNumber=2,

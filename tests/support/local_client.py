@@ -87,7 +87,7 @@ class LocalClient:
         raise AssertionError(f"no task {task}-{index} in {job}")
 
 
-def wait_until(condition, timeout=10):
+def wait_until(condition, timeout=60):
     """Return the first true value of a condition."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -1,0 +1,161 @@
+"""Answers of a rest-server read: their JSON, or the error that they are."""
+
+from __future__ import annotations
+
+import math
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from luigi_pai.errors import (
+    AuthenticationError,
+    InvalidReply,
+    JobNotFound,
+    NameConflict,
+    PaiHttpError,
+    PermissionRefused,
+    RateLimited,
+    ServerFault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import requests
+
+__all__ = ["error_of", "is_success", "json_of", "raise_error"]
+
+_CLASSES: Mapping[int, type[PaiHttpError]] = {
+    HTTPStatus.FORBIDDEN: PermissionRefused,
+    HTTPStatus.CONFLICT: NameConflict,
+}
+
+
+def is_success(response: requests.Response) -> bool:
+    """Return whether the status is 2xx."""
+    return HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES
+
+
+def json_of(response: requests.Response, server: str) -> Any:
+    """Return the JSON of an answer.
+
+    Args:
+        response: with a 2xx status.
+        server: the address in ``pai_url``.
+
+    Raises:
+        InvalidReply: it has none.
+    """
+    try:
+        return response.json()
+    except ValueError:
+        raise InvalidReply(
+            f"{response.url} answered {response.status_code} with "
+            f"{response.headers.get('Content-Type') or 'something'} in place of JSON; {_check_url(server)}"
+        ) from None
+
+
+def raise_error(
+    response: requests.Response, server: str, credentials: str, hide: Callable[[str], str]
+) -> None:
+    """Raise the error that an answer without a 2xx status is.
+
+    Args:
+        response: the answer.
+        server: the address in ``pai_url``.
+        credentials: the keys of [OpenPai] that it was asked with.
+        hide: takes secrets out of a text, for what a server repeats.
+
+    Raises:
+        InvalidReply: it is no answer of an OpenPAI.
+        PaiHttpError: the class for it.
+    """
+    status = response.status_code
+    method = response.request.method or ""
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        raise InvalidReply(
+            f"{response.url} redirects {method} to {_where(response)}; "
+            "set pai_url in [OpenPai] to where the rest-server is"
+        )
+    code, message = error_of(response)
+    message = hide(message)
+    about: dict[str, Any] = {"status": status, "code": code, "server_message": message}
+    text = f"{method} {response.url}: {status} {code or response.reason or ''}".rstrip()
+    text += f": {message}" if message else ""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise ServerFault(text, **about)
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        raise RateLimited(text, reset_at=_reset_time(response.headers), **about)
+    if status == HTTPStatus.NOT_FOUND and _says_not_found(response, code):
+        raise JobNotFound(text, **about)
+    if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
+        raise InvalidReply(f"{text}: this is no answer of an OpenPAI; {_check_url(server)}")
+    if status == HTTPStatus.UNAUTHORIZED:
+        raise AuthenticationError(
+            f"{text}; the server does not take the {credentials} of [OpenPai] in luigi.cfg", **about
+        )
+    if code == "NoApiError":
+        raise PaiHttpError(f"{text}; this OpenPAI does not speak the v1 dialect (0.7 to 0.14)", **about)
+    raise _CLASSES.get(status, PaiHttpError)(text, **about)
+
+
+def error_of(response: requests.Response) -> tuple[str | None, str]:
+    """Return OpenPAI's error code, if the answer has one, and its message."""
+    try:
+        reply = response.json()
+    except ValueError:
+        return None, ""
+    if not isinstance(reply, dict):
+        return None, ""
+    code = reply.get("code")
+    return (code if isinstance(code, str) else None), str(reply.get("message") or "")
+
+
+def _is_json(response: requests.Response) -> bool:
+    try:
+        response.json()
+    except ValueError:
+        return False
+    return True
+
+
+def _says_not_found(response: requests.Response, code: str | None) -> bool:
+    """Return whether a 404 says that there is no such job.
+
+    OpenPAI says so by its code; mocked tests by ``{}``, or by nothing. A page or
+    a sentence of something else that stands in between says nothing of the job.
+    """
+    return code == "NoJobError" or response.content.strip() in (b"", b"{}")
+
+
+def _where(response: requests.Response) -> str:
+    try:
+        target = urlsplit(urljoin(response.url, response.headers.get("Location", "")))
+    except ValueError:
+        return "what is no address"
+    return f"{target.scheme}://{target.netloc}{target.path}"
+
+
+def _check_url(server: str) -> str:
+    return f"is {server} (pai_url in [OpenPai]) the rest-server?"
+
+
+def _reset_time(headers: Mapping[str, str]) -> float | None:
+    """Return when the limit ends, or None where the server does not say.
+
+    X-RateLimit-Reset is that moment by the server's clock. Retry-After is the
+    whole window: the end is never later, whatever the clocks say.
+    """
+    moment, window = _seconds(headers.get("X-RateLimit-Reset")), _seconds(headers.get("Retry-After"))
+    ends = [] if moment is None else [moment]
+    ends += [] if window is None else [time.time() + window]
+    return min(ends, default=None)
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None

@@ -1,0 +1,303 @@
+"""Requests to one server: connections, timeouts, retries, and why nobody answered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
+from urllib3.util.retry import Retry
+
+from luigi_pai.errors import ClusterUnreachable, InvalidReply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.errors import PaiApiError
+
+__all__ = ["Account", "Transport"]
+
+_READ_RETRIES = Retry(
+    total=3,
+    connect=2,
+    read=1,
+    redirect=0,
+    status=2,
+    other=0,
+    backoff_factor=0.2,
+    status_forcelist=(502, 503, 504),
+    allowed_methods=frozenset({"GET"}),
+    raise_on_status=False,
+    raise_on_redirect=False,
+    respect_retry_after_header=False,
+)
+"""A GET is tried again at once, up to twice and within a second; a longer fault is the caller's."""
+
+_WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
+_REACH_HINT = "check pai_url in [OpenPai] of luigi.cfg, and that the rest-server runs"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of a cluster, and how to reach it.
+
+    Attributes:
+        url: the rest-server, with its path if it has one.
+        username: whose jobs these are.
+        password: for the login; not needed with ``token``.
+        token: an application token, sent as it is and never renewed.
+        expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
+        verify: as requests takes it: True, False, or a file of CA certificates.
+        connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of a
+            server; an answer that trickles in is given up after four times as long.
+    """
+
+    url: str
+    username: str
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    expiration: int = 3600
+    verify: bool | str = True
+    connect_timeout: float = 10.0
+    read_timeout: float = 30.0
+
+
+class Transport:
+    """The connections of one process to one rest-server.
+
+    A redirect of a GET is followed, without the token where it leaves the host;
+    any other redirect is returned as it is.
+
+    Args:
+        account: where the server is, and the timeouts.
+
+    Attributes:
+        answered: whether the server has ever answered, with anything.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._http = _connections()
+        self._pid = os.getpid()
+        self.answered = False
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self._http.close()
+
+    def send(self, method: str, url: str, data: str | None, token: str | None) -> requests.Response:
+        """Send one request and return its answer, whatever that says.
+
+        Raises:
+            ClusterUnreachable: there was none.
+            InvalidReply: it redirects to nowhere.
+        """
+        if self._pid != os.getpid():  # a fork: its parent's connections are not its own
+            self._http, self._pid = _connections(), os.getpid()
+        account = self._account
+        watch = _Watch(account.read_timeout * _WHOLE_ANSWER)
+        failure: PaiApiError
+        try:
+            _current.watch = watch
+            response = self._http.request(
+                method,
+                url,
+                data=None if data is None else data.encode(),
+                headers={} if data is None else {"Content-Type": "application/json"},
+                auth=_Bearer(token),
+                timeout=(account.connect_timeout, account.read_timeout),
+                verify=account.verify,
+                allow_redirects=method == "GET",
+            )
+            self.answered = True
+            if not watch.gave_up:
+                return response
+            failure = self._unanswered(watch)
+        except requests.TooManyRedirects:
+            failure = InvalidReply(f"{url} redirects without end; is {account.url} the rest-server?")
+        except (requests.RequestException, ValueError) as error:
+            failure = self._unanswered(watch) if watch.gave_up else self._why(method, url, error)
+        finally:
+            watch.end()
+            _current.watch = None
+        raise failure  # here, so that the cause, which holds the request, is not its context
+
+    def _unanswered(self, watch: _Watch) -> ClusterUnreachable:
+        return ClusterUnreachable(
+            f"{self._account.url} did not finish its answer within {watch.limit:g} s", answer_lost=True
+        )
+
+    def _why(self, method: str, url: str, error: Exception) -> PaiApiError:
+        """Say in one line why there is no answer. Libraries' texts name pools, not servers."""
+        account = self._account
+        if isinstance(error, ValueError) and not _is_about_pai_url(error):
+            return InvalidReply(f"{url} redirects to what is no address: {error}")
+        causes = list(_causes(error))
+        reason = _reason(causes)
+        lost = False
+        if isinstance(error, ValueError):
+            text = f"pai_url = {account.url!r} is no address: {error}; {_REACH_HINT}"
+        elif isinstance(error, requests.exceptions.ProxyError):
+            text = (
+                f"cannot reach {account.url} through the proxy that the environment names: {reason}; "
+                "correct http_proxy or https_proxy, or name the host in no_proxy"
+            )
+        elif isinstance(error, requests.exceptions.SSLError):
+            text = f"TLS with {account.url} failed: {reason}; set verify in [OpenPai] to the file of its CA"
+        elif isinstance(error, requests.exceptions.ConnectTimeout):
+            limit = account.connect_timeout
+            text = f"{account.url} did not take a connection within {limit:g} s; {_REACH_HINT}"
+        elif any(isinstance(cause, NewConnectionError) for cause in causes):
+            text = f"cannot reach {account.url}: {reason}; {_REACH_HINT}"
+        elif any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes):
+            limit, lost = account.read_timeout, True
+            text = f"{account.url} took the connection but did not answer within {limit:g} s"
+        else:
+            lost = True
+            text = f"the connection to {account.url} broke before it answered ({method}): {reason}"
+        return ClusterUnreachable(text, answer_lost=lost)
+
+
+class _Bearer(requests.auth.AuthBase):
+    """The token of a request, as an auth object so that no ``.netrc`` takes its place."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+class _Connections(requests.Session):
+    """A session that, after a redirect too, takes no user and password from a ``.netrc``."""
+
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Drop the token where a redirect leaves the host."""
+        old, new = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+
+def _connections() -> requests.Session:
+    http = _Connections()
+    for scheme in ("http://", "https://"):
+        http.mount(scheme, _WatchedAdapter(max_retries=_READ_RETRIES))
+    return http
+
+
+# requests' timeout bounds each silence. What bounds the whole of an answer, so that one that
+# trickles in for ever ends too, is a watch that shuts the socket down.
+
+
+class _Watch:
+    """Ends an answer that takes too long, from the moment that it is waited for."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.gave_up = False
+        self._timer: threading.Timer | None = None
+
+    def begin(self, connected: socket.socket | None) -> None:
+        """Watch a connection; the one before, of an earlier try, no more."""
+        self.end()
+        self._timer = threading.Timer(self.limit, self._give_up, (connected,))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self, connected: socket.socket | None) -> None:
+        self.gave_up = True
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+class _Current(threading.local):
+    """The watch of the request that this thread is sending."""
+
+    watch: _Watch | None = None
+
+
+_current = _Current()
+
+
+def _begin(connection: HTTPConnection) -> None:
+    if _current.watch is not None:
+        _current.watch.begin(connection.sock)
+
+
+class _WatchedConnection(HTTPConnection):
+    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
+        _begin(self)
+        return super().getresponse(*args, **kwargs)
+
+
+class _WatchedTlsConnection(HTTPSConnection):
+    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
+        _begin(self)
+        return super().getresponse(*args, **kwargs)
+
+
+class _WatchedPool(HTTPConnectionPool):
+    ConnectionCls = _WatchedConnection
+
+
+class _WatchedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _WatchedTlsConnection
+
+
+_POOLS = {"http": _WatchedPool, "https": _WatchedTlsPool}
+
+
+class _WatchedAdapter(HTTPAdapter):
+    """An adapter whose connections are watched."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of direct connections."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the pools of connections through a proxy."""
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+
+def _is_about_pai_url(error: ValueError) -> bool:
+    """Return whether an address was refused that is not out of a redirect."""
+    return isinstance(error, (LocationParseError, requests.RequestException))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
+            seen.append(cause)
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """Return the system's own words for a failure, or else the library's."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return str(causes[-1]) or type(causes[-1]).__name__
