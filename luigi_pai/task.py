@@ -17,9 +17,8 @@ from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.validate import check_job, room_for_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from luigi_pai.hdfs import HdfsTarget
     from luigi_pai.spec.job import TaskRole
 
 __all__ = ["PaiTask"]
@@ -74,8 +73,16 @@ class PaiTask(luigi.Task):
         return None
 
     @property
+    def uploads(self) -> Mapping[str, str]:
+        """Local files and folders, and the paths on HDFS that they are sent to before the job is submitted.
+
+        A local path is absolute, or relative to the folder of the module whose class says this.
+        """
+        return {}
+
+    @property
     def output_dir(self) -> str | None:
-        """Output folder on HDFS: ``$PAI_OUTPUT_DIR`` in the container."""
+        """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is one on HDFS."""
         return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
 
     @property
@@ -117,17 +124,35 @@ class PaiTask(luigi.Task):
             retryCount=self.retry_count,
         )
 
-    def output(self) -> HdfsTarget:
-        """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it."""
-        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only pipelines with HDFS need
+    def output(self) -> Any:
+        """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it.
 
-        return HdfsTarget(self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}")
+        Override it to return any targets of Luigi's, in lists and dicts as usual.
+
+        Returns:
+            A HdfsTarget.
+
+        Raises:
+            NotImplementedError: ``output_dir`` is on another file system than HDFS.
+        """
+        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only pipelines with HDFS need
+        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
+
+        folder = self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}"
+        if is_foreign(folder):
+            raise NotImplementedError(
+                f"output_dir of job {self.name!r} is {folder!r}, which is not on HDFS: override output() to "
+                "return the targets through which its results are read"
+            )
+        return HdfsTarget(folder)
 
     def complete(self) -> bool:
         """Return whether the work is done.
 
-        It is if an attempt of this user's has succeeded, or, when the server no
-        longer knows the job, if the output folder carries the completion flag.
+        It is if an attempt of this user's has succeeded. When the server no longer
+        knows the job, the completion flag in the output folder tells; where there
+        can be none (no HDFS is configured, or ``output_dir`` is elsewhere), it is
+        complete if ``output()`` is overridden and all its targets exist.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -135,10 +160,10 @@ class PaiTask(luigi.Task):
             PaiApiError: the server did not say. That is not "no".
             HdfsError: HDFS did not say, and it was needed.
         """
-        run = Run(self)
+        run = Run(self, self._own_targets)
         newest = run.attempts.newest()
         if newest is None:
-            return run.is_flagged()
+            return run.was_completed()
         if newest.succeeded:
             run.set_flag()
         elif newest.finished:
@@ -149,26 +174,33 @@ class PaiTask(luigi.Task):
         """Find or submit the job, and follow it to its end.
 
         Raises:
-            SpecError: the job cannot run as it is written; nothing was sent.
+            SpecError: the job cannot run as it is written, or its uploads cannot be sent; nothing was.
             ConfigError: a setting is wrong.
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobLost: the server has forgotten the job.
             PaiNameTaken: the name belongs to somebody else.
             PaiApiError: the server refused the job, or did not answer for too long.
-            HdfsError: the output folder could not be made.
+            HdfsError: the uploads could not be sent, or the output folder could not be made.
         """
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
-        run = Run(self)
+        run = Run(self, self._own_targets)
         newest = run.attempts.last_look()
-        if newest is None and run.is_flagged():
-            logger.info("Job %s is complete: its output carries the completion flag", self.name)
+        if newest is None and run.was_completed():
+            logger.info("Job %s is complete: the server does not know it, its output shows it", self.name)
             return
         status = run.to_the_end(newest)
         if not status.succeeded:
             run.clear_flag()
             raise PaiJobFailed(run.failure_text(status), status)
         run.set_flag()
+
+    def _own_targets(self) -> list[luigi.Target]:
+        """Return the targets of ``output()`` where it is overridden."""
+        if type(self).output is PaiTask.output:
+            return []
+        targets: list[luigi.Target] = luigi.task.flatten(self.output())
+        return targets
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""

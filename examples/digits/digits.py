@@ -2,12 +2,10 @@
 
 ::
 
-    StageData ──┐
-                ├── TrainDigits (one job a model) ── Report ── Digits (all of it)
-    StageCode ──┘
+    StageData ── TrainDigits (one job a model) ── Report ── Digits (all of it)
 
-The data and the training script go to HDFS; each ``TrainDigits`` is a job whose container
-fetches both, trains one model and puts its metrics back; ``Report`` reads the metrics of all
+The data go to HDFS, and the training script before each job; each ``TrainDigits`` is a job whose
+container fetches both, trains one model and puts its metrics back; ``Report`` reads the metrics of all
 jobs and writes a page. Nothing here knows whether the OpenPAI is a cluster or this machine:
 the [OpenPai] section of luigi.cfg says where it is.
 """
@@ -26,7 +24,6 @@ import numpy as np
 from luigi_pai import HdfsTarget, PaiTask, TaskRole
 
 HOME = "$PAI_DEFAULT_FS_URI/digits"
-HERE = Path(__file__).parent
 KEPT: set[str] = set()  # jobs that had succeeded before this run
 log = logging.getLogger("digits")
 
@@ -56,26 +53,15 @@ class StageData(luigi.Task):
         log.info("staged    %d images: %s", len(table), self.output().path)
 
 
-class StageCode(luigi.Task):
-    """Put the training script into a folder of its own: a job gets its whole code folder.
-
-    What is there stays as it is: after a change of train.py, `make demo-clean` begins anew.
-    """
-
-    def output(self) -> HdfsTarget:
-        return HdfsTarget(f"{HOME}/code/train.py")
-
-    def run(self) -> None:
-        with self.output().open("w") as file:
-            file.write((HERE / "train.py").read_text())
-        log.info("staged    the training script: %s", self.output().path)
-
-
 class TrainDigits(PaiTask):
     """Train one model in a job of its own."""
 
     model = luigi.EnumParameter(enum=Model)
     rows = luigi.IntParameter(description="how many images to learn from, up to 1200")
+
+    @property
+    def uploads(self) -> dict[str, str]:
+        return {"train.py": f"{self.code_dir}/train.py"}
 
     @property
     def name(self) -> str:
@@ -106,8 +92,8 @@ class TrainDigits(PaiTask):
             )
         ]
 
-    def requires(self) -> list[luigi.Task]:
-        return [StageData(), StageCode()]
+    def requires(self) -> luigi.Task:
+        return StageData()
 
 
 class Report(luigi.Task):

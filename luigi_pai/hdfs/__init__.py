@@ -1,21 +1,38 @@
-"""The cluster's HDFS, over WebHDFS: targets, file system, paths, the completion flag.
+"""The cluster's HDFS, over WebHDFS: targets, file system, paths, uploads and downloads, the completion flag.
 
 Imported only where it is needed: it costs the ``hdfs`` library and Luigi's ``contrib.hdfs``.
 """
 
 from luigi_pai.hdfs.client import WebHdfs
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, MissingParentDirectory, NotADirectory
+from luigi_pai.hdfs.downloading import download
+from luigi_pai.hdfs.errors import (
+    FileAlreadyExists,
+    HdfsError,
+    HdfsUnreachable,
+    MissingParentDirectory,
+    NotADirectory,
+    TransferError,
+)
 from luigi_pai.hdfs.flag import CompletionFlag
 from luigi_pai.hdfs.paths import hdfs_path
-from luigi_pai.hdfs.target import HdfsTarget
+from luigi_pai.hdfs.target import HdfsFlagTarget, HdfsTarget
+from luigi_pai.hdfs.transfer import Transfer
+from luigi_pai.hdfs.uploading import Upload, upload
 
 __all__ = [
     "CompletionFlag",
     "FileAlreadyExists",
     "HdfsError",
+    "HdfsFlagTarget",
     "HdfsTarget",
+    "HdfsUnreachable",
     "MissingParentDirectory",
     "NotADirectory",
+    "Transfer",
+    "TransferError",
+    "Upload",
     "WebHdfs",
+    "download",
     "hdfs_path",
+    "upload",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
 import shutil
@@ -13,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs.addresses import api_base
 from luigi_pai.hdfs.connection import Account, Connection, connection
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, MissingParentDirectory, NotADirectory, failed
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
-from luigi_pai.hdfs.streams import HdfsReader, HdfsWriter
+from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
+from luigi_pai.hdfs.trash import move_to_trash
+from luigi_pai.hdfs.writer import HdfsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,10 +38,12 @@ class WebHdfs(HdfsFileSystem):
     and ConfigError where ``webhdfs_url`` is needed and missing.
 
     Args:
-        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without. None: only
-            ``webhdfs://HOST:PORT/`` paths work.
+        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; several NameNodes are
+            ``URL;URL``. None: only ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, or None.
+        auth: ``simple``, or ``kerberos``: as the one of the ticket, whatever ``user`` says.
+        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer.
@@ -51,28 +55,41 @@ class WebHdfs(HdfsFileSystem):
         user: str,
         fs_uri: str | None = None,
         *,
+        auth: str = "simple",
+        redirect: str | None = None,
         verify: bool | str = True,
         connect_timeout: float = 10.0,
         read_timeout: float = 30.0,
     ) -> None:
-        self.url = url.rstrip("/").removesuffix("/webhdfs/v1") if url else None
+        urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
+        self.url = ";".join(urls) or None
         self.user = user
         self.fs_uri = fs_uri
+        self.auth = auth
+        self.redirect = redirect
         self.verify = verify
         self.connect_timeout = connect_timeout
         self.read_timeout = read_timeout
 
     @classmethod
     def from_config(cls) -> WebHdfs:
-        """Return the HDFS of the [OpenPai] section."""
-        from luigi_pai.config import OpenPai  # noqa: PLC0415
+        """Return the HDFS of the [OpenPai] section, or of Luigi's own configuration.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
 
         settings = OpenPai()
         settings.check()
+        user = settings.hdfs_user or settings.username
+        account = settings.hdfs_account() or HdfsAccount((), user, settings.hdfs_auth)
         return cls(
-            settings.webhdfs_url,
-            settings.hdfs_user or settings.username,
+            ";".join(account.urls),
+            account.user,
             settings.fs_uri,
+            auth=account.auth,
+            redirect=settings.webhdfs_redirect,
             verify=settings.tls_verify(),
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
@@ -124,7 +141,7 @@ class WebHdfs(HdfsFileSystem):
 
     def count(self, path: str) -> dict[str, int]:
         """Return ``content_size`` in bytes, ``dir_count`` and ``file_count`` of all that is under a path."""
-        server, place = self._at(path)
+        server, place = self.at(path)
         summary = server.content_summary(place)
         return {
             "content_size": summary["length"],
@@ -134,9 +151,9 @@ class WebHdfs(HdfsFileSystem):
 
     # reading and writing
 
-    def open_reader(self, path: str) -> io.BufferedReader:
+    def open_reader(self, path: str) -> BufferedHdfsReader:
         """Return a file, open for reading; it arrives in parts."""
-        return io.BufferedReader(HdfsReader(*self._at(path)), _COPIED_AT_ONCE)
+        return BufferedHdfsReader(HdfsReader(*self.at(path)))
 
     def open_writer(self, path: str, *, overwrite: bool = True) -> HdfsWriter:
         """Return a file, open for writing; it appears when it is closed.
@@ -145,17 +162,17 @@ class WebHdfs(HdfsFileSystem):
             path: of the file; its folder is made where it is missing.
             overwrite: a file that is there is replaced; else it is a FileAlreadyExists.
         """
-        server, place = self._at(path)
+        server, place = self.at(path)
         if place == "/":
             raise failed("CREATE", place, server.server, "it is a folder")
         if not overwrite and self.exists(path):
             raise failed("CREATE", place, server.server, "it exists", kind=FileAlreadyExists)
         publish = self.replace if overwrite else self.rename_dont_move
-        return HdfsWriter(lambda: self._at(path)[0], place, _on(path, publish))
+        return HdfsWriter(lambda: self.at(path)[0], place, _on(path, publish))
 
     def touchz(self, path: str) -> None:
         """Make an empty file; FileAlreadyExists where something is there."""
-        server, place = self._at(path)
+        server, place = self.at(path)
         server.create_file(place, b"", overwrite=False)
 
     def put(self, local_path: str, destination: str) -> None:
@@ -167,11 +184,11 @@ class WebHdfs(HdfsFileSystem):
     def get(self, path: str, local_destination: str) -> None:
         """Copy a file or folder to the local disk; into a folder that exists. No file is replaced."""
         target = Path(local_destination)
-        self._get(path, target / posixpath.basename(self._at(path)[1]) if target.is_dir() else target)
+        self._get(path, target / posixpath.basename(self.at(path)[1]) if target.is_dir() else target)
 
     def copy(self, path: str, destination: str) -> None:
         """Copy a file or folder within HDFS, through this machine; into a folder that exists."""
-        name = posixpath.basename(self._at(path)[1])
+        name = posixpath.basename(self.at(path)[1])
         target = f"{destination.rstrip('/')}/{name}" if self.isdir(destination) else destination
         self._copy(path, target)
 
@@ -188,7 +205,7 @@ class WebHdfs(HdfsFileSystem):
         Raises:
             NotADirectory: a file is there.
         """
-        server, place = self._at(path)
+        server, place = self.at(path)
         if raise_if_exists and self.exists(path):
             raise failed("MKDIRS", place, server.server, "it exists", kind=FileAlreadyExists)
         if not parents and not self.isdir(_on_same(path, posixpath.dirname(place))):
@@ -241,13 +258,23 @@ class WebHdfs(HdfsFileSystem):
             done = server.rename_to(place, goal)
         self._check_exact(server, (place, goal), (path, dest), done=done)
 
-    def remove(self, path: str, recursive: bool = True, skip_trash: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Delete a file or folder, for good: WebHDFS has no trash.
+    def remove(self, path: str, recursive: bool = True, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Delete a file or folder.
+
+        Args:
+            path: of the file or folder.
+            recursive: also a folder that is not empty.
+            skip_trash: delete it for good. False: move it to the trash of the user,
+                ``/user/NAME/.Trash/Current``, as the ``hdfs`` command does; what is
+                in the trash already is deleted for good.
 
         Raises:
-            HdfsError: nothing is there, or a folder is not empty and not to be deleted recursively.
+            HdfsError: nothing is there, or a folder is not empty and not to be deleted recursively,
+                or it cannot be moved to the trash; then it stays where it is.
         """
-        server, place = self._at(path)
+        server, place = self.at(path)
+        if not skip_trash and move_to_trash(server, place, recursive=recursive):
+            return
         if not server.remove(place, recursive=recursive):
             raise failed("DELETE", place, server.server, "nothing is there", exception=_NOT_FOUND)
 
@@ -268,34 +295,42 @@ class WebHdfs(HdfsFileSystem):
 
     # how it is done
 
-    def _at(self, path: str) -> tuple[Connection, str]:
+    def at(self, path: str) -> tuple[Connection, str]:
         """Return the connection for a path, and the path as WebHDFS takes it."""
         place = hdfs_path(path, self.fs_uri)
         scheme, authority, _ = split_uri(path)
-        named = None
+        urls = self.url.split(";") if self.url else []
         if "webhdfs" in scheme and authority:
             named = f"{'https' if scheme == 'swebhdfs' else 'http'}://{authority}"
-        if self.url and named and named.lower() != self.url.lower():
-            text = f"{path!r} is not on this HDFS: webhdfs_url in [OpenPai] is {self.url}"
-            raise HdfsError(text, operation="resolve", path=path)
-        url = self.url or named
-        if not url:
+            if urls and named.lower() not in [url.lower() for url in urls]:
+                text = f"{path!r} is not on this HDFS: webhdfs_url in [OpenPai] is {self.url}"
+                raise HdfsError(text, operation="resolve", path=path)
+            urls = urls or [named]
+        if not urls:
             raise ConfigError(
                 f"webhdfs_url is not set in [OpenPai], and {path!r} is on HDFS: write webhdfs_url = "
                 "http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870)"
             )
-        account = Account(url, self.user, self.verify, self.connect_timeout, self.read_timeout)
+        account = Account(
+            tuple(api_base(url) for url in urls),
+            self.user,
+            self.auth,
+            self.redirect,
+            self.verify,
+            self.connect_timeout,
+            self.read_timeout,
+        )
         return connection(account), place
 
     def _both(self, path: str, dest: str) -> tuple[Connection, str, str]:
-        server, place = self._at(path)
-        other, goal = self._at(dest)
+        server, place = self.at(path)
+        other, goal = self.at(dest)
         if other is not server:
             raise failed("RENAME", place, server.server, f"{dest!r} is on {other.server}")
         return server, place, goal
 
     def _status(self, path: str) -> dict[str, Any] | None:
-        server, place = self._at(path)
+        server, place = self.at(path)
         try:
             return server.file_status(place)
         except HdfsError as error:
@@ -304,7 +339,7 @@ class WebHdfs(HdfsFileSystem):
             raise
 
     def _entries(self, path: str, *, recursive: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        server, place = self._at(path)
+        server, place = self.at(path)
         for status in server.list_status(place):
             entry = f"{path.rstrip('/')}/{status['pathSuffix']}" if status["pathSuffix"] else path
             yield entry, status
@@ -312,10 +347,10 @@ class WebHdfs(HdfsFileSystem):
                 yield from self._entries(entry, recursive=True)
 
     def _each(self, path: str, work: Callable[[Connection, str], None], *, recursive: bool) -> None:
-        work(*self._at(path))
+        work(*self.at(path))
         if recursive and self.isdir(path):
             for entry, _status in self._entries(path, recursive=True):
-                work(*self._at(entry))
+                work(*self.at(entry))
 
     def _not_renamed(self, server: Connection, place: str, goal: str, path: str, dest: str) -> HdfsError:
         """Return the error for a rename that the server answered with false."""
@@ -356,7 +391,7 @@ class WebHdfs(HdfsFileSystem):
             shutil.copyfileobj(file, writer, _COPIED_AT_ONCE)
 
     def _get(self, path: str, target: Path) -> None:
-        server, place = self._at(path)
+        server, place = self.at(path)
         if self.isdir(path):
             target.mkdir(exist_ok=True)
             for entry, status in self._entries(path, recursive=False):

@@ -1,4 +1,4 @@
-"""One HTTP session per process and WebHDFS, on the ``hdfs`` library."""
+"""One HTTP session per process and HDFS, on the ``hdfs`` library."""
 
 from __future__ import annotations
 
@@ -6,22 +6,37 @@ import atexit
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urljoin, urlsplit
 
 import requests
-from hdfs import InsecureClient
+import urllib3.exceptions
+from hdfs import Client
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from luigi_pai.hdfs.errors import failed, refused, unanswered
+from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
+from luigi_pai.hdfs.errors import HdfsError, failed, no_namenode, refused, unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Account", "Connection", "connection"]
 
-_PREFIX = "/webhdfs/v1"
-_POOL = 16  # connections kept open to one server
+_POOL = 64  # connections kept open to one server: one for each thread of an upload
+_CREATE_TRIES = 3  # a NameNode may send us to a DataNode that has just died
+_DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
+_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
+_LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
+_LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
+_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
+_AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
+_UNSENT = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.SSLError,
+    urllib3.exceptions.ProxyError,
+)
 
 
 @dataclass(frozen=True)
@@ -29,90 +44,165 @@ class Account:
     """Whom to talk to, as whom, and how patiently.
 
     Attributes:
-        url: of the WebHDFS, ``http://HOST:PORT``.
-        user: the user on HDFS.
+        bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
+        user: the user on HDFS; with Kerberos it is the one of the ticket.
+        auth: ``simple`` or ``kerberos``.
+        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer.
     """
 
-    url: str
+    bases: tuple[str, ...]
     user: str
+    auth: str = "simple"
+    redirect: str | None = None
     verify: bool | str = True
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
 
 
-class Connection(InsecureClient):  # type: ignore[misc]  # the library has no types
-    """The operations of one WebHDFS, as one account.
+class Connection(Client):  # type: ignore[misc]  # the library has no types
+    """The operations of one HDFS, as one account.
 
     Paths are absolute and normalised. What is refused, and what gets no answer,
     is an HdfsError. Reads are tried three times; what changes something is sent once.
+
+    Of several NameNodes, the one that answered last is asked first. One that is
+    on standby, or did not get the request, is passed over; a request that
+    changes something and whose answer is lost is an error, for it may be done.
     """
 
     def __init__(self, account: Account) -> None:
-        session = requests.Session()
-        retry = Retry(
-            total=2,
-            connect=0,
-            backoff_factor=0.2,
-            status_forcelist=(502, 503, 504),
-            allowed_methods=("GET",),
-            raise_on_status=False,
-        )
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL, max_retries=retry))
+        self._account = account
+        self._active = account.bases[0]
+        self._twice: bool | None = None  # whether DataNodes decode paths twice
         timeout = (account.connect_timeout, account.read_timeout)
-        super().__init__(account.url, user=account.user, session=session, timeout=timeout)
-        self.server = urlsplit(account.url).netloc
-        self._verify = account.verify
+        super().__init__(_LIBRARYS_URL, session=_session(account), timeout=timeout)
+
+    @property
+    def server(self) -> str:
+        """Host and port of the NameNode that answered last."""
+        return urlsplit(self._active).netloc
 
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
         return hdfs_path
 
-    def _request(self, method: str, url: str, **about: Any) -> requests.Response:
-        parts = urlsplit(url)
-        operation = (about.get("params") or dict(parse_qsl(parts.query))).get("op", "")
-        path = unquote(parts.path).partition(_PREFIX)[2] or "/"
-        try:
-            # given with each request, verify is not overridden by REQUESTS_CA_BUNDLE
-            response: requests.Response = super()._request(method, url, verify=self._verify, **about)
-        except (requests.RequestException, OSError) as error:
-            raise unanswered(operation, path, self.server, error) from error
-        if not response.ok:
-            raise refused(operation, path, response)
-        return response
-
     def close(self) -> None:
         """Close what is kept open; it opens again when it is needed."""
         self._session.close()
+
+    # how requests are sent
+
+    def _request(self, method: str, url: str, **about: Any) -> requests.Response:
+        """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
+        quoted = url.removeprefix(_LIBRARYS_BASE)
+        path, operation = unquote(quoted), about["params"]["op"]
+        reply = self._ask_namenodes(method, quoted, path, operation, about)
+        location = reply.headers.get("Location")
+        if not location or reply.status_code < requests.codes.multiple_choices or operation in _DATA_FOLLOWS:
+            return reply
+        reply.close()
+        return self._send(
+            method,
+            self._datanode(reply, location, path),
+            path,
+            operation,
+            stream=about.get("stream", False),
+            params=_AS_SENT,
+        )
+
+    def _datanode(self, reply: requests.Response, location: str, path: str) -> str:
+        """Return where to send what a NameNode sent on."""
+        address = datanode_address(urljoin(reply.url, location), self._account.redirect)
+        other = encoded_twice(address)
+        return other if other and self._datanodes_decode_twice(address, path) else address
+
+    def _datanodes_decode_twice(self, address: str, path: str) -> bool:
+        if self._twice is None:
+            try:
+                self._send("GET", probe_of_decoding(address), path, "OPEN", params=_AS_SENT).close()
+            except HdfsError as error:
+                if error.exception not in _OF_THE_PROBE:
+                    raise
+                self._twice = _OF_THE_PROBE[error.exception]
+        return bool(self._twice)
+
+    def _ask_namenodes(
+        self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
+    ) -> requests.Response:
+        about = {**about, "allow_redirects": False}
+        passed: list[HdfsError] = []
+        for base in self._by_turns():
+            try:
+                reply = self._send(method, base + quoted, path, operation, **about)
+            except HdfsError as error:
+                if not _may_be_done_elsewhere(method, error):
+                    raise
+                passed.append(error)
+            else:
+                self._active = base
+                return reply
+        raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
+
+    def _by_turns(self) -> Iterator[str]:
+        """Yield the NameNodes, the one that answered last first."""
+        bases = self._account.bases
+        first = bases.index(self._active)
+        yield from bases[first:]
+        yield from bases[:first]
+
+    def _send(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
+        headers = {
+            "Content-Type": "application/octet-stream",  # HttpFS wants to be told
+            "Accept-Encoding": "identity",  # what arrives is counted
+        }
+        try:
+            reply: requests.Response = self._session.request(
+                method,
+                url,
+                timeout=self._timeout,
+                headers=headers,
+                verify=self._account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
+                **about,
+            )
+        except (requests.RequestException, OSError) as error:
+            namenodes = [urlsplit(base).netloc for base in self._account.bases]
+            raise unanswered(operation, path, urlsplit(url).netloc, error, namenodes) from error
+        if not reply.ok:
+            raise refused(operation, path, reply)
+        return reply
 
     # operations
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
-        found: dict[str, Any] = self._json(self._get_file_status(path), "FileStatus")
+        found: dict[str, Any] = self._json(self._get_file_status(path), "FileStatus", path)
         return found
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
         """Return the FileStatus of each entry of a folder, or of a file itself."""
-        found: list[dict[str, Any]] = self._json(self._list_status(path), "FileStatuses")["FileStatus"]
+        found: list[dict[str, Any]] = self._json(self._list_status(path), "FileStatuses", path)["FileStatus"]
         return found
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
-        found: dict[str, Any] = self._json(self._get_content_summary(path), "ContentSummary")
+        found: dict[str, Any] = self._json(self._get_content_summary(path), "ContentSummary", path)
         return found
+
+    def home(self) -> str:
+        """Return the home folder of the user."""
+        return str(self._json(self._get_home_directory("/"), "Path", "/"))
 
     def make_folders(self, path: str, permission: str | None) -> None:
         """Make a folder and those above it."""
-        if not self._json(self._mkdirs(path, permission=permission), "boolean"):
+        if not self._json(self._mkdirs(path, permission=permission), "boolean", path):
             raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        return bool(self._json(self._delete(path, recursive=str(recursive).lower()), "boolean"))
+        return bool(self._json(self._delete(path, recursive=str(recursive).lower()), "boolean", path))
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename.
@@ -127,7 +217,7 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
             what a server answers that does not know the options.
         """
         response = self._rename(path, destination=destination, renameoptions=options)
-        return bool(self._json(response, "boolean")) if response.content else None
+        return bool(self._json(response, "boolean", path)) if response.content else None
 
     def change_mode(self, path: str, permission: str) -> None:
         """Set mode bits, written in octal."""
@@ -138,34 +228,113 @@ class Connection(InsecureClient):  # type: ignore[misc]  # the library has no ty
         self._set_owner(path, owner=owner, group=group)
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return the reply whose body is the file; to be closed."""
+        """Return the reply whose body is the file from an offset on; to be closed."""
         response: requests.Response = self._open(path, offset=offset or None)
         return response
 
-    def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> None:
+    def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
         """Write a file; its folder is made where it is missing.
+
+        A DataNode that takes no connection has taken no data: the NameNode is asked for another.
 
         Args:
             path: of the file.
             data: its content; parts are sent as they come.
             overwrite: a file that is there may be replaced.
-        """
-        response = self._create(path, overwrite=str(overwrite).lower())
-        address = response.headers.get("location")
-        if not address:
-            raise failed("CREATE", path, self.server, "the server did not say where to write to")
-        response.close()
-        self._request("PUT", address, data=data).close()
 
-    def _json(self, response: requests.Response, field: str) -> Any:
+        Returns:
+            The address on a DataNode that it was written to.
+        """
+        for tries_left in reversed(range(_CREATE_TRIES)):
+            reply = self._create(path, overwrite=str(overwrite).lower())
+            location = reply.headers.get("Location")
+            reply.close()
+            if not location:
+                raise failed("CREATE", path, self.server, "the server did not say where to write to")
+            address = self._datanode(reply, location, path)
+            try:
+                self.write_to(address, path, data)
+            except HdfsError as error:
+                if not tries_left or not _was_not_sent(error):
+                    raise
+            else:
+                break
+        return address
+
+    def write_to(self, address: str, path: str, data: bytes | Iterable[bytes]) -> None:
+        """Write a file to an address on a DataNode, as ``create_file`` returns them."""
+        self._send("PUT", address, path, "CREATE", data=data, params=_AS_SENT).close()
+
+    def _json(self, response: requests.Response, field: str, path: str) -> Any:
         try:
             return response.json()[field]
         except (ValueError, KeyError, TypeError) as error:
-            path = unquote(urlsplit(response.url).path).partition(_PREFIX)[2]
-            operation = dict(parse_qsl(urlsplit(response.url).query)).get("op", "")
             step = "check webhdfs_url in [OpenPai]"
             reason = f"the answer has no {field}: not in the way of a WebHDFS"
+            operation = parse_qs(urlsplit(response.url).query).get("op", [""])[0]
             raise failed(operation, path, self.server, reason, next_step=step) from error
+
+
+class _Session(requests.Session):
+    """A session that looks for proxies and certificates in the environment once for a server.
+
+    requests looks for each request: a quarter of the time that a small one takes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
+        """Return proxies, verify and cert for a server, and what the request says of stream."""
+        server = urlsplit(url)[:2]
+        if server not in self._found:
+            self._found[server] = dict(super().merge_environment_settings(url, proxies, None, verify, cert))
+        return {**self._found[server], "stream": bool(stream)}
+
+
+def _session(account: Account) -> requests.Session:
+    session = _Session()
+    retry = Retry(
+        total=2,
+        connect=0,
+        backoff_factor=0.2,
+        status_forcelist=(502, 503, 504),
+        allowed_methods=("GET",),
+        raise_on_status=False,
+    )
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL, max_retries=retry))
+    if account.auth == "kerberos":
+        _log_in_with_kerberos(session)
+    else:
+        session.params = {"user.name": account.user}
+    return session
+
+
+def _log_in_with_kerberos(session: requests.Session) -> None:
+    """Let a session answer the servers' Negotiate with the ticket of ``kinit``."""
+    try:
+        from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError(
+            "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
+        ) from error
+    KerberosClient(_LIBRARYS_URL, session=session)  # its one effect here is session.auth
+
+
+def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
+    """Return whether another NameNode can be asked after this error."""
+    if error.exception:
+        return error.exception in _ELSEWHERE
+    return error.__cause__ is not None and (method == "GET" or _was_not_sent(error))
+
+
+def _was_not_sent(error: HdfsError) -> bool:
+    """Return whether the server surely did not get the request."""
+    cause = error.__cause__
+    inner = cause.args[0] if isinstance(cause, requests.ConnectionError) and cause.args else None
+    return isinstance(getattr(inner, "reason", inner), _UNSENT)
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

@@ -3,37 +3,43 @@
 The tree::
 
     HdfsError              PaiError and luigi.target.FileSystemException
+    ├── HdfsUnreachable          nobody answered, or no NameNode is active
     ├── FileAlreadyExists        also luigi.target.FileAlreadyExists
     ├── MissingParentDirectory   also luigi.target.MissingParentDirectory
     └── NotADirectory            also luigi.target.NotADirectory
+    TransferError          PaiError: files that cannot be sent or fetched as they are
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi.target
 import requests
 from urllib3.exceptions import ReadTimeoutError
 
-from luigi_pai.errors import PaiError
+from luigi_pai.errors import PaiError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "FileAlreadyExists",
     "HdfsError",
+    "HdfsUnreachable",
     "MissingParentDirectory",
     "NotADirectory",
+    "TransferError",
     "failed",
+    "no_namenode",
     "refused",
     "unanswered",
 ]
 
 _UNAUTHORIZED = 401
 _PASSING = (502, 503, 504)
+_PROBLEMS_SHOWN = 20
 
 # what a RemoteException tells the user to do
 _NEXT_STEPS = {
@@ -47,7 +53,7 @@ _NEXT_STEPS = {
     "ParentNotDirectoryException": "a part of the path is a file",
     "PathIsNotEmptyDirectoryException": "remove it with recursive=True, or empty it",
     "SafeModeException": "the NameNode is in safe mode; try again when it has left it",
-    "StandbyException": "this NameNode is on standby; point webhdfs_url in [OpenPai] at the active one",
+    "StandbyException": "this NameNode is on standby; name all of them in webhdfs_url of [OpenPai]",
 }
 
 
@@ -60,6 +66,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         server: host and port that was asked, or empty.
         exception: the name of the ``RemoteException`` that the server answered
             with (``FileNotFoundException``), or None.
+        reason: why, without what was tried and what to do next, or empty.
     """
 
     def __init__(
@@ -70,12 +77,18 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         path: str = "",
         server: str = "",
         exception: str | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(message)
         self.operation = operation
         self.path = path
         self.server = server
         self.exception = exception
+        self.reason = reason
+
+
+class HdfsUnreachable(HdfsError):
+    """Nobody answered: connection refused, no such host, timeout, TLS failure, no active NameNode."""
 
 
 class FileAlreadyExists(HdfsError, luigi.target.FileAlreadyExists):
@@ -88,6 +101,25 @@ class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
 
 class NotADirectory(HdfsError, luigi.target.NotADirectory):
     """A file is where a folder has to be."""
+
+
+class TransferError(PaiError):
+    """Files cannot be sent or fetched as they are; every problem is said at once.
+
+    Attributes:
+        what: what was to be done with them, and was not.
+        problems: each with the path of a file.
+    """
+
+    def __init__(self, what: str, problems: Iterable[Problem]) -> None:
+        self.what = what
+        self.problems = tuple(problems)
+        shown = [str(problem) for problem in self.problems[:_PROBLEMS_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__(f"{what}: {'; '.join(shown)}" + (f"; and {more:,} more" if more else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.problems)
 
 
 _CLASSES: Mapping[str, type[HdfsError]] = {
@@ -110,14 +142,17 @@ def failed(
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     text = f"HDFS {operation} {path} on {server}: {reason}" + (f"; {step}" if step else "")
     kind = kind or _CLASSES.get(exception or "", HdfsError)
-    return kind(text, operation=operation, path=path, server=server, exception=exception)
+    return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
     """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
     server = urlsplit(response.url).netloc
     if response.status_code == _UNAUTHORIZED:
-        step = "check hdfs_user in [OpenPai]; Kerberos is not supported"
+        step = "check hdfs_user in [OpenPai]"
+        if "negotiate" in response.headers.get("WWW-Authenticate", "").lower():
+            step = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
+        response.close()
         return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
     try:
         remote = response.json()["RemoteException"]
@@ -135,17 +170,50 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def unanswered(
-    operation: str, path: str, namenode: str, error: requests.RequestException | OSError
+    operation: str,
+    path: str,
+    server: str,
+    error: requests.RequestException | OSError,
+    namenodes: Sequence[str],
 ) -> HdfsError:
-    """Return the error for a request that got no answer."""
-    request = getattr(error, "request", None)
-    server = urlsplit(getattr(request, "url", None) or "").netloc or namenode
+    """Return the error for a request that got no answer.
+
+    Args:
+        operation: what was tried.
+        path: on HDFS.
+        server: host and port that was asked.
+        error: what happened.
+        namenodes: host and port of each; another server is a DataNode.
+    """
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
-    if server != namenode:
+    if server not in namenodes:
         step = (
-            f"NameNode {namenode} sent us to this DataNode: check that this machine resolves and reaches it"
+            f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
+            "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
-    return failed(operation, path, server, f"no answer ({_why(error)})", next_step=step)
+    reason = f"no answer ({_why(error)})"
+    return failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
+
+
+def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:
+    """Return the error for several NameNodes of which none could do it.
+
+    Args:
+        operation: what was tried.
+        path: on HDFS.
+        errors: of each NameNode.
+    """
+    reasons = "; ".join(f"{error.server}: {error.reason}" for error in errors)
+    names = {error.exception for error in errors}
+    return failed(
+        operation,
+        path,
+        ", ".join(error.server for error in errors),
+        f"no NameNode is active ({reasons})",
+        next_step="check webhdfs_url in [OpenPai], and that a NameNode is active",
+        exception=names.pop() if len(names) == 1 else None,
+        kind=HdfsUnreachable,
+    )
 
 
 def _why(error: BaseException) -> str:
@@ -155,7 +223,9 @@ def _why(error: BaseException) -> str:
     if isinstance(error, requests.Timeout):
         return "timed out"
     inner: BaseException | None = error
+    innermost: BaseException = error
     while inner is not None:
+        innermost = inner
         if isinstance(inner, ReadTimeoutError):
             return "timed out"
         if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, requests.RequestException):
@@ -163,4 +233,5 @@ def _why(error: BaseException) -> str:
         reason = getattr(inner, "reason", None)
         nested = [arg for arg in (reason, *inner.args) if isinstance(arg, BaseException)]
         inner = nested[0] if nested else inner.__cause__ or inner.__context__
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    # the outer ones show the address, and with it a delegation token
+    return str(innermost).splitlines()[0] if str(innermost) else type(innermost).__name__

@@ -7,7 +7,7 @@ import re
 
 from luigi_pai.hdfs.errors import HdfsError
 
-__all__ = ["hdfs_path", "split_uri"]
+__all__ = ["hdfs_path", "is_foreign", "split_uri"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
 _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
@@ -22,6 +22,12 @@ def split_uri(path: str) -> tuple[str, str, str]:
     if not match:
         return "", "", path
     return match[1].lower(), match[2] or "", match[3] or "/"
+
+
+def is_foreign(path: str) -> bool:
+    """Return whether a path is written as one of another file system than HDFS: ``s3://b/p``, ``file:///p``."""
+    scheme = split_uri(path)[0]
+    return bool(scheme) and scheme not in (*_SCHEMES, "viewfs")
 
 
 def hdfs_path(path: str, fs_uri: str | None) -> str:

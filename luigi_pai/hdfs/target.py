@@ -21,9 +21,9 @@ from luigi_pai.hdfs.errors import HdfsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs.streams import HdfsWriter
+    from luigi_pai.hdfs.writer import HdfsWriter
 
-__all__ = ["HdfsTarget"]
+__all__ = ["HdfsFlagTarget", "HdfsTarget"]
 
 
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
@@ -119,7 +119,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
 
     def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
-        """Delete it, for good."""
+        """Delete it, for good, or move it to the trash."""
         self.fs.remove(self.path, skip_trash=skip_trash)
 
     @contextlib.contextmanager
@@ -149,6 +149,43 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 return False
             raise
         return True
+
+
+class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
+    """A folder on the cluster's HDFS that is complete when a flag is in it, as Hadoop and Spark leave one.
+
+    ``target / "part-00000"`` is the HdfsTarget of a file in it.
+
+    Args:
+        path: of the folder; it ends in ``/``.
+        format: as for HdfsTarget.
+        client: Luigi's name of ``fs``.
+        flag: the name of the file in the folder.
+        fs: the file system; the one of [OpenPai] where none is given.
+
+    Raises:
+        ValueError: the path does not end in ``/``.
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        format: Any = None,  # noqa: A002 - Luigi's name
+        client: WebHdfs | None = None,
+        flag: str = "_SUCCESS",
+        fs: WebHdfs | None = None,
+    ) -> None:
+        if not str(path).endswith("/"):
+            raise ValueError(f"{path!r} is no folder: the path of an HdfsFlagTarget ends in /")
+        HdfsTarget.__init__(self, path, format, fs=fs or client)
+        self.flag: str = flag
+
+    def __truediv__(self, part: str) -> HdfsTarget:
+        return HdfsTarget(self.path, fs=self._fs) / part
+
+    def exists(self) -> bool:
+        """Return whether the flag is in the folder."""
+        return self.fs.exists(f"{self.path}{self.flag}")
 
 
 def _temporary_path() -> str:

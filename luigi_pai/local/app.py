@@ -10,7 +10,6 @@ from tornado.web import Application
 from luigi_pai.local.pages import JobListPage, JobPage, LogPage
 from luigi_pai.local.rest_v1 import Api, V1Handler
 from luigi_pai.local.settings import is_loopback
-from luigi_pai.local.webhdfs import webhdfs_routes
 from luigi_pai.local.wire import ApiError, RestHandler, no_api
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def make_app(api: Api, folders: JobFolders, log: logging.Logger, *, loopback_onl
     return _LocalApplication(
         [
             (r"(?:/rest-server)?/api(?:/.*)?", V1Handler, {"api": api}),
-            *webhdfs_routes(api.hdfs_root),
+            *api.hdfs.routes(),
             (r"/", JobListPage, {"api": api}),
             (r"/job-detail\.html", JobPage, {"api": api}),
             (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.records import Attempt, Job, Task
-    from luigi_pai.local.settings import Address
+    from luigi_pai.local.settings import HdfsAddress
     from luigi_pai.local.store import Store
     from luigi_pai.local.task_files import JobFolders, TaskFiles
 
@@ -43,7 +43,7 @@ class Surroundings:
         store: what is known.
         folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
-        address: where this server is.
+        hdfs: where HDFS is.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when there is to be no further grace.
     """
@@ -51,7 +51,7 @@ class Surroundings:
     store: Store
     folders: JobFolders
     bin: Path
-    address: Address
+    hdfs: HdfsAddress
     stop_grace: float
     hurry: asyncio.Event
 
@@ -151,7 +151,7 @@ class AttemptRun:
             folder=files.folder,
             work=files.work,
             bin=self._around.bin,
-            address=self._around.address,
+            hdfs=self._around.hdfs,
             app_id=self.attempt.application_id(self._around.store.cluster_timestamp),
         )
         try:

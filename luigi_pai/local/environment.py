@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.local.records import Job, Task
-    from luigi_pai.local.settings import Address
+    from luigi_pai.local.settings import HdfsAddress
 
 __all__ = ["Place", "hdfs_directories", "past_proxies", "task_environment", "tool_path"]
 
@@ -37,14 +37,14 @@ class Place:
         folder: the task's folder.
         work: its working folder.
         bin: the folder of the ``hdfs`` and ``hadoop`` commands.
-        address: the server.
+        hdfs: its HDFS.
         app_id: the attempt's application id.
     """
 
     folder: Path
     work: Path
     bin: Path
-    address: Address
+    hdfs: HdfsAddress
     app_id: str
 
 
@@ -69,7 +69,7 @@ def task_environment(job: Job, tasks: Sequence[Task], task: Task, place: Place) 
     """
     roles = job.roles
     role = next(item for item in roles if item["name"] == task.role)
-    directories = hdfs_directories(job, place.address.fs_uri)
+    directories = hdfs_directories(job, place.hdfs.fs_uri)
     total = str(sum(item["taskNumber"] for item in roles))
     names = ",".join(item["name"] for item in roles)
     minimum_failed = _or_empty(role["minFailedTaskCount"])
@@ -79,13 +79,13 @@ def task_environment(job: Job, tasks: Sequence[Task], task: Task, place: Place) 
     environment = {
         **_of_this_machine(place.bin),
         TASK_VARIABLE: str(place.folder),
-        "LUIGI_PAI_WEBHDFS_URL": place.address.url,
+        "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
         "HADOOP_USER_NAME": job.username,
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal: their output is seen at once
         "APP_ID": place.app_id,
         "FRAMEWORK_NAME": job.name,
         "PAI_WORK_DIR": str(place.work),
-        "PAI_DEFAULT_FS_URI": place.address.fs_uri,
+        "PAI_DEFAULT_FS_URI": place.hdfs.fs_uri,
         "PAI_JOB_NAME": job.name,
         "PAI_JOB_VC_NAME": job.virtual_cluster,
         "PAI_USER_NAME": job.username,

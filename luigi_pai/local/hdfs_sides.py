@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,11 +119,17 @@ class RemoteSide:
     Args:
         url: of the NameNode, ``http://HOST:PORT``.
         user: who asks.
+        setting: what says where it is, for the message when nobody answers.
+        timeout: seconds to wait for a connection, and for each part of an answer.
     """
 
-    def __init__(self, url: str, user: str) -> None:
+    def __init__(
+        self, url: str, user: str, *, setting: str = "LUIGI_PAI_WEBHDFS_URL", timeout: float = _TIMEOUT
+    ) -> None:
         self.user = user
         self._url = urlsplit(url)
+        self._setting = setting
+        self._timeout = timeout
         self._connection = self._connect(self._url.scheme, self._url.netloc)
 
     def close(self) -> None:
@@ -164,16 +169,23 @@ class RemoteSide:
             yield _Whole(response, path)
 
     def write(self, path: str, stream: Any) -> None:
-        """Make a file of a binary stream, replacing the one that is there."""
-        self._send("PUT", path, "CREATE", stream, overwrite="true", permission="644")
+        """Make a file of a binary stream, replacing the one that is there; it appears when it is complete."""
+        incomplete = f"{path}._COPYING_"
+        try:
+            self._send("PUT", incomplete, "CREATE", stream, overwrite="true", permission="644")
+            self._replace(incomplete, path)
+        except BaseException:
+            with contextlib.suppress(Fault):
+                self.delete(incomplete, recursive=False)
+            raise
 
     def append(self, path: str, stream: Any) -> None:
         """Add a binary stream to a file."""
         self._send("POST", path, "APPEND", stream)
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, permission: int = 0o755) -> None:
         """Make a folder, and those above it."""
-        self._json("PUT", path, "MKDIRS", permission="755")
+        self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
 
     def rename(self, path: str, destination: str) -> bool:
         """Rename as HDFS does: into a folder that exists; False where it was not done."""
@@ -187,12 +199,27 @@ class RemoteSide:
         """Set mode bits."""
         self._json("PUT", path, "SETPERMISSION", permission=f"{permission:o}")
 
+    def rpc_address(self) -> str | None:
+        """Return what stands behind ``hdfs://`` for this file system, or None where the server does not say.
+
+        A NameNode names itself (HOST:PORT, or its nameservice) when it sends a
+        writer to a DataNode; nothing is written.
+        """
+        address = self._two_steps("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE")
+        named = parse_qs(address.query).get("namenoderpcaddress")
+        return named[0] if named else None
+
+    def _replace(self, path: str, destination: str) -> None:
+        """Rename, over a file that is there."""
+        done = self._json("PUT", path, "RENAME", destination=destination, renameoptions="OVERWRITE")
+        if done.get("boolean") is False:  # of a server that does not know the option
+            raise Fault.at(destination, "Input/output error")
+
     # HTTP
 
-    @staticmethod
-    def _connect(scheme: str, netloc: str) -> http.client.HTTPConnection:
+    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-        return kind(netloc, timeout=_TIMEOUT, blocksize=CHUNK)
+        return kind(netloc, timeout=self._timeout, blocksize=CHUNK)
 
     def _target(self, path: str, operation: str, parameters: dict[str, Any]) -> str:
         query = urlencode({"op": operation, "user.name": self.user, **parameters})
@@ -214,34 +241,39 @@ class RemoteSide:
         response = self._ask(method, path, operation, **parameters)
         _check(response)
         response.read()
-        return urlsplit(response.headers["Location"])
+        self._connection.close()  # a copy may outlast it; it opens again by itself
+        address = urlsplit(response.headers.get("Location", ""))
+        if not address.netloc:
+            raise Fault(f"{self._url.netloc} does not say where to go, as a WebHDFS does")
+        return address
 
     def _send(self, method: str, path: str, operation: str, stream: Any, **parameters: Any) -> None:
         address = self._two_steps(method, path, operation, **parameters)
         connection = self._connect(address.scheme, address.netloc)
         with contextlib.closing(connection), self._reached(address.netloc):
-            connection.request(
-                method,
-                f"{address.path}?{address.query}",
-                body=iter(lambda: stream.read(CHUNK), b""),
-                headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"},
-                encode_chunked=True,
-            )
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused: the answer says why
+                connection.request(
+                    method,
+                    f"{address.path}?{address.query}",
+                    body=iter(lambda: stream.read(CHUNK), b""),
+                    headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"},
+                    encode_chunked=True,
+                )
             response = connection.getresponse()
             _check(response)
             response.read()
 
-    @staticmethod
     @contextlib.contextmanager
-    def _reached(netloc: str) -> Iterator[None]:
+    def _reached(self, netloc: str) -> Iterator[None]:
         try:
             yield
         except (OSError, http.client.HTTPException) as error:
-            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            raise Fault(
-                f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; "
-                "LUIGI_PAI_WEBHDFS_URL says where the WebHDFS of this cluster is"
-            ) from error
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
+            step = f"{self._setting} says where the WebHDFS of this cluster is"
+            if netloc != self._url.netloc:
+                step = f"{self._url.netloc} names this DataNode, which this machine must be able to reach"
+            text = f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; {step}"
+            raise Fault(text) from error
 
 
 class _Whole:
@@ -271,6 +303,8 @@ def _check(response: http.client.HTTPResponse) -> None:
     if response.status < http.client.BAD_REQUEST:
         return
     text = response.read()
+    if response.status == http.client.UNAUTHORIZED:
+        raise Fault("HTTP 401: this WebHDFS wants to know who you are; Kerberos is not spoken here")
     try:
         remote = json.loads(text)["RemoteException"]
     except (ValueError, KeyError, TypeError):

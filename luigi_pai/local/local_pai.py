@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.processes import kill_all_under
-from luigi_pai.local.settings import DEFAULT_PASSWORD, DEFAULT_USER, PASSWORD_VARIABLE, Address
+from luigi_pai.local.settings import DEFAULT_PASSWORD, DEFAULT_USER, PASSWORD_VARIABLE, Address, HdfsAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,8 @@ class LocalPai:
         password: their password.
         virtual_clusters: besides ``default``.
         max_tasks: how many task processes may run at once.
+        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
+        fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
 
     Attributes:
         username: the administrator.
@@ -57,6 +59,8 @@ class LocalPai:
         password: str = DEFAULT_PASSWORD,
         virtual_clusters: Sequence[str] = (),
         max_tasks: int | None = None,
+        hdfs: str | None = None,
+        fs_uri: str | None = None,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -66,6 +70,11 @@ class LocalPai:
         self._options = [word for name in virtual_clusters for word in ("--virtual-cluster", name)]
         if max_tasks is not None:
             self._options += ["--max-tasks", str(max_tasks)]
+        if hdfs is not None:
+            self._options += ["--hdfs", hdfs]
+        if fs_uri is not None:
+            self._options += ["--fs-uri", fs_uri]
+        self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,12 +85,12 @@ class LocalPai:
     @property
     def webhdfs_url(self) -> str:
         """Base of WebHDFS, without ``/webhdfs/v1``."""
-        return self._address.url
+        return self._hdfs.webhdfs_url
 
     @property
     def fs_uri(self) -> str:
         """What ``$PAI_DEFAULT_FS_URI`` stands for."""
-        return self._address.fs_uri
+        return self._hdfs.fs_uri
 
     @property
     def pid(self) -> int:
@@ -163,6 +172,7 @@ class LocalPai:
             except (OSError, ValueError):
                 known = {}
             if known.get("pid") == process.pid:
+                self._hdfs = HdfsAddress(known["webhdfs_url"], known["fs_uri"])
                 return int(known["port"])
             time.sleep(0.01)
         self.kill()

@@ -13,19 +13,19 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from luigi_pai.local.settings import Address
+    from luigi_pai.local.settings import Address, HdfsAddress
 
 __all__ = ["compose", "earlier_config", "open_pai_section"]
 
 
-def open_pai_section(address: Address, user: str, password: str) -> dict[str, str]:
-    """Return the keys of ``[OpenPai]`` for a local server."""
+def open_pai_section(address: Address, hdfs: HdfsAddress, user: str, password: str) -> dict[str, str]:
+    """Return the keys of ``[OpenPai]`` for a local server and its HDFS."""
     return {
         "pai_url": address.url,
         "username": user,
         "password": password,
-        "fs_uri": address.fs_uri,
-        "webhdfs_url": address.url,
+        "fs_uri": hdfs.fs_uri,
+        "webhdfs_url": hdfs.webhdfs_url,
         "hdfs_user": user,
         "portal_url": address.url,
     }

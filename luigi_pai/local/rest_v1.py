@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from luigi_pai.local import config_rules
+from luigi_pai.local.cluster_hdfs import HdfsRefused
 from luigi_pai.local.job_view import job_detail, job_row, virtual_clusters
 from luigi_pai.local.joi import Object, Refused
 from luigi_pai.local.store import NameTaken
@@ -18,8 +19,8 @@ from luigi_pai.local.wire import ApiError, RestHandler, no_api
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
+    from luigi_pai.local.cluster_hdfs import ClusterHdfs
     from luigi_pai.local.launcher import Launcher
     from luigi_pai.local.records import Job
     from luigi_pai.local.settings import Address
@@ -43,7 +44,7 @@ class Api:
     launcher: Launcher
     address: Address
     virtual_clusters: tuple[str, ...]
-    hdfs_root: Path
+    hdfs: ClusterHdfs
 
 
 _Route = tuple[str, re.Pattern[str], "Callable[..., Awaitable[None]]"]
@@ -159,13 +160,13 @@ class V1Handler(RestHandler):
     async def _post(self) -> None:
         bearer = self._bearer()
         config = self._submission()
-        self._submit(config["jobName"], config, bearer.username)
+        await self._submit(config["jobName"], config, bearer.username)
 
     async def _put(self, name: str) -> None:
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         bearer = self._bearer()
-        self._submit(name, self._submission(), bearer.username)
+        await self._submit(name, self._submission(), bearer.username)
 
     def _submission(self) -> dict[str, Any]:
         config = self._checked(config_rules.JOB_CONFIG)
@@ -175,7 +176,7 @@ class V1Handler(RestHandler):
             raise ApiError(400, "InvalidParametersError", str(refused)) from None
         return config
 
-    def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
+    async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
         """Write a job down, then say that it is taken."""
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
@@ -183,7 +184,7 @@ class V1Handler(RestHandler):
         self.api.users.check_virtual_cluster(username, virtual_cluster)
         if not _JOB_NAME.fullmatch(name) or config_rules.launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
-        self._prepare_hdfs(name, username)
+        await self._prepare_hdfs(name, username)
         try:
             job = self.api.store.add_job(name, username, virtual_cluster, self.body, spec)
         except NameTaken:
@@ -191,13 +192,13 @@ class V1Handler(RestHandler):
         self.api.launcher.add(job)
         self.answer(202, {"message": f"update job {name} successfully"})
 
-    def _prepare_hdfs(self, name: str, username: str) -> None:
-        """Make the folders that the real server makes, with the job config in its place."""
-        container = self.api.hdfs_root / "Container" / username / name
-        container.mkdir(parents=True, exist_ok=True)
-        (container / "JobConfig.json").write_text(json.dumps(self.body, indent=2), "utf-8")
-        if not self.body.get("outputDir"):
-            (self.api.hdfs_root / "Output" / username / name).mkdir(parents=True, exist_ok=True)
+    async def _prepare_hdfs(self, name: str, username: str) -> None:
+        """Make the folders of a job; on the real server, too, a HDFS that refuses is an unknown error."""
+        config, with_output = json.dumps(self.body, indent=2), not self.body.get("outputDir")
+        try:
+            await self.api.hdfs.prepare_job(name, username, config, with_output=with_output)
+        except HdfsRefused as refused:
+            raise ApiError(500, "UnknownError", str(refused)) from None
 
     async def _delete(self, name: str) -> None:
         job = self._job(name)

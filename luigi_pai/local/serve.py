@@ -100,7 +100,7 @@ async def run_command(
         server = LocalServer(settings)
         try:
             config = scratch / "luigi.cfg"
-            section = open_pai_section(server.address, settings.user, server.password())
+            section = open_pai_section(server.address, server.hdfs, settings.user, server.password())
             with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(compose(earlier, section))
             ready(server)
@@ -139,8 +139,8 @@ def _environment(server: LocalServer, config: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
     return past_proxies(environment) | {
         "LUIGI_CONFIG_PATH": str(config),
-        "PAI_DEFAULT_FS_URI": server.address.fs_uri,
-        "LUIGI_PAI_WEBHDFS_URL": server.address.url,
+        "PAI_DEFAULT_FS_URI": server.hdfs.fs_uri,
+        "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url,
         "HADOOP_USER_NAME": server.settings.user,
         "PATH": os.pathsep.join([str(server.bin), environment.get("PATH", os.defpath)]),
     }

@@ -10,6 +10,7 @@ import json
 import logging
 import logging.handlers
 import os
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
@@ -19,9 +20,10 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local import hdfs_command
 from luigi_pai.local.app import make_app
 from luigi_pai.local.attempt_run import Surroundings
+from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
 from luigi_pai.local.launcher import Launcher
 from luigi_pai.local.rest_v1 import Api
-from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, is_loopback
+from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
 from luigi_pai.local.store import Store
 from luigi_pai.local.task_files import JobFolders
 from luigi_pai.local.tokens import Tokens
@@ -48,13 +50,20 @@ class LocalServer:
     Args:
         settings: how to run; checked here.
 
+    Attributes:
+        settings: how it runs.
+        address: where it is.
+        hdfs: where its HDFS is.
+        bin: the folder of the ``hdfs`` command.
+
     Raises:
-        ConfigError: the settings, the port or the data folder cannot be used.
+        ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
         settings.check()
         self.settings = settings
+        outside = OutsideHdfs(settings.hdfs, settings.fs_uri, settings.user) if settings.hdfs else None
         data = settings.data
         try:
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,18 +90,18 @@ class LocalServer:
         users.ensure_admin(settings.user, settings.password)
         if not is_loopback(settings.host):
             users.refuse_default_passwords()
+        hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
+        self.hdfs = hdfs.address
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         around = Surroundings(
             store=self._store,
             folders=folders,
             bin=self.bin,
-            address=self.address,
+            hdfs=self.hdfs,
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
         self._launcher = Launcher(around, settings.max_tasks, self._log)
-        hdfs_root = data / "hdfs"
-        hdfs_root.mkdir(exist_ok=True)
         api = Api(
             store=self._store,
             users=users,
@@ -100,13 +109,13 @@ class LocalServer:
             launcher=self._launcher,
             address=self.address,
             virtual_clusters=settings.virtual_clusters,
-            hdfs_root=hdfs_root,
+            hdfs=hdfs,
         )
         app = make_app(api, folders, self._log, loopback_only=is_loopback(settings.host))
         self._server = HTTPServer(app, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
-        _write_whereabouts(data, self.address)
+        _write_whereabouts(data, self.address, self.hdfs)
 
     def password(self) -> str:
         """Return the administrator's password, for the command that this server is started for.
@@ -188,10 +197,11 @@ def _log_file(path: Path) -> logging.Handler:
     return handler
 
 
-def _write_whereabouts(data: Path, address: Address) -> None:
-    """Say in ``server.json`` which process serves this folder, and where."""
+def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
+    """Say in ``server.json`` which process serves this folder, and where; and where its HDFS is."""
     new = data / "server.json.new"
-    new.write_text(json.dumps({"pid": os.getpid(), "port": address.port, "url": address.url}), "utf-8")
+    known = {"pid": os.getpid(), "port": address.port, "url": address.url, **asdict(hdfs)}
+    new.write_text(json.dumps(known), "utf-8")
     new.replace(data / "server.json")
 
 

@@ -7,6 +7,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 
@@ -16,6 +17,7 @@ __all__ = [
     "DEFAULT_USER",
     "PASSWORD_VARIABLE",
     "Address",
+    "HdfsAddress",
     "Settings",
     "default_data_folder",
     "is_loopback",
@@ -25,6 +27,7 @@ DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+_FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Settings:
         max_tasks: how many task processes may run at once.
         insecure_bind: whether an address other than loopback may be listened on.
         stop_grace: seconds between SIGTERM and SIGKILL for a task.
+        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
     """
 
     data: Path
@@ -53,6 +58,8 @@ class Settings:
     max_tasks: int = 64
     insecure_bind: bool = False
     stop_grace: float = 5.0
+    hdfs: str | None = None
+    fs_uri: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot work or would open this machine to others.
@@ -67,6 +74,7 @@ class Settings:
         for name in self.virtual_clusters:
             if not name.isascii() or not name.replace("_", "a").isalnum():
                 raise ConfigError(f"virtual cluster {name!r}: OpenPAI takes letters, digits and _ only")
+        self._check_hdfs()
         if not is_loopback(self.host):
             if not self.insecure_bind:
                 raise ConfigError(
@@ -78,6 +86,14 @@ class Settings:
                     f"--host {self.host} with the default password would let anybody run commands on this "
                     f"machine; set a password of your own in {PASSWORD_VARIABLE}"
                 )
+
+    def _check_hdfs(self) -> None:
+        if self.hdfs is not None and not _has_form(self.hdfs, ("http", "https")):
+            raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
+        if self.fs_uri is not None and self.hdfs is None:
+            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give both, or neither")
+        if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
+            raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
 
 
 @dataclass(frozen=True)
@@ -104,13 +120,26 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Base of the REST API, the pages and WebHDFS."""
+        """Base of the REST API, the pages and an own WebHDFS."""
         return f"http://{self.netloc}"
 
-    @property
-    def fs_uri(self) -> str:
-        """What ``$PAI_DEFAULT_FS_URI`` stands for."""
-        return f"hdfs://{self.netloc}"
+
+@dataclass(frozen=True)
+class HdfsAddress:
+    """Where HDFS can be reached.
+
+    Attributes:
+        webhdfs_url: base of its WebHDFS, without ``/webhdfs/v1``.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for.
+    """
+
+    webhdfs_url: str
+    fs_uri: str
+
+    @classmethod
+    def of_server(cls, address: Address) -> HdfsAddress:
+        """Return the address of a server's own HDFS."""
+        return cls(address.url, f"hdfs://{address.netloc}")
 
 
 def is_loopback(host: str) -> bool:
@@ -128,6 +157,16 @@ def default_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
     return root / "luigi_pai" / "local"
+
+
+def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
+    """Say whether a URL has one of the schemes and a host, and no user, query or space."""
+    try:
+        parts = urlsplit(url)
+        plain = url.split() == [url] and not parts.query and not parts.fragment and "@" not in parts.netloc
+        return plain and parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _check_password(password: str) -> None:

@@ -22,10 +22,11 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 from luigi_pai.local.webhdfs_faults import RemoteFault, disk_faults
 from luigi_pai.local.webhdfs_inodes import BLOCK_SIZE, Inode
 from luigi_pai.local.webhdfs_query import Query
-from luigi_pai.local.webhdfs_tree import Tree
 
 if TYPE_CHECKING:
     import pathlib
+
+    from luigi_pai.local.webhdfs_tree import Tree
 
 __all__ = ["webhdfs_routes"]
 
@@ -39,7 +40,7 @@ _BINARY = "application/octet-stream"
 _NOT_SERVED = {
     "GET": "GETFILECHECKSUM GETDELEGATIONTOKEN GETDELEGATIONTOKENS GET_BLOCK_LOCATIONS GETACLSTATUS "
     "GETXATTRS LISTXATTRS CHECKACCESS NULL",
-    "PUT": "CREATESYMLINK SETREPLICATION SETOWNER SETTIMES RENEWDELEGATIONTOKEN CANCELDELEGATIONTOKEN "
+    "PUT": "CREATESYMLINK SETREPLICATION SETTIMES RENEWDELEGATIONTOKEN CANCELDELEGATIONTOKEN "
     "MODIFYACLENTRIES REMOVEACLENTRIES REMOVEDEFAULTACL REMOVEACL SETACL SETXATTR REMOVEXATTR "
     "CREATESNAPSHOT RENAMESNAPSHOT NULL",
     "POST": "CONCAT TRUNCATE NULL",
@@ -47,17 +48,9 @@ _NOT_SERVED = {
 }
 
 
-def webhdfs_routes(root: pathlib.Path) -> list[URLSpec]:
-    """Return the routes of ``/webhdfs/v1`` for a tornado Application.
-
-    Args:
-        root: the folder that is ``/``; created where it is missing. ``NAME.webhdfs``
-            beside it is for the server's own use.
-
-    Raises:
-        ValueError: the folder is a mount point.
-    """
-    shared = {"tree": Tree(root), "appending": asyncio.Lock()}
+def webhdfs_routes(tree: Tree) -> list[URLSpec]:
+    """Return the routes of ``/webhdfs/v1`` for a tornado Application."""
+    shared = {"tree": tree, "appending": asyncio.Lock()}
     return [URLSpec(r"/webhdfs/v1(/.*)?", WebHdfsHandler, shared)]
 
 
@@ -71,6 +64,7 @@ class WebHdfsHandler(RequestHandler):
         self.appending = appending
         self.query = Query("")
         self.hdfs_path = "/"
+        self.user = ""
         self.upload: BinaryIO | None = None
         self.upload_place: pathlib.Path | None = None
         self.upload_fault: RemoteFault | None = None
@@ -86,6 +80,7 @@ class WebHdfsHandler(RequestHandler):
         connection.set_max_body_size(_NO_LIMIT)
         self.query = Query(self.request.query)
         self.hdfs_path = self.path_args[0] or "/"
+        self.user = self.query.user()
         if self._operation() in ("CREATE", "APPEND") and self._is_datanode():
             try:
                 self._check_upload()
@@ -140,15 +135,15 @@ class WebHdfsHandler(RequestHandler):
         """Answer what only looks."""
         operation = self._operation()
         if operation == "GETFILESTATUS":
-            self._reply({"FileStatus": self.tree.status(self.hdfs_path)})
+            self._reply({"FileStatus": self.tree.status(self.hdfs_path, self.user)})
         elif operation == "LISTSTATUS":
-            children = await _in_thread(self.tree.children, self.hdfs_path)
+            children = await _in_thread(self.tree.children, self.hdfs_path, self.user)
             self._reply({"FileStatuses": {"FileStatus": children}})
         elif operation == "GETCONTENTSUMMARY":
-            summary = await _in_thread(self.tree.summary, self.hdfs_path)
+            summary = await _in_thread(self.tree.summary, self.hdfs_path, self.user)
             self._reply({"ContentSummary": summary})
         elif operation == "GETHOMEDIRECTORY":
-            self._reply({"Path": f"/user/{self.query.user()}"})
+            self._reply({"Path": f"/user/{self.user}"})
         elif operation == "OPEN":
             await self._open()
         else:
@@ -160,17 +155,23 @@ class WebHdfsHandler(RequestHandler):
         if operation == "CREATE":
             self._create()
         elif operation == "MKDIRS":
-            self.tree.mkdirs(self.hdfs_path, query.permission(), query.user())
+            self.tree.mkdirs(self.hdfs_path, query.permission(), self.user)
             self._reply({"boolean": True})
         elif operation == "RENAME":
             options, destination = query.rename_options(), query.destination()
             if options:
-                self.tree.rename2(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
+                self.tree.rename2(self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options)
                 self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.rename(self.hdfs_path, destination)})
+                self._reply({"boolean": self.tree.rename(self.hdfs_path, destination, self.user)})
         elif operation == "SETPERMISSION":
-            self.tree.set_permission(self.hdfs_path, query.permission())
+            self.tree.set_permission(self.hdfs_path, self.user, query.permission())
+            self._reply_nothing()
+        elif operation == "SETOWNER":
+            owner, group = query.text("owner"), query.text("group")
+            if not owner and not group:
+                raise RemoteFault("IllegalArgumentException", "Both owner and group are empty.")
+            self.tree.set_owner(self.hdfs_path, self.user, owner, group)
             self._reply_nothing()
         else:
             raise self._not_served(operation)
@@ -187,7 +188,7 @@ class WebHdfsHandler(RequestHandler):
         operation = self._operation()
         if operation != "DELETE":
             raise self._not_served(operation)
-        gone = self.tree.delete(self.hdfs_path, recursive=self.query.boolean("recursive"))
+        gone = self.tree.delete(self.hdfs_path, self.user, recursive=self.query.boolean("recursive"))
         if gone:
             await _in_thread(self.tree.purge, gone)
         self._reply({"boolean": bool(gone)})
@@ -198,7 +199,9 @@ class WebHdfsHandler(RequestHandler):
         offset = self.query.number("offset", 0)
         wanted = self.query.number("length", _NO_LIMIT)
         if not self._is_datanode():
-            length = self.tree.length(self.hdfs_path)
+            length = self.tree.length(self.hdfs_path, self.user)
+            if length is not None:
+                self.tree.file(self.hdfs_path, self.user)
             if length is not None and offset >= length and offset > 0:
                 text = f"Offset={offset} out of the range [0, {length}); OPEN, path={self.hdfs_path}"
                 raise RemoteFault("IOException", text)
@@ -224,7 +227,7 @@ class WebHdfsHandler(RequestHandler):
         upload = self._end_upload()
         self._check_upload()  # another upload may have ended since this one began
         inode = Inode(
-            self.query.user(),
+            self.user,
             self.query.number("blocksize", BLOCK_SIZE, least=1),
             self.query.number("replication", 1, least=1),
         )
@@ -236,24 +239,24 @@ class WebHdfsHandler(RequestHandler):
 
     def _file(self) -> BinaryIO:
         with disk_faults(self.hdfs_path):
-            return self.tree.file(self.hdfs_path).open("rb")
+            return self.tree.file(self.hdfs_path, self.user).open("rb")
 
     async def _append(self) -> None:
         if not self._is_datanode():
-            self.tree.length(self.hdfs_path)  # it is there; the DataNode refuses a folder
+            self.tree.length(self.hdfs_path, self.user)  # it is there; the DataNode refuses a folder
             self._send_on()
             return
         upload = self._end_upload()
         async with self.appending:
-            await _in_thread(self.tree.append, upload, self.hdfs_path)
+            await _in_thread(self.tree.append, upload, self.hdfs_path, self.user)
         self._reply_nothing(content_type=None)
 
     def _check_upload(self) -> None:
         if self._operation() == "APPEND":
-            self.tree.may_append(self.hdfs_path)
+            self.tree.may_append(self.hdfs_path, self.user)
         else:
             overwrite, client = self.query.boolean("overwrite"), self.request.remote_ip or ""
-            self.tree.may_create(self.hdfs_path, overwrite=overwrite, client=client)
+            self.tree.may_create(self.hdfs_path, self.user, overwrite=overwrite, client=client)
 
     def _end_upload(self) -> pathlib.Path:
         """Return where the upload lies, complete."""

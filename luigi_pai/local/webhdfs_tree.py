@@ -5,7 +5,8 @@ system so that publishing and deleting are one ``rename``: ``incoming`` (uploads
 that are not complete), ``deleted`` (what is being removed), ``inodes.sqlite``.
 One process at a time serves a tree.
 
-Permissions are kept (mode bits) and shown, not enforced.
+Permissions are those of HDFS (``webhdfs_access``). Everybody may write into ``/``: an OpenPAI sets
+its HDFS up so (``hdfs dfs -chmod 777 /``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import os
 import shutil
 import stat
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.webhdfs_access import ALL, READ, READ_EXECUTE, WRITE, Access
 from luigi_pai.local.webhdfs_faults import RemoteFault, disk_faults
 from luigi_pai.local.webhdfs_inodes import Inode, Inodes
 
@@ -26,17 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Tree"]
 
-_GROUP = "supergroup"
 _CHUNK = 256 * 1024
-_KEPT_BITS = 0o1777
+_ROOT_MODE = 0o777
+_SERVERS_BITS = {True: 0o700, False: 0o600}  # of a folder, and a file, on disk: else we could not serve it
 _LONGEST_NAME = 255  # bytes
 
 
 class Tree:
     """The namespace over one folder.
 
-    Every path is absolute, as HDFS writes it (``/a/b``). Every method raises
-    RemoteFault where HDFS refuses.
+    Every path is absolute, as HDFS writes it (``/a/b``); ``user`` is who asks. Every
+    method raises RemoteFault where HDFS refuses.
+
+    Args:
+        root: the folder that is ``/``; created where it is missing. ``NAME.webhdfs``
+            beside it is for the server's own use.
+
+    Raises:
+        ValueError: the folder is a mount point.
     """
 
     def __init__(self, root: Path) -> None:
@@ -51,18 +61,28 @@ class Tree:
         if beside.stat().st_dev != self._root.stat().st_dev:
             raise ValueError(f"{root} is a file system of its own; serve a folder in it")
         self._inodes = Inodes(beside / "inodes.sqlite")
+        self._access = Access(self._root, self._inodes)
+        if self._inodes.known(self._root.stat().st_ino) is None:
+            self._keep(self._root, Inode(self._inodes.superuser), _ROOT_MODE, on_disk=False)
+
+    @property
+    def superuser(self) -> str:
+        """The user whom no permission stops: who runs the server."""
+        return self._inodes.superuser
 
     # looking
 
-    def status(self, path: str) -> dict[str, Any]:
+    def status(self, path: str, user: str) -> dict[str, Any]:
         """Return the ``FileStatus`` of a file or folder."""
-        return self._status(self._existing(path, "File does not exist: {}"), "")
+        place = self._existing(path, "File does not exist: {}", user)
+        return self._status(place, "")
 
-    def children(self, path: str) -> list[dict[str, Any]]:
+    def children(self, path: str, user: str) -> list[dict[str, Any]]:
         """Return the ``FileStatus`` of each entry of a folder, or of a file itself."""
-        place = self._existing(path, "File {} does not exist.")
+        place = self._existing(path, "File {} does not exist.", user)
         if not place.is_dir():
             return [self._status(place, "")]
+        self._access.check(user, place, READ_EXECUTE)
         found = []
         with disk_faults(path):
             for name in self._names(place):
@@ -73,23 +93,26 @@ class Tree:
         # the NameNode compares Java's signed bytes
         return sorted(found, key=lambda status: bytes(b ^ 0x80 for b in status["pathSuffix"].encode()))
 
-    def file(self, path: str) -> Path:
-        """Return where on disk a file lies; a folder is refused."""
-        place = self._existing(path, "File does not exist: {}")
+    def file(self, path: str, user: str) -> Path:
+        """Return where on disk a file lies, to be read; a folder is refused."""
+        place = self._existing(path, "File does not exist: {}", user)
         if place.is_dir():
             raise RemoteFault("FileNotFoundException", f"Path is not a file: {path}")
+        self._access.check(user, place, READ)
         return place
 
-    def length(self, path: str) -> int | None:
+    def length(self, path: str, user: str) -> int | None:
         """Return the length of a file in bytes, None for a folder."""
-        place = self._existing(path, "File {} not found.")
+        place = self._existing(path, "File {} not found.", user)
         return None if place.is_dir() else place.stat().st_size
 
-    def summary(self, path: str) -> dict[str, int]:
+    def summary(self, path: str, user: str) -> dict[str, int]:
         """Return the ``ContentSummary``. Walks the whole folder; callable from any thread."""
         folders = files = length = consumed = 0
         with disk_faults(path):
-            for entry in _walk(self._existing(path, "File does not exist: {}")):
+            place = self._existing(path, "File does not exist: {}", user)
+            self._access.check_below(user, place, READ_EXECUTE, full_only=False)
+            for entry in _walk(place):
                 try:
                     found = entry.lstat()
                 except FileNotFoundError:
@@ -113,35 +136,42 @@ class Tree:
 
     def mkdirs(self, path: str, permission: int, user: str) -> None:
         """Create a folder and the missing ones above it."""
-        place = self._goal(path)
+        place = self._goal(path, user)
         if place.is_dir():
             return
         if _is_there(place):
             raise RemoteFault("FileAlreadyExistsException", f"Path is not a directory: {path}")
+        self._access.check_make(user, place)
         with disk_faults(path):
             self._mkdirs(place, permission, user)
 
-    def may_create(self, path: str, *, overwrite: bool, client: str) -> None:
+    def may_create(self, path: str, user: str, *, overwrite: bool, client: str) -> None:
         """Refuse a path where no file can be created.
 
         Args:
             path: of the file.
+            user: who asks.
             overwrite: a file that exists may be replaced.
             client: address that asks, for the message.
         """
-        place = self._goal(path, "RemoteException")
+        place = self._goal(path, user, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
+        self._access.check_make(user, place)
+        if _is_there(place) and overwrite:
+            self._access.check(user, place, WRITE)
         if _is_there(place) and not overwrite:
             raise RemoteFault("FileAlreadyExistsException", f"{path} for client {client} already exists")
 
-    def may_append(self, path: str) -> None:
+    def may_append(self, path: str, user: str) -> None:
         """Refuse a path that nothing can be appended to."""
-        if self._existing(path, "File {} not found.").is_dir():
+        place = self._existing(path, "File {} not found.", user)
+        if place.is_dir():
             raise RemoteFault(
                 "FileAlreadyExistsException",
                 f"Cannot append to directory {path}; already exists as a directory.",
             )
+        self._access.check(user, place, WRITE)
 
     def incoming(self) -> Path:
         """Return a new place on disk for an upload."""
@@ -149,19 +179,21 @@ class Tree:
 
     def publish(self, upload: Path, path: str, permission: int, inode: Inode) -> None:
         """Move a complete upload to its path, in one step, replacing what is there."""
-        place = self._goal(path)
+        place = self._goal(path, inode.owner)
         with disk_faults(path):
             self._mkdirs(place.parent, 0o755, inode.owner)
-            upload.chmod(permission)
-            self._inodes.keep(upload.stat().st_ino, inode)
+            group = self._inodes.of(place.parent.stat().st_ino).group
+            self._keep(upload, replace(inode, group=group), permission)
             upload.replace(place)
 
-    def append(self, upload: Path, path: str) -> None:
+    def append(self, upload: Path, path: str, user: str) -> None:
         """Add a complete upload to a file; callable from any thread, one at a time."""
-        with disk_faults(path), upload.open("rb") as new, self.file(path).open("ab") as file:
+        self.may_append(path, user)
+        place = self._existing(path, "File {} not found.", user)
+        with disk_faults(path), upload.open("rb") as new, place.open("ab") as file:
             shutil.copyfileobj(new, file, _CHUNK)
 
-    def delete(self, path: str, *, recursive: bool) -> Path | None:
+    def delete(self, path: str, user: str, *, recursive: bool) -> Path | None:
         """Take a file or folder out of the tree, in one step.
 
         Returns:
@@ -173,9 +205,13 @@ class Tree:
             if fault.exception == "InvalidPathException":
                 return None  # such a name cannot be there
             raise
+        self._access.check_way(user, place)
         if place == self._root or not _is_there(place):
             return None
         with disk_faults(path):
+            self._access.check_take(user, place)
+            if recursive:
+                self._access.check_below(user, place, ALL, full_only=True)
             if not recursive and _is_folder(place) and any(place.iterdir()):
                 raise RemoteFault(
                     "PathIsNotEmptyDirectoryException", f"`{path} is non empty': Directory is not empty"
@@ -190,20 +226,33 @@ class Tree:
         else:
             gone.unlink()
 
-    def set_permission(self, path: str, permission: int) -> None:
+    def set_permission(self, path: str, user: str, permission: int) -> None:
         """Set the mode bits of a file or folder."""
         with disk_faults(path):
-            self._existing(path, "Directory/File does not exist {}").chmod(permission)
+            place = self._existing(path, "Directory/File does not exist {}", user)
+            self._access.check_owner(user, place)
+            self._keep(place, self._inodes.of(place.stat().st_ino), permission)
 
-    def rename(self, path: str, destination: str) -> bool:
+    def set_owner(self, path: str, user: str, owner: str, group: str) -> None:
+        """Set owner and group of a file or folder; an empty one stays."""
+        with disk_faults(path):
+            place = self._existing(path, "Directory/File does not exist {}", user)
+            self._access.check_give(user, place, owner, group)
+            number = place.stat().st_ino
+            inode = self._inodes.of(number)
+            self._inodes.keep(number, replace(inode, owner=owner or inode.owner, group=group or inode.group))
+
+    def rename(self, path: str, destination: str, user: str) -> bool:
         """Rename as HDFS's first ``rename`` does: into a folder that exists, never onto a file.
 
         Returns:
             False where it was not done.
         """
-        place, goal = self._place(path), self._goal(destination)
+        place, goal = self._place(path), self._goal(destination, user)
+        self._access.check_way(user, place)
         if place == self._root or not _is_there(place):
             return False
+        self._check_rename(place, goal, user)
         if place == goal:
             return not place.is_dir()
         if goal.is_dir():
@@ -214,13 +263,15 @@ class Tree:
             place.rename(goal)
         return True
 
-    def rename2(self, path: str, destination: str, *, overwrite: bool) -> None:
+    def rename2(self, path: str, destination: str, user: str, *, overwrite: bool) -> None:
         """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
-        place, goal = self._place(path), self._goal(destination)
+        place, goal = self._place(path), self._goal(destination, user)
+        self._access.check_way(user, place)
         if place == self._root:
             raise RemoteFault("IOException", "rename source cannot be the root")
         if not _is_there(place):
             raise RemoteFault("FileNotFoundException", f"rename source {path} is not found.")
+        self._check_rename(place, goal, user)
         if goal == self._root:
             raise RemoteFault("IOException", "rename destination cannot be the root")
         if place == goal:
@@ -236,6 +287,12 @@ class Tree:
             if _is_there(goal):
                 self._check_replaced(place, goal, (path, destination), overwrite=overwrite)
             place.rename(goal)
+
+    def _check_rename(self, place: Path, goal: Path, user: str) -> None:
+        """Refuse who may not move something."""
+        self._access.check_take(user, place)
+        if goal != self._root:
+            self._access.check_make(user, goal / place.name if goal.is_dir() else goal)
 
     @staticmethod
     def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:
@@ -277,15 +334,16 @@ class Tree:
             if number:
                 above = "/" + "/".join(names[:number])
                 place = self._resolved(place, above)
-                if _is_there(place) and not place.is_dir():
+                if not place.is_dir() and _is_there(place):
                     raise RemoteFault("AccessControlException", f"{above} (is not a directory)")
             place = place / name
         return place
 
-    def _existing(self, path: str, missing: str) -> Path:
-        """Return where a path lies that exists, links followed."""
+    def _existing(self, path: str, missing: str, user: str) -> Path:
+        """Return where a path lies that exists and that the user can get to, links followed."""
         try:
             place = self._resolved(self._place(path), path)
+            self._access.check_way(user, place)
         except RemoteFault as fault:
             if fault.exception != "PathComponentTooLongException":
                 raise
@@ -297,14 +355,17 @@ class Tree:
                 raise RemoteFault("FileNotFoundException", missing.format(path)) from None
         return place
 
-    def _goal(self, path: str, exception: str = "InvalidPathException") -> Path:
+    def _goal(self, path: str, user: str, exception: str = "InvalidPathException") -> Path:
         """Return where something is to be made; a link there that leads out is refused."""
         place = self._place(path, "Invalid path name {}", exception)
         self._resolved(place, path)
+        self._access.check_way(user, place)
         return place
 
     def _resolved(self, place: Path, path: str) -> Path:
-        """Return a place with its links followed; one that leads out is refused."""
+        """Return a place with its own link followed; its folder has none. One that leads out is refused."""
+        if not place.is_symlink():
+            return place
         if not self._is_inside(place):
             raise RemoteFault("AccessControlException", f"{path} leads out of the file system")
         return place.resolve()
@@ -321,8 +382,15 @@ class Tree:
             return
         self._mkdirs(place.parent, permission | stat.S_IWUSR | stat.S_IXUSR, user)
         place.mkdir()
-        place.chmod(permission)
-        self._inodes.keep(place.stat().st_ino, Inode(user))
+        self._keep(place, Inode(user, group=self._inodes.of(place.parent.stat().st_ino).group), permission)
+
+    def _keep(self, place: Path, inode: Inode, mode: int, *, on_disk: bool = True) -> None:
+        """Keep the facts of a file or folder and set its mode bits, as far as we can still serve it."""
+        if on_disk:
+            place.chmod(mode | _SERVERS_BITS[place.is_dir()])
+        found = place.stat()
+        kept = replace(inode, mode=mode, disk_mode=stat.S_IMODE(found.st_mode))
+        self._inodes.keep(found.st_ino, kept)
 
     def _status(self, place: Path, suffix: str) -> dict[str, Any]:
         found = place.stat()
@@ -333,12 +401,12 @@ class Tree:
             "blockSize": 0 if is_folder else inode.block_size,
             "childrenNum": _count(self._names(place)) if is_folder else 0,
             "fileId": found.st_ino,
-            "group": _GROUP,
+            "group": inode.group,
             "length": 0 if is_folder else found.st_size,
             "modificationTime": int(found.st_mtime * 1000),
             "owner": inode.owner,
             "pathSuffix": suffix,
-            "permission": f"{stat.S_IMODE(found.st_mode) & _KEPT_BITS:o}",
+            "permission": f"{self._access.mode(place):o}",
             "replication": 0 if is_folder else inode.replication,
             "storagePolicy": 0,
             "type": "DIRECTORY" if is_folder else "FILE",

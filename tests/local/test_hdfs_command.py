@@ -324,6 +324,39 @@ def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Do
     assert not (tmp_path / "here").exists()
 
 
+def test_a_copy_that_breaks_off_leaves_what_was_there(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A file is replaced when its copy is complete; a copy that is not is taken away."""
+    (tmp_path / "old").write_text("old")
+    with serving(tmp_path / "root", CutShort) as url:
+        fs("-mkdir {d}", url=url)
+        fs("-put old {d}/g", url=url)
+        fs("-touchz {d}/f", url=url)
+        assert fs("-cp -f {d}/f {d}/g", url=url).code == 1
+        assert fs("-stat %n:%b {d}/*", url=url).out == "f:0\ng:3\n"
+
+
+class Refusing(WebHdfsHandler):
+    """A server whose DataNode refuses an upload before it has read it, and hangs up."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self._is_datanode() and "refused" in self.hdfs_path:
+            fault = {"exception": "AccessControlException", "message": "Permission denied: user=alice"}
+            body = json.dumps({"RemoteException": fault}).encode()
+            head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            stream = self.request.connection.stream
+            stream.write(head + body)
+            stream.close()
+
+
+def test_an_upload_that_is_refused_in_the_middle_says_why(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """The DataNode's reason is shown, not the connection that breaks because of it."""
+    (tmp_path / "big").write_bytes(bytes(20_000_000))
+    with serving(tmp_path / "root", Refusing) as url:
+        fs("-mkdir {d}", url=url)
+        assert fs("-put big {d}/refused", url=url).err == "put: Permission denied: user=alice\n"
+
+
 def test_rmr_is_taken(fs: Callable[..., Done]) -> None:
     """``-rmr``, of old scripts, deletes and says that it is old."""
     fs("-mkdir {d}/x")
@@ -347,6 +380,7 @@ def test_local_user_without_hadoop_user_name(
 ) -> None:
     """Without HADOOP_USER_NAME, files belong to the login name."""
     monkeypatch.setattr("getpass.getuser", lambda: "login")
+    fs("-chmod 777 {d}")
     fs("-touchz {d}/f", user="")
     assert fs("-stat %u {d}/f").out == "login\n"
 

@@ -120,6 +120,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     with serving(tmp_path_factory.mktemp("recorded") / "root") as address:
         host = urlsplit(address).netloc
         ask(host, "PUT", "/webhdfs/v1/rec?op=MKDIRS&user.name=alice")
+        ask(host, "PUT", f"/webhdfs/v1/?op=SETPERMISSION&permission=755&user.name={getpass.getuser()}")
         for item in RECORDED:
             status, headers, data = ask(host, item["method"], item["target"])
             found = {"reply": noted(status, headers, data, host)}
@@ -298,19 +299,22 @@ def test_nothing_is_written_through_a_link(url: str, home: Path, tmp_path: Path)
     base = f"{url}/webhdfs/v1/{home.name}"
     create(url, f"/{home.name}/f", b"f")
     assert create(url, f"/{home.name}/link/new", b"x").status_code == 403
-    assert remote(requests.put(f"{base}/link/d?op=MKDIRS", timeout=10))[0] == 403
+    assert remote(requests.put(f"{base}/link/d?op=MKDIRS&user.name=bob", timeout=10))[0] == 403
     for destination in ("link", "link/f"):
         for options in ("", "&renameoptions=OVERWRITE"):
             query = f"op=RENAME&destination=/{home.name}/{destination}{options}"
             assert remote(requests.put(f"{base}/f?{query}", timeout=10))[0] == 403
     through = f"{base}/link/kept"
-    assert remote(requests.delete(f"{through}?op=DELETE", timeout=10))[0] == 403
-    assert remote(requests.put(f"{through}?op=RENAME&destination=/{home.name}/k", timeout=10))[0] == 403
+    assert remote(requests.delete(f"{through}?op=DELETE&user.name=bob", timeout=10))[0] == 403
+    assert (
+        remote(requests.put(f"{through}?op=RENAME&user.name=bob&destination=/{home.name}/k", timeout=10))[0]
+        == 403
+    )
     assert create(url, f"/{home.name}/link", b"x", overwrite="true").status_code == 403
     (home / "loop").symlink_to("loop")
     assert remote(requests.get(f"{base}/loop?op=GETFILESTATUS", timeout=10))[0] == 403
     assert requests.get(f"{base}?op=LISTSTATUS", timeout=10).json()["FileStatuses"]["FileStatus"]
-    gone = requests.delete(f"{base}/link?op=DELETE&recursive=true", timeout=10)
+    gone = requests.delete(f"{base}/link?op=DELETE&user.name=bob&recursive=true", timeout=10)
     assert gone.json() == {"boolean": True}
     assert [place.name for place in tmp_path.iterdir()] == ["kept"]
 
@@ -354,7 +358,9 @@ def test_times_and_ids_are_those_of_the_file(url: str, home: Path) -> None:
     create(url, f"/{home.name}/f", b"x")
     os.utime(home / "f", (1_500_000_000.25, 1_500_000_000.25))
     before = requests.get(f"{url}/webhdfs/v1/{home.name}/f?op=GETFILESTATUS", timeout=10).json()
-    requests.put(f"{url}/webhdfs/v1/{home.name}/f?op=RENAME&destination=/{home.name}/g", timeout=10)
+    requests.put(
+        f"{url}/webhdfs/v1/{home.name}/f?op=RENAME&user.name=bob&destination=/{home.name}/g", timeout=10
+    )
     after = requests.get(f"{url}/webhdfs/v1/{home.name}/g?op=GETFILESTATUS", timeout=10).json()
     assert before["FileStatus"]["modificationTime"] == 1_500_000_000_250
     assert before["FileStatus"]["fileId"] == after["FileStatus"]["fileId"]
@@ -363,9 +369,9 @@ def test_times_and_ids_are_those_of_the_file(url: str, home: Path) -> None:
 def test_permission_is_the_mode_of_the_file(url: str, home: Path) -> None:
     """The permission of CREATE, MKDIRS and SETPERMISSION is what ``ls`` shows on disk."""
     create(url, f"/{home.name}/f", b"x", permission="640")
-    requests.put(f"{url}/webhdfs/v1/{home.name}/d?op=MKDIRS&permission=750", timeout=10)
+    requests.put(f"{url}/webhdfs/v1/{home.name}/d?op=MKDIRS&user.name=bob&permission=750", timeout=10)
     modes = [(home / name).stat().st_mode & 0o777 for name in "fd"]
-    requests.put(f"{url}/webhdfs/v1/{home.name}/f?op=SETPERMISSION&permission=600", timeout=10)
+    requests.put(f"{url}/webhdfs/v1/{home.name}/f?op=SETPERMISSION&user.name=bob&permission=600", timeout=10)
     assert [*modes, (home / "f").stat().st_mode & 0o777] == [0o640, 0o750, 0o600]
 
 
@@ -421,7 +427,7 @@ def test_names_are_only_names(name: str, client: hdfs.InsecureClient, url: str, 
     assert client.list(f"/{home.name}") == [name]
     requests.put(
         f"{url}/webhdfs/v1/{home.name}/{quote(name)}",
-        params={"op": "RENAME", "destination": f"/{home.name}/{name}2"},
+        params={"op": "RENAME", "user.name": "bob", "destination": f"/{home.name}/{name}2"},
         timeout=10,
     )
     read = requests.get(f"{url}/webhdfs/v1/{home.name}/{quote(name)}2?op=OPEN", timeout=10)
@@ -433,7 +439,9 @@ def test_deleting_a_big_folder_is_one_step(url: str, home: Path, root: Path) -> 
     for number in range(200):
         (home / "d" / str(number % 10)).mkdir(parents=True, exist_ok=True)
         (home / "d" / str(number % 10) / str(number)).write_bytes(b"x")
-    reply = requests.delete(f"{url}/webhdfs/v1/{home.name}/d?op=DELETE&recursive=true", timeout=10)
+    reply = requests.delete(
+        f"{url}/webhdfs/v1/{home.name}/d?op=DELETE&user.name={getpass.getuser()}&recursive=true", timeout=10
+    )
     assert reply.json() == {"boolean": True}
     assert not (home / "d").exists()
     until(lambda: not list((root.with_name("root.webhdfs") / "deleted").iterdir()))
@@ -441,7 +449,7 @@ def test_deleting_a_big_folder_is_one_step(url: str, home: Path, root: Path) -> 
 
 def test_an_operation_that_is_not_served_says_so(url: str) -> None:
     """A known operation of WebHDFS that is not here is told from a word that is none."""
-    known = requests.put(f"{url}/webhdfs/v1/?op=SETOWNER&owner=x", timeout=10)
+    known = requests.put(f"{url}/webhdfs/v1/?op=SETTIMES&owner=x", timeout=10)
     unknown = requests.put(f"{url}/webhdfs/v1/?op=SETOWNR&owner=x", timeout=10)
     assert remote(known) == (400, "UnsupportedOperationException")
     assert remote(unknown) == (400, "IllegalArgumentException")

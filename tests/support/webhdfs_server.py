@@ -13,6 +13,7 @@ from tornado.routing import URLSpec
 from tornado.web import Application
 
 from luigi_pai.local.webhdfs import webhdfs_routes
+from luigi_pai.local.webhdfs_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ def serving(root: Path, handler: type[Any] | None = None) -> Iterator[str]:
         root: the folder.
         handler: used in place of WebHdfsHandler.
     """
-    routes = webhdfs_routes(root)
+    routes = webhdfs_routes(Tree(root))
     if handler:
         routes = [URLSpec(route.regex.pattern, handler, route.kwargs) for route in routes]
     (socket,) = bind_sockets(0, "127.0.0.1")

@@ -13,6 +13,7 @@ from luigi_pai import (
     ClusterUnreachable,
     ConfigError,
     HdfsError,
+    HdfsFlagTarget,
     HdfsTarget,
     JobState,
     JobStatus,
@@ -32,6 +33,7 @@ from luigi_pai import (
     TaskStatus,
     slot_to_dict,
 )
+from luigi_pai.config import HdfsAccount
 
 
 class ByProperty(PaiTask):
@@ -68,6 +70,7 @@ class ByAttribute(PaiTask):
     auth_file_path = None
     data_dir = "$PAI_DEFAULT_FS_URI/data"
     code_dir = None
+    uploads = {"data.csv": "$PAI_DEFAULT_FS_URI/data/"}
     output_dir = None
     virtual_cluster = "default"
     gpu_type = None
@@ -104,6 +107,20 @@ class WithItsOwnJob(ByAttribute):
         return job
 
 
+class WithAnOutputElsewhere(ByAttribute):
+    """An output may be any target ..."""
+
+    def output(self) -> luigi.LocalTarget:
+        return luigi.LocalTarget("/mnt/results/model")
+
+
+class WithManyOutputs(ByAttribute):
+    """... and any nesting of targets."""
+
+    def output(self) -> dict[str, HdfsTarget]:
+        return {"model": HdfsTarget("/results/model")}
+
+
 class Wrong(ByAttribute):
     """What no server could take is an error where it is written."""
 
@@ -119,8 +136,8 @@ def tasks_are_made_and_used() -> None:
     assert_type(task.job(), PaiJob)
     assert_type(task.complete(), bool)
     task.run()
-    assert_type(task.output(), HdfsTarget)
-    assert_type(task.output() / "metrics.json", HdfsTarget)
+    assert_type(WithAnOutputElsewhere().output(), luigi.LocalTarget)
+    assert_type(WithManyOutputs().output()["model"], HdfsTarget)
     with (task.output() / "metrics.json").open("r") as stream:
         json.load(stream)
     assert_type(ByAttribute().name, str)
@@ -187,6 +204,14 @@ def errors_are_caught(task: PaiTask) -> None:
         raise
 
 
+def folders_with_a_flag_are_read() -> None:
+    folder = HdfsFlagTarget("/out/", flag="_DONE")
+    assert_type(folder.flag, str)
+    assert_type(folder.exists(), bool)
+    assert_type(folder / "part-00000", HdfsTarget)
+    HdfsFlagTarget(flag="_DONE")  # type: ignore[call-arg]
+
+
 def settings_are_read() -> None:
     settings = OpenPai()
     settings.check()
@@ -195,3 +220,4 @@ def settings_are_read() -> None:
     assert_type(settings.expiration, int)
     assert_type(settings.password, str | None)
     assert_type(settings.tls_verify(), bool | str)
+    assert_type(settings.hdfs_account(), HdfsAccount | None)

@@ -1,33 +1,25 @@
-"""The command line: ``luigi-pai``."""
+"""``luigi-pai local``: an OpenPAI on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
+from luigi_pai.cli.failures import EXIT_USAGE, give_up
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
     from luigi_pai.local.server import LocalServer
 
-__all__ = ["main"]
-
-_EXIT_USAGE = 2
+__all__ = ["local"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("luigi-pai"), prog_name="luigi-pai")
-def main() -> None:
-    """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
-
-
-@main.command("local", short_help="Run an OpenPAI on this machine.")
+@click.command("local", short_help="Run an OpenPAI on this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 9186]")
 @click.option(
     "--data", type=click.Path(file_okay=False, path_type=Path), help="Folder that keeps jobs and files."
@@ -38,6 +30,8 @@ def main() -> None:
 @click.option(
     "--max-tasks", type=click.IntRange(1), default=64, show_default=True, help="Task processes at once."
 )
+@click.option("--hdfs", metavar="URL", help="WebHDFS of a real HDFS, used in place of one of its own.")
+@click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -49,6 +43,8 @@ def local(
     user: str,
     virtual_cluster: tuple[str, ...],
     max_tasks: int,
+    hdfs: str | None,
+    fs_uri: str | None,
     insecure_bind: bool,
     until_stdin_closes: bool,
     command: tuple[str, ...],
@@ -78,6 +74,8 @@ def local(
         virtual_clusters=tuple(dict.fromkeys(("default", *virtual_cluster))),
         max_tasks=max_tasks,
         insecure_bind=insecure_bind,
+        hdfs=hdfs,
+        fs_uri=fs_uri,
     )
     try:
         if command:
@@ -86,7 +84,7 @@ def local(
             code = 0
             asyncio.run(serve.serve(settings, _welcome, _farewell, until_stdin_closes=until_stdin_closes))
     except ConfigError as error:
-        _give_up(error)
+        give_up("local", error, EXIT_USAGE)
     sys.exit(code)
 
 
@@ -98,14 +96,14 @@ def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
     from luigi_pai.local.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
 
-    address = server.address
+    address, hdfs = server.address, server.hdfs
     password = server.settings.password or DEFAULT_PASSWORD
     shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
     click.secho("OpenPAI 0.7.1 on this machine", bold=True)
     click.echo(
         f"""
   Jobs      {address.url}
-  HDFS      {address.fs_uri}  (WebHDFS: {address.url}/webhdfs/v1)
+  HDFS      {hdfs.fs_uri}  (WebHDFS: {hdfs.webhdfs_url}/webhdfs/v1)
   User      {server.settings.user}
   Data      {server.settings.data}
 
@@ -115,8 +113,8 @@ For luigi.cfg:
   pai_url = {address.url}
   username = {server.settings.user}
   password = {shown}
-  fs_uri = {address.fs_uri}
-  webhdfs_url = {address.url}
+  fs_uri = {hdfs.fs_uri}
+  webhdfs_url = {hdfs.webhdfs_url}
   portal_url = {address.url}
 
 Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
@@ -126,12 +124,3 @@ Ctrl-C ends the server and its running tasks; their jobs are tried again at the 
 def _farewell(server: LocalServer) -> None:
     if server.running_tasks:
         click.echo(f"Ending {server.running_tasks} running tasks; Ctrl-C again ends them at once.")
-
-
-def _give_up(error: ConfigError) -> NoReturn:
-    click.echo(f"luigi-pai local: {error}", err=True)
-    sys.exit(_EXIT_USAGE)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""A file on HDFS as a stream: read in parts, written in parts and published at the end."""
+"""A file on HDFS, open for writing: sent in parts, published at the end."""
 
 from __future__ import annotations
 
@@ -7,87 +7,37 @@ import io
 import logging
 import os
 import posixpath
+import queue
 import select
 import threading
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-import urllib3
-
-from luigi_pai.hdfs.errors import HdfsError, failed, unanswered
+from luigi_pai.hdfs.errors import HdfsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import requests
-
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["HdfsReader", "HdfsWriter"]
+__all__ = ["HdfsWriter"]
 
 logger = logging.getLogger("luigi-interface")
 
 _PART = 1024 * 1024  # bytes that are written at once
+_DIRECT = 64 * 1024  # bytes from which on they are not gathered, which would be to copy them
+_PARTS = 8  # that wait for the server at most
 _LOOK = 0.2  # seconds between two looks whether the writer has ended
+_LATE = 0.5  # seconds after which what a broken connection began is surely there
 _LONGEST_STEM = 50  # characters of a file's name that its temporary name repeats
-
-
-class HdfsReader(io.RawIOBase):
-    """A file on HDFS, open for reading.
-
-    Raises:
-        HdfsError: the connection broke or ended early: what was read is not the whole file.
-    """
-
-    def __init__(self, connection: Connection, path: str) -> None:
-        super().__init__()
-        self._response: requests.Response | None = None
-        self._path = path
-        self._response = connection.open_file(path)
-        self._raw: Any = self._response.raw
-        self._server = urlsplit(self._response.url).netloc
-        length = self._response.headers.get("Content-Length")
-        self._left = int(length) if length is not None and length.isdigit() else None
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def fileno(self) -> int:
-        """Raise AttributeError: there is no file under it.
-
-        Luigi's process formats (gzip) then copy to a local file first; those of
-        Luigi before 3.4 know no other sign.
-        """
-        raise AttributeError("a file on HDFS has no descriptor")
-
-    def readinto(self, buffer: Any) -> int:
-        """Read at most as many bytes as fit into the buffer; 0 at the end."""
-        try:
-            part = self._raw.read(len(buffer))
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise unanswered("OPEN", self._path, self._server, OSError(str(error))) from error
-        if self._left is not None:
-            self._left -= len(part)
-            if not part and self._left > 0:
-                reason = f"the connection ended {self._left} bytes before the end of the file"
-                raise failed("OPEN", self._path, self._server, reason, next_step="try again")
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        """Give the connection back."""
-        if self._response is not None:
-            self._response.close()
-        super().close()
 
 
 class HdfsWriter(io.BufferedIOBase):
     """A file on HDFS, open for writing: it appears at ``close()``, whole, in one step.
 
-    Parts go, through a pipe and a thread, into one upload to a hidden temporary
-    file beside the destination; at most some MiB are in memory. An exception
+    Parts go, through a queue and a thread, into one upload to a hidden temporary
+    file beside the destination; at most some 10 MiB are in memory. An exception
     inside ``with``, ``abort()`` and being forgotten delete the temporary file. A
     process that is killed may leave it behind (``.NAME.luigi-tmp-...``), and publishes nothing.
 
@@ -113,6 +63,7 @@ class HdfsWriter(io.BufferedIOBase):
         self._temporary = posixpath.join(folder, f".{name[:_LONGEST_STEM]}.luigi-tmp-{uuid.uuid4().hex[:12]}")
         self._part = bytearray()
         self._upload: _Upload | None = None
+        self._sent = False
         self._process = os.getpid()
         connection().make_folders(folder, None)
         self._done = False
@@ -129,17 +80,26 @@ class HdfsWriter(io.BufferedIOBase):
         """
         if self.closed:
             raise ValueError(f"write to closed file {self.name}")
+        if self._upload and not self._part and isinstance(data, bytes) and _DIRECT <= len(data) <= _PART:
+            self._upload.write(data)
+            return len(data)
         with memoryview(data) as view:
-            self._part += view
-            size = view.nbytes
-        if len(self._part) >= _PART:
-            self._send()
-        return size
+            if not view.nbytes:
+                return 0
+            with view.cast("B") as rest:
+                at = 0
+                while at < len(rest):
+                    end = at + _PART - len(self._part)
+                    self._part += rest[at:end]
+                    at = end
+                    if len(self._part) >= _PART:
+                        self._send()
+                return len(rest)
 
     def fileno(self) -> int:
         """Return a pipe into the upload, for a process to write to."""
         self._send()
-        return self._send_to().write_end
+        return self._send_to().pipe()
 
     def close(self) -> None:
         """End the upload and publish the file.
@@ -154,6 +114,7 @@ class HdfsWriter(io.BufferedIOBase):
                 self._send()
                 self._upload.end()
             else:
+                self._sent = True
                 self._connection().create_file(self._temporary, bytes(self._part), overwrite=False)
             self._publish(self._temporary, self.name)
             self._done = True
@@ -165,15 +126,20 @@ class HdfsWriter(io.BufferedIOBase):
         done, self._done = self._done, True
         self._part.clear()
         super().close()
-        if done or self._process != os.getpid():  # a forked process has the writer, not the upload
+        if done or not self._sent or self._process != os.getpid():  # a forked process has no part in it
             return
         try:
             if self._upload:
                 with contextlib.suppress(HdfsError):
                     self._upload.end()
-            self._connection().remove(self._temporary, recursive=False)
+            if not self._remove_temporary():
+                time.sleep(_LATE)  # a DataNode whose connection broke may just be making it
+                self._remove_temporary()
         except HdfsError as error:
             logger.warning("The temporary file %s may be left behind: %s", self._temporary, error)
+
+    def _remove_temporary(self) -> bool:
+        return self._connection().remove(self._temporary, recursive=False)
 
     def __exit__(self, kind: object, *about: object) -> None:
         if kind is None:
@@ -186,42 +152,52 @@ class HdfsWriter(io.BufferedIOBase):
 
     def _send_to(self) -> _Upload:
         if self._upload is None:
+            self._sent = True
             self._upload = _Upload(self._connection(), self._temporary)
         return self._upload
 
     def _send(self) -> None:
         if self._part:
-            self._send_to().write(self._part)
+            self._send_to().write(bytes(self._part))
             self._part.clear()
 
 
 class _Upload:
-    """One upload in a thread, fed through a pipe.
-
-    Attributes:
-        write_end: file descriptor of the pipe.
-    """
+    """One upload in a thread, fed through a queue, and from the first ``pipe()`` on through a pipe."""
 
     def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection
         self._path = path
         self._error: BaseException | None = None
         self._ended = threading.Event()
-        self._read_end, self.write_end = os.pipe()
+        self._queue: queue.Queue[bytes | None] = queue.Queue(_PARTS)
+        self._pipe: tuple[int, int] | None = None
+        self._parts = self._come()  # one for all tries: what was taken is gone
         self._thread = threading.Thread(target=self._run, name=f"upload {path}", daemon=True)
         self._thread.start()
 
-    def write(self, data: bytearray) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes; waits while the server is slower.
 
         Raises:
             HdfsError: the upload has failed.
         """
+        self._check()
+        if self._pipe is None:
+            self._queue.put(data)
+            return
         with memoryview(data) as view:
             at = 0
             while at < len(view):
                 self._check()
-                at += os.write(self.write_end, view[at:])
+                at += os.write(self._pipe[1], view[at:])
+
+    def pipe(self) -> int:
+        """Return the file descriptor of a pipe into the upload, behind what was written so far."""
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            self._queue.put(None)
+        return self._pipe[1]
 
     def end(self) -> None:
         """Wait until the server has everything.
@@ -231,7 +207,10 @@ class _Upload:
         """
         if not self._ended.is_set():
             self._ended.set()
-            os.close(self.write_end)
+            if self._pipe is None:
+                self._queue.put(None)
+            else:
+                os.close(self._pipe[1])
         self._thread.join()
         self._check()
 
@@ -241,25 +220,33 @@ class _Upload:
 
     def _run(self) -> None:
         try:
-            self._connection.create_file(self._path, self._parts(), overwrite=False)
+            self._connection.create_file(self._path, self._parts, overwrite=False)
         except BaseException as error:  # noqa: BLE001  raised again by the writer
             self._error = error
-            for _part in self._parts():  # so that who writes to the pipe is not blocked
+            for _part in self._parts:  # so that who writes is not blocked
                 pass
         finally:
-            os.close(self._read_end)
+            if self._pipe is not None:
+                os.close(self._pipe[0])
 
-    def _parts(self) -> Iterator[bytes]:
+    def _come(self) -> Iterator[bytes]:
+        """Yield what comes through the queue, then what comes through the pipe."""
+        while (part := self._queue.get()) is not None:
+            yield part
+        if self._pipe is not None:
+            yield from self._piped(self._pipe[0])
+
+    def _piped(self, read_end: int) -> Iterator[bytes]:
         """Yield what comes through the pipe, to its end.
 
         A process that was forked meanwhile has a copy of the pipe, so that its
         end may never be seen: after ``end()``, empty is the end.
         """
         poll = select.poll()
-        poll.register(self._read_end, select.POLLIN)
+        poll.register(read_end, select.POLLIN)
         while True:
             if poll.poll(_LOOK * 1000):
-                part = os.read(self._read_end, _PART)
+                part = os.read(read_end, _PART)
                 if not part:
                     return
                 yield part

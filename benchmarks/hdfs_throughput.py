@@ -1,0 +1,259 @@
+"""How fast one big file goes to HDFS and comes back, and what that costs in memory.
+
+HdfsTarget beside the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
+`luigi-pai local`, in turn, from and to the local disk. The real HDFS is that of --url, or of
+HDFS_TEST_URL (``python -m real_hdfs run -- python benchmarks/hdfs_throughput.py`` sets it);
+without one, the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than
+0.9 of the bare client, or a process grows by 64 MB or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import filecmp
+import getpass
+import multiprocessing
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hdfs
+import luigi.format
+
+from luigi_pai import HdfsTarget
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.local import LocalPai
+from luigi_pai.local.hdfs_command import install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MIB = 1024 * 1024
+PART = MIB  # what the loops of both clients pass on at once
+LEAST_SPEED = 0.9  # of the bare client's
+MOST_MEMORY = 64_000_000  # bytes that a process may grow by
+OURS, BARE, SHELL, COMMAND = "HdfsTarget", "bare hdfs client", "Hadoop's hdfs dfs", "our hdfs dfs"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where HDFS is, and the file on it and on the local disk."""
+
+    url: str
+    user: str
+    path: str
+    source: Path
+    copy: Path
+    size: int
+
+
+# ---------------------------------------------------------------- in a process of its own
+
+
+def put_ours(place: Place) -> None:
+    target = HdfsTarget(place.path, format=luigi.format.Nop, fs=WebHdfs(place.url, place.user))
+    with place.source.open("rb") as file, target.open("w") as out:
+        shutil.copyfileobj(file, out, PART)
+
+
+def get_ours(place: Place) -> None:
+    target = HdfsTarget(place.path, format=luigi.format.Nop, fs=WebHdfs(place.url, place.user))
+    with target.open("r") as file, place.copy.open("wb") as out:
+        shutil.copyfileobj(file, out, PART)
+
+
+def put_bare(place: Place) -> None:
+    client = hdfs.InsecureClient(place.url, user=place.user)
+    with place.source.open("rb") as file, client.write(place.path, overwrite=True) as out:
+        shutil.copyfileobj(file, out, PART)
+
+
+def get_bare(place: Place) -> None:
+    client = hdfs.InsecureClient(place.url, user=place.user)
+    with client.read(place.path) as file, place.copy.open("wb") as out:
+        shutil.copyfileobj(file, out, PART)
+
+
+def put_lines(place: Place) -> None:
+    line = "0123456789abcde" * 4 + "\n"
+    with HdfsTarget(place.path, fs=WebHdfs(place.url, place.user)).open("w") as out:
+        for _ in range(place.size // len(line)):
+            out.write(line)
+
+
+def get_lines(place: Place) -> None:
+    with HdfsTarget(place.path, fs=WebHdfs(place.url, place.user)).open("r") as file:
+        for _ in file:
+            pass
+
+
+def put_gzip(place: Place) -> None:
+    fs = WebHdfs(place.url, place.user)
+    target = HdfsTarget(place.path, format=luigi.format.Gzip, fs=fs)
+    with place.source.open("rb") as file, target.open("w") as out:
+        for _ in range(place.size // PART):
+            out.write(file.read(PART))
+
+
+def get_gzip(place: Place) -> None:
+    fs = WebHdfs(place.url, place.user)
+    with HdfsTarget(place.path, format=luigi.format.Gzip, fs=fs).open("r") as file:
+        while file.read(PART):
+            pass
+
+
+def measured(work: Callable[[Place], None], place: Place) -> tuple[float, int]:
+    """Do something; return its seconds, and by how many bytes this process has grown at the most."""
+    before = memory("VmRSS")
+    began = time.perf_counter()
+    work(place)
+    return time.perf_counter() - began, memory("VmHWM") - before
+
+
+def memory(what: str) -> int:
+    """Return the memory of this process now (VmRSS), or at the most since its start (VmHWM), in bytes."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition(f"{what}:")[2].split()[0]) * 1024
+
+
+def alone(work: Callable[[Place], None], place: Place) -> tuple[float, int]:
+    """Measure something in a fresh process."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(measured, work, place).result()
+
+
+# ---------------------------------------------------------------- commands
+
+
+def by_command(executable: Path, *words: str, env: dict[str, str]) -> tuple[float, int]:
+    began = time.perf_counter()
+    subprocess.run([str(executable), "dfs", *words], check=True, env={**os.environ, **env})
+    return time.perf_counter() - began, 0
+
+
+def ways(place: Place, shell: Path | None, command: Path) -> dict[str, tuple[Callable[[], Any], ...]]:
+    """Return how to put and how to get, by the name of the way."""
+    found: dict[str, tuple[Callable[[], Any], ...]] = {
+        BARE: (lambda: alone(put_bare, place), lambda: alone(get_bare, place)),
+        OURS: (lambda: alone(put_ours, place), lambda: alone(get_ours, place)),
+    }
+    env = {"HADOOP_USER_NAME": place.user, "LUIGI_PAI_WEBHDFS_URL": place.url}
+    for name, executable in ((SHELL, shell), (COMMAND, command)):
+        if executable:
+            put = ("-put", "-f", str(place.source), place.path)
+            get = ("-get", place.path, str(place.copy))
+            found[name] = (
+                lambda executable=executable, put=put: by_command(executable, *put, env=env),
+                lambda executable=executable, get=get: by_command(executable, *get, env=env),
+            )
+    return found
+
+
+# ---------------------------------------------------------------- measuring
+
+
+@contextlib.contextmanager
+def hdfs_of(asked: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield URL and user of the HDFS to measure on, and say which it is."""
+    if asked.url:
+        print(f"real HDFS at {asked.url}, user {asked.user}")
+        yield asked.url, asked.user
+        return
+    print("no --url and no HDFS_TEST_URL: measured on the WebHDFS of a local OpenPAI, which is no real HDFS")
+    with LocalPai() as pai:
+        yield pai.webhdfs_url, pai.username
+
+
+def compare(place: Place, shell: Path | None, command: Path, rounds: int) -> bool:
+    """Print a table of all ways; return whether HdfsTarget is fast and small enough."""
+    done: dict[str, tuple[list[float], list[float]]] = {}
+    grown: dict[str, int] = {}
+    every = list(ways(place, shell, command).items())
+    for number in range(rounds):
+        first = number % len(every)  # each round begins with another way
+        for name, (put, get) in every[first:] + every[:first]:
+            place.copy.unlink(missing_ok=True)
+            for seconds, work in zip(done.setdefault(name, ([], [])), (put, get), strict=True):
+                os.sync()  # what was written before is not to be paid for now
+                taken, growth = work()
+                seconds.append(taken)
+                grown[name] = max(growth, grown.get(name, 0))
+            if not filecmp.cmp(place.source, place.copy, shallow=False):
+                raise RuntimeError(f"{name} did not bring back what it had put")
+    print(f"\n{place.size // MIB} MiB, {rounds} rounds in turn: medians of the speeds, and of their ratios")
+    print(f"{'':20} {'write MiB/s':>11} {'of bare':>8} {'read MiB/s':>11} {'of bare':>8} {'grows MB':>9}")
+    ratios = {}
+    for name, both in done.items():
+        growth = f"{grown[name] / 1e6:9.1f}" if grown[name] else f"{'':9}"
+        speeds = [place.size / MIB / statistics.median(times) for times in both]
+        ratios[name] = [
+            statistics.median(bare / own for bare, own in zip(theirs, times, strict=True))
+            for theirs, times in zip(done[BARE], both, strict=True)
+        ]
+        (write, read), (of_write, of_read) = speeds, ratios[name]
+        print(f"{name:20} {write:11.0f} {of_write:8.2f} {read:11.0f} {of_read:8.2f} {growth}")
+    return min(ratios[OURS]) >= LEAST_SPEED and grown[OURS] < MOST_MEMORY
+
+
+def formats(place: Place) -> bool:
+    """Print what other formats cost; return whether they are small enough."""
+    print(f"\nother formats, {place.size // MIB} MiB each")
+    print(f"{'':20} {'write MiB/s':>11} {'read MiB/s':>11} {'grows MB':>9}")
+    small = True
+    for name, works in (("lines of text", (put_lines, get_lines)), ("Gzip", (put_gzip, get_gzip))):
+        (write, grown), (read, grown_too) = (alone(work, place) for work in works)
+        growth = max(grown, grown_too)
+        small = small and growth < MOST_MEMORY
+        mib = place.size / MIB
+        print(f"{name:20} {mib / write:11.0f} {mib / read:11.0f} {growth / 1e6:9.1f}")
+    return small
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    variables = {name: os.environ.get(f"HDFS_TEST_{name}") for name in ("URL", "USER", "BIN")}
+    parser.add_argument("--url", default=variables["URL"], help="WebHDFS of a real HDFS: http://HOST:PORT")
+    parser.add_argument(
+        "--user", default=variables["USER"] or getpass.getuser(), help="who may write to /tmp"
+    )
+    parser.add_argument("--bin", default=variables["BIN"], help="folder of Hadoop's own hdfs command")
+    parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the file (1024)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each way (5)")
+    asked = parser.parse_args()
+    size = asked.size * MIB
+    with hdfs_of(asked) as (url, user), tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        path = f"/tmp/hdfs-throughput-{uuid.uuid4().hex[:8]}"
+        place = Place(url, user, f"{path}/file", here / "source", here / "copy", size)
+        with place.source.open("wb") as file:
+            part = os.urandom(PART)
+            for _ in range(asked.size):
+                file.write(part)
+        install(here / "bin")
+        shell = Path(asked.bin) / "hdfs" if asked.url and asked.bin else None
+        if shell is None:
+            print(f"no --bin and no HDFS_TEST_BIN: without {SHELL}")
+        fs = WebHdfs(url, user)
+        fs.mkdir(path)
+        try:
+            good = compare(place, shell, here / "bin" / "hdfs", asked.rounds)
+            part = Place(url, user, f"{path}/formats", place.source, place.copy, max(size // 4, MIB))
+            good = formats(part) and good
+        finally:
+            fs.remove(path)
+    print(f"\nasked of HdfsTarget: {LEAST_SPEED} of the bare client, less than {MOST_MEMORY / 1e6:.0f} MB")
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""1,000 files of 4 KiB to HDFS and back: `upload` beside one file after the other.
+
+Without arguments against the WebHDFS of `luigi-pai local`, in a process of its own; with
+``--url`` and ``--user`` against any other. Each way gets a new folder. The least time of the
+rounds counts, and the ways take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import getpass
+import os
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+warnings.simplefilter("ignore")  # Luigi's, about what is not measured here
+
+import hdfs  # noqa: E402
+from luigi.format import Nop  # noqa: E402
+
+from luigi_pai.hdfs import HdfsTarget, WebHdfs, download, upload  # noqa: E402
+from luigi_pai.local import LocalPai  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIZE = 4096
+FOLDERS = 20
+CHANGED = 10
+PROMISED = 4.0
+BASELINE = "HdfsTarget, one by one"
+OURS = "luigi_pai.hdfs.upload"
+
+
+def make_files(folder: Path, number: int) -> list[str]:
+    names = [f"part-{index % FOLDERS:02}/file-{index:05}.bin" for index in range(number)]
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(os.urandom(SIZE))
+    return names
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to move the files of a folder; each is given a new folder on HDFS."""
+
+    fs: WebHdfs
+    bare: hdfs.InsecureClient
+    folder: Path
+    names: list[str]
+    kept: str  # a folder on HDFS that has them
+
+    def target(self, goal: str) -> None:
+        for name in self.names:
+            with HdfsTarget(f"{goal}/{name}", fs=self.fs, format=Nop).open("w") as file:
+                file.write((self.folder / name).read_bytes())
+
+    def bare_client(self, goal: str) -> None:
+        for name in self.names:
+            self.bare.write(f"{goal}/{name}", data=(self.folder / name).read_bytes())
+
+    def bare_upload(self, goal: str) -> None:
+        self.bare.upload(goal, str(self.folder), n_threads=16)
+
+    def upload(self, goal: str) -> None:
+        check(upload(self.fs, self.folder, goal).moved, len(self.names))
+
+    def again(self, _goal: str) -> None:
+        check(upload(self.fs, self.folder, self.kept).moved, 0)
+
+    def changed(self, _goal: str) -> None:
+        for name in self.names[:CHANGED]:
+            (self.folder / name).write_bytes(os.urandom(SIZE))
+        check(upload(self.fs, self.folder, self.kept).moved, CHANGED)
+
+    def download(self, _goal: str) -> None:
+        with tempfile.TemporaryDirectory() as here:
+            check(download(self.fs, self.kept, here).moved, len(self.names))
+
+
+def measure(url: str, user: str, folder: Path, number: int, rounds: int) -> dict[str, float]:
+    names = make_files(folder, number)
+    home = f"/tmp/many-files-{uuid.uuid4().hex[:8]}"
+    ways = Ways(WebHdfs(url, user), hdfs.InsecureClient(url, user=user), folder, names, f"{home}/kept")
+    named: dict[str, Callable[[str], None]] = {
+        BASELINE: ways.target,
+        "hdfs library, one by one": ways.bare_client,
+        "hdfs library, upload with 16 threads": ways.bare_upload,
+        OURS: ways.upload,
+        "... nothing changed": ways.again,
+        f"... {CHANGED} files changed": ways.changed,
+        "luigi_pai.hdfs.download": ways.download,
+    }
+    least: dict[str, float] = {}
+    try:
+        upload(ways.fs, folder, ways.kept)
+        for _round in range(rounds):
+            for way, run in named.items():
+                goal = f"{home}/{uuid.uuid4().hex}"
+                begin = time.perf_counter()
+                run(goal)
+                taken = time.perf_counter() - begin
+                least[way] = min(taken, least.get(way, taken))
+                if ways.fs.exists(goal):
+                    ways.fs.remove(goal)
+    finally:
+        ways.fs.remove(home)
+    return least
+
+
+def check(moved: int, expected: int) -> None:
+    if moved != expected:
+        raise RuntimeError(f"{moved} files were moved, not {expected}")
+
+
+@contextlib.contextmanager
+def server(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    if arguments.url:
+        yield arguments.url, arguments.user
+        return
+    with LocalPai() as pai:
+        yield pai.webhdfs_url, pai.username
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--url", help="of a WebHDFS; default: one of luigi-pai local")
+    parser.add_argument("--user", default=getpass.getuser(), help="on that HDFS")
+    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=2)
+    arguments = parser.parse_args()
+    with server(arguments) as (url, user), tempfile.TemporaryDirectory() as folder:
+        least = measure(url, user, Path(folder), arguments.files, arguments.rounds)
+    print(f"{arguments.files} files of {SIZE} bytes in {FOLDERS} folders, {url}\n")
+    print(f"{'':38} {'seconds':>8} {'ms a file':>10} {'times faster':>13}")
+    for way, taken in least.items():
+        per_file = taken / arguments.files * 1000
+        print(f"{way:38} {taken:8.2f} {per_file:10.2f} {least[BASELINE] / taken:13.1f}")
+    faster = least[BASELINE] / least[OURS]
+    print(f"\npromised: at least {PROMISED:.0f} times; found: {faster:.1f}")
+    return 0 if faster >= PROMISED else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The command line: ``luigi-pai``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import click
+
+from luigi_pai.cli.files import get, ls, put
+from luigi_pai.cli.local import local
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("luigi-pai"), prog_name="luigi-pai")
+def main() -> None:
+    """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
+
+
+for _command in (get, local, ls, put):
+    main.add_command(_command)

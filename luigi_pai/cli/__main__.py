@@ -1,0 +1,5 @@
+"""``python -m luigi_pai.cli`` is ``luigi-pai``."""
+
+from luigi_pai.cli import main
+
+main(prog_name="luigi-pai")

@@ -1,0 +1,122 @@
+"""``luigi-pai put``, ``get`` and ``ls``: the cluster's HDFS from the command line."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import plain_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["get", "ls", "put"]
+
+_jobs = click.option(
+    "--jobs", type=click.IntRange(1, 64), default=16, show_default=True, help="Files at once."
+)
+
+
+@click.command(short_help="Send a file or folder to HDFS.")
+@click.argument("local", type=click.Path(exists=True))
+@click.argument("remote")
+@click.option("--delete", is_flag=True, help="Remove what an earlier put has sent and is gone here.")
+@_jobs
+def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
+    """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
+
+    Only what is new or changed is sent. What .paiignore in the folder names is
+    left out. Where HDFS is, [OpenPai] of luigi.cfg says.
+    """
+    with plain_failures("put", "stopped; what is on HDFS is whole, and the next put goes on from there"):
+        from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
+
+        click.echo(upload(WebHdfs.from_config(), local, remote, delete=delete, jobs=jobs))
+
+
+@click.command(short_help="Fetch a file or folder from HDFS.")
+@click.argument("remote")
+@click.argument("local", type=click.Path())
+@_jobs
+def get(remote: str, local: str, *, jobs: int) -> None:
+    """Fetch the file REMOTE, or what is in the folder REMOTE, from HDFS to LOCAL.
+
+    Only what is new or changed is fetched. Nothing is removed.
+    """
+    with plain_failures("get", "stopped; what is here is whole, and the next get goes on from there"):
+        from luigi_pai.hdfs import WebHdfs, download  # noqa: PLC0415  as in put
+
+        click.echo(download(WebHdfs.from_config(), remote, local, jobs=jobs))
+
+
+@click.command(short_help="List a folder on HDFS.")
+@click.argument("path")
+@click.option("-R", "--recursive", is_flag=True, help="Also what is in its folders.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, in the words of WebHDFS.")
+def ls(path: str, *, recursive: bool, as_json: bool) -> None:
+    """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
+    with plain_failures("ls", "stopped"):
+        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as in put
+
+        entries = list(_entries(*WebHdfs.from_config().at(path), "", recursive=recursive))
+    if as_json:
+        click.echo(json.dumps([_facts(name, status) for name, status in entries], indent=2))
+        return
+    for line in _table([_row(name, status) for name, status in entries]):
+        click.echo(line)
+
+
+def _entries(
+    server: Connection, path: str, above: str, *, recursive: bool
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name, as seen from the path, and the FileStatus of each entry."""
+    for status in server.list_status(path):
+        name = f"{above}{status['pathSuffix'] or path.rpartition('/')[2]}"
+        yield name, status
+        if recursive and status["type"] == "DIRECTORY":
+            below = f"{path.rstrip('/')}/{status['pathSuffix']}"
+            yield from _entries(server, below, f"{name}/", recursive=True)
+
+
+def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("type", "length", "owner", "group", "permission", "modificationTime")
+    return {"name": name, **{fact: status[fact] for fact in kept}}
+
+
+def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
+    from luigi_pai.hdfs.sizes import readable  # noqa: PLC0415  as in put
+
+    is_folder = status["type"] == "DIRECTORY"
+    changed = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
+    return (
+        ("d" if is_folder else "-") + _letters(int(status["permission"], 8)),
+        status["owner"],
+        "-" if is_folder else readable(status["length"]),
+        f"{changed:%Y-%m-%d %H:%M}",
+        _printable(name) + ("/" if is_folder else ""),
+    )
+
+
+def _letters(mode: int) -> str:
+    """Return mode bits as ``rwxr-x--t``."""
+    letters = "".join(letter if mode >> (8 - place) & 1 else "-" for place, letter in enumerate("rwxrwxrwx"))
+    if mode & 0o1000:
+        letters = letters[:-1] + ("t" if mode & 1 else "T")
+    return letters
+
+
+def _printable(name: str) -> str:
+    """Return a name without what would move the cursor of a terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+    """Yield the rows with their columns below each other; sizes to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for mode, owner, size, changed, name in rows:
+        yield f"{mode}  {owner:{widths[1]}}  {size:>{widths[2]}}  {changed}  {name}"

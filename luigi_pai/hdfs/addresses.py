@@ -1,0 +1,74 @@
+"""Addresses of a WebHDFS: of its NameNodes, as configured, and of its DataNodes, as sent."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+__all__ = ["api_base", "datanode_address", "encoded_twice", "probe_of_decoding"]
+
+_DATANODES_BASE = "/webhdfs/v1"
+_WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
+_NO_ESCAPE = "/%25zz"  # the name %zz, in which nothing is left to decode
+
+_PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", re.DOTALL)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def api_base(url: str) -> str:
+    """Return what stands before a path in requests to a WebHDFS.
+
+    Args:
+        url: as configured: ``http://HOST:PORT``, or with the path of a proxy,
+            ``https://KNOX/gateway/default``; a path that ends in ``/v1``, as
+            ``http://PYLON/webhdfs/api/v1``, is taken as it is.
+    """
+    url = url.strip().rstrip("/")
+    return url if urlsplit(url).path.endswith("/v1") else f"{url}/webhdfs/v1"
+
+
+def datanode_address(location: str, rule: str | None) -> str:
+    """Return where to send a request that a NameNode sent on.
+
+    Args:
+        location: as the NameNode, or a proxy before it, has sent it. The Pylon of
+            OpenPAI 0.7.1 sends on to ``/a/HOST/PORT/...`` and serves ``/a/HOST:PORT/...``
+            (its ``nginx.conf.template``; 0.7.2 has it right).
+        rule: what to put in place of scheme, host and port, where ``{host}`` and ``{port}``
+            stand for those of ``location``; None: nothing.
+    """
+    parts = urlsplit(location)
+    slip = _PYLONS_SLIP.fullmatch(parts.path)
+    path = f"{slip[1]}:{slip[2]}" if slip else parts.path
+    if rule is None:
+        return urlunsplit(parts._replace(path=path))
+    host = parts.hostname or ""
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 80)
+    start = rule.format(host=f"[{host}]" if ":" in host else host, port=port)
+    return f"{start.rstrip('/')}{path}" + (f"?{parts.query}" if parts.query else "")
+
+
+def encoded_twice(address: str) -> str | None:
+    """Return the address of a DataNode for one that decodes paths twice; None if that makes no difference.
+
+    The DataNodes of Hadoop 2.7.4 do (``ParameterParser``): they would take ``a%20b`` for ``a b``,
+    and write and read that.
+    """
+    parts = urlsplit(address)
+    proxy, base, path = parts.path.partition(_DATANODES_BASE)
+    if "%25" not in path:
+        return None
+    return urlunsplit(parts._replace(path=proxy + base + path.replace("%", "%25")))
+
+
+def probe_of_decoding(address: str) -> str:
+    """Return what to GET of a DataNode to know how often it decodes.
+
+    Where it decodes once, it looks for a file ``%zz``, which is not found; decoded
+    twice, that is an illegal argument.
+    """
+    parts = urlsplit(address)
+    proxy, base, _path = parts.path.partition(_DATANODES_BASE)
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]
+    query = urlencode([("op", "OPEN"), *kept])
+    return urlunsplit(parts._replace(path=proxy + base + _NO_ESCAPE, query=query))

@@ -1,0 +1,179 @@
+"""What of a local file or folder is to be sent to HDFS."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import Problem
+from luigi_pai.hdfs.errors import TransferError
+from luigi_pai.hdfs.manifest import MANIFEST, OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pathspec import GitIgnoreSpec
+
+__all__ = ["IGNORE_FILE", "LocalFile", "LocalTree"]
+
+IGNORE_FILE = ".paiignore"
+_NEVER_SENT = (".git", "__pycache__/", "*.pyc", ".venv/", f"/{IGNORE_FILE}")
+_REFUSED = ":"  # in a name on HDFS
+_LONGEST_NAME = 255  # bytes
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file that is to be sent.
+
+    Attributes:
+        name: its path in the folder, with ``/``.
+        place: where it is.
+        size: in bytes.
+    """
+
+    name: str
+    place: Path
+    size: int
+
+
+@dataclass(frozen=True)
+class LocalTree:
+    """The files of a folder, or one file, that are to be sent.
+
+    Attributes:
+        files: by name.
+        folders: all that are below the folder, empty ones too.
+    """
+
+    files: dict[str, LocalFile]
+    folders: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    @classmethod
+    def of_file(cls, place: Path, name: str) -> LocalTree:
+        """Return one file, to be called ``name``.
+
+        Raises:
+            TransferError: HDFS cannot take it.
+        """
+        problems = [Problem(_shown(name), why) for why in _wrong_with(name.rpartition("/")[2])]
+        _check(place, problems)
+        return cls({name: LocalFile(name, place, place.stat().st_size)})
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> LocalTree:
+        """Return what is in a folder, without what its ignore file says.
+
+        Links are followed to what is inside the folder.
+
+        Raises:
+            TransferError: naming everything that cannot be sent.
+        """
+        files: dict[str, LocalFile] = {}
+        folders: set[str] = set()
+        problems: list[Problem] = []
+        root = folder.resolve()
+        for name, place in _walk(root, "", _ignored(folder), (root,), problems):
+            found = place.stat()
+            if stat.S_ISDIR(found.st_mode):
+                folders.add(name)
+            else:
+                files[name] = LocalFile(name, place, found.st_size)
+        _check(folder, problems)
+        return cls(files, frozenset(folders))
+
+
+def _walk(
+    root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
+) -> Iterator[tuple[str, Path]]:
+    """Yield what is below a folder: its name and where it is.
+
+    Args:
+        root: the folder that is sent.
+        above: name of the folder to look into, empty or with ``/`` at its end.
+        ignored: what is passed over.
+        way: the folders from the root to this one, links followed; the last is looked into.
+        problems: what cannot be sent is added to them.
+    """
+    try:
+        entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
+    except OSError as error:
+        problems.append(Problem(_shown(above), f"cannot be read ({error.strerror})"))
+        return
+    for entry in entries:
+        name, place = f"{above}{entry.name}", Path(entry.path)
+        is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
+        if entry.name == MANIFEST or OURS.search(entry.name):
+            continue
+        if ignored.match_file(f"{name}/" if is_folder else name):
+            continue
+        wrong = [*_wrong_with(entry.name), *_wrong_at(place, root, way)]
+        if wrong:
+            problems += (Problem(_shown(name), why) for why in wrong)
+            continue
+        yield name, place
+        if is_folder:
+            yield from _walk(root, f"{name}/", ignored, (*way, place.resolve()), problems)
+
+
+def _wrong_with(name: str) -> Iterator[str]:
+    """Yield why HDFS cannot take a name."""
+    if _REFUSED in name:
+        yield "HDFS takes no ':' in a name"
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        yield "its name is not UTF-8"
+    else:
+        if len(encoded) > _LONGEST_NAME:
+            yield f"its name is longer than the {_LONGEST_NAME} bytes that HDFS takes"
+
+
+def _wrong_at(place: Path, root: Path, way: tuple[Path, ...]) -> Iterator[str]:
+    """Yield why what is at a place cannot be sent."""
+    try:
+        found = place.stat()
+    except OSError as error:
+        yield "it is a link that leads nowhere" if place.is_symlink() else f"{error.strerror}"
+        return
+    goal = place.resolve() if place.is_symlink() else place
+    if goal != root and root not in goal.parents:
+        yield f"it is a link out of the folder, to {goal}"
+    elif goal in way:
+        yield f"it is a link to a folder that it is in, {goal}"
+    elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
+        yield "it is neither a file nor a folder"
+
+
+def _ignored(folder: Path) -> GitIgnoreSpec:
+    """Return what is not sent: what never is, then what the ignore file says."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
+
+    try:
+        lines = (folder / IGNORE_FILE).read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        lines = []
+    except (OSError, UnicodeDecodeError) as error:
+        raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
+    try:
+        return GitIgnoreSpec.from_lines([*_NEVER_SENT, *lines])
+    except ValueError as error:
+        raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
+
+
+def _check(place: Path, problems: list[Problem]) -> None:
+    if problems:
+        raise TransferError(f"nothing of {place} was sent", problems)
+
+
+def _shown(name: str) -> str:
+    """Return a name in a form that can be printed."""
+    return name.encode("utf-8", "backslashreplace").decode()

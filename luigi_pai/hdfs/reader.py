@@ -1,0 +1,172 @@
+"""A file on HDFS, open for reading: it arrives in parts, and a part that breaks off is asked for again."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import urllib3
+
+from luigi_pai.hdfs.errors import HdfsError, failed
+
+if TYPE_CHECKING:
+    import requests
+
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["BufferedHdfsReader", "HdfsReader"]
+
+logger = logging.getLogger("luigi-interface")
+
+_WAITS = (0.0, 0.5, 1.0, 2.0)  # seconds before each further try
+_BUFFER = 1024 * 1024  # bytes
+_PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones cost new pages of memory
+_PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
+_SAME = ("fileId", "modificationTime", "length")  # of a FileStatus, while the file is the same
+_PASSING = (  # what a NameNode says while it has lost a DataNode, or is about to be another one
+    "BlockMissingException",
+    "IOException",
+    "RetriableException",
+    "SafeModeException",
+    "StandbyException",
+)
+
+
+class HdfsReader(io.RawIOBase):
+    """A file on HDFS, open for reading.
+
+    What was read is the file, or there is an error: never a part of it, and never
+    parts of two. When a connection breaks, the rest is asked for again, of
+    whatever DataNode the NameNode now names, four times within 3.5 s, and again
+    so after each further MiB; if the file was replaced meanwhile, that is an error.
+
+    Args:
+        connection: of the HDFS.
+        path: absolute.
+
+    Raises:
+        HdfsError: there is no such file; or the connection broke and the rest cannot be had.
+    """
+
+    def __init__(self, connection: Connection, path: str) -> None:
+        super().__init__()
+        self._response: requests.Response | None = None
+        self._connection = connection
+        self._path = path
+        self._at = self._end = 0
+        self._tried = 0
+        self._tried_at = 0
+        self._status = connection.file_status(path)
+        try:
+            self._open()
+        except HdfsError as error:
+            if error.exception or error.server == connection.server:
+                raise
+            self._open_again(error)  # a DataNode that has just died
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def fileno(self) -> int:
+        """Raise AttributeError: there is no file under it.
+
+        Luigi's process formats (gzip) then copy to a local file first; those of
+        Luigi before 3.4 know no other sign.
+        """
+        raise AttributeError("a file on HDFS has no descriptor")
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read at most as many bytes as fit into the buffer; 0 at the end."""
+        part = self.part(min(len(buffer), _PIECE))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def part(self, size: int) -> bytes:
+        """Return at most so many bytes as they arrived, without a copy; none at the end."""
+        while True:
+            try:
+                part: bytes = self._raw.read(min(size, self._end - self._at))
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                self._open_again(self._broken(str(error) or type(error).__name__))
+                continue
+            if part or self._at == self._end or not size:
+                break
+            self._open_again(self._broken(f"{self._end - self._at} bytes are missing"))
+        self._at += len(part)
+        return part
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._response is not None:
+            self._response.close()
+        super().close()
+
+    def _open(self) -> bool:
+        """Ask for the file from where we are; False if it has another length by now."""
+        if self._at and self._at == self._end:
+            return True
+        response = self._connection.open_file(self._path, self._at)
+        length = response.headers.get("Content-Length", "")
+        # a server that does not say how much it sends (HttpFS) could end early without a sign
+        end = self._at + int(length) if length.isdigit() else int(self._status["length"])
+        if self._at and end != self._end:
+            response.close()
+            return False
+        self._response, self._end = response, end
+        self._raw: Any = response.raw
+        return True
+
+    def _open_again(self, error: HdfsError) -> None:
+        """Ask for the rest, as long as there is hope; else raise the error."""
+        if self._response is not None:
+            self._response.close()
+        if self._at >= self._tried_at + _PROGRESS:
+            self._tried = 0
+        while self._tried < len(_WAITS):
+            time.sleep(_WAITS[self._tried])
+            self._tried += 1
+            self._tried_at = self._at
+            logger.info("Reading %s on from byte %d, for: %s", self._path, self._at, error)
+            try:
+                is_same = self._is_same() and self._open()
+            except HdfsError as again:
+                if again.exception not in (None, *_PASSING):
+                    raise
+                error = again
+                continue
+            if is_same:
+                return
+            reason = "the connection broke, and the file was replaced since it was opened"
+            raise failed("OPEN", self._path, self._connection.server, reason, next_step="try again")
+        raise error
+
+    def _is_same(self) -> bool:
+        status = self._connection.file_status(self._path)
+        return all(status.get(fact) == self._status.get(fact) for fact in _SAME)
+
+    def _broken(self, reason: str) -> HdfsError:
+        server = urlsplit(self._response.url).netloc if self._response else self._connection.server
+        return failed("OPEN", self._path, server, f"the connection broke: {reason}", next_step="try again")
+
+
+class BufferedHdfsReader(io.BufferedReader):
+    """A file on HDFS with a buffer for small reads; large ones pass it by."""
+
+    def __init__(self, file: HdfsReader) -> None:
+        super().__init__(file, _BUFFER)
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes, fewer only at the end; all that are left where no size is given."""
+        if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
+            return super().read(size)
+        part = self._file.part(size)
+        return part if len(part) in (0, size) else part + super().read(size - len(part))

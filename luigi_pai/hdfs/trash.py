@@ -1,0 +1,90 @@
+"""The user's trash. WebHDFS knows none: this is what Hadoop's own clients do (``TrashPolicyDefault``)."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from typing import TYPE_CHECKING
+
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["move_to_trash"]
+
+_MODE = "700"
+_FOR_GOOD = "to delete it for good, remove it with skip_trash=True"
+
+
+def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
+    """Move a file or folder to ``/user/NAME/.Trash/Current``, under the path it had.
+
+    Something of that path that is there already stays; the new one has the time,
+    in ms, behind its name. The trash is emptied by a NameNode that has
+    ``fs.trash.interval``; any other keeps it.
+
+    Args:
+        server: the HDFS.
+        path: absolute.
+        recursive: also a folder that is not empty.
+
+    Returns:
+        False where it is in the trash already; nothing is done.
+
+    Raises:
+        HdfsError: it stays where it is, and why.
+    """
+    trash = f"{server.home()}/.Trash"
+    if path == trash or path.startswith(f"{trash}/"):
+        return False
+    if f"{trash}/".startswith(f"{path.rstrip('/')}/"):
+        reason = "it cannot be moved to the trash, which is in it"
+        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+    if not _is_there(server, path):
+        raise failed("DELETE", path, server.server, "nothing is there", exception="FileNotFoundException")
+    if not recursive and _is_full(server, path):
+        exception = "PathIsNotEmptyDirectoryException"
+        reason = f"{exception}: the folder is not empty"
+        raise failed("DELETE", path, server.server, reason, exception=exception)
+    try:
+        place = _free_place(server, f"{trash}/Current", path)
+        done = server.rename_to(path, place, "NONE")
+    except HdfsError as error:
+        reason = f"it cannot be moved to the trash ({error.reason})"
+        raise failed(
+            "DELETE", path, server.server, reason, next_step=_FOR_GOOD, exception=error.exception
+        ) from error
+    if done is False:
+        reason = f"the server did not move it to {place}, and gives no reason"
+        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+    return True
+
+
+def _free_place(server: Connection, trash: str, path: str) -> str:
+    """Return where nothing is yet, in a folder that is."""
+    now = int(time.time() * 1000)
+    folder = f"{trash}{posixpath.dirname(path)}".rstrip("/")
+    try:
+        server.make_folders(folder, _MODE)
+    except HdfsError as error:
+        if not isinstance(error, FileAlreadyExists) and error.exception != "ParentNotDirectoryException":
+            raise
+        folder = f"{trash}/{now}{posixpath.dirname(path)}".rstrip("/")  # a file was there once
+        server.make_folders(folder, _MODE)
+    place = f"{folder}/{posixpath.basename(path)}"
+    return f"{place}{now}" if _is_there(server, place) else place
+
+
+def _is_there(server: Connection, path: str) -> bool:
+    try:
+        server.file_status(path)
+    except HdfsError as error:
+        if error.exception == "FileNotFoundException":
+            return False
+        raise
+    return True
+
+
+def _is_full(server: Connection, path: str) -> bool:
+    return any(entry["pathSuffix"] for entry in server.list_status(path))

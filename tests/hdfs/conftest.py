@@ -1,0 +1,64 @@
+"""A test that takes ``fs``, ``home`` or ``backend`` runs on the local WebHDFS and on a real HDFS 2.7.4.
+
+``make test-newest`` starts the real one; without it, test_datanodes.py says so. For pytest by itself,
+``make real-hdfs`` serves one and prints what to set; ``HDFS_TEST_URL`` and ``HDFS_TEST_USER`` may as well
+name any other, and its superuser.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from hdfs_backend import BACKENDS, Backend
+from webhdfs_server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.hdfs import WebHdfs
+
+
+@pytest.fixture(scope="session")
+def local_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """The local WebHDFS, one for all tests of a process."""
+    root = tmp_path_factory.mktemp("hdfs") / "root"
+    with serving(root) as url:
+        yield Backend("local", url, getpass.getuser(), root)
+
+
+@pytest.fixture(scope="session")
+def real_backend() -> Backend:
+    """The real HDFS, one for all."""
+    return Backend("real", os.environ["HDFS_TEST_URL"], os.environ.get("HDFS_TEST_USER") or getpass.getuser())
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each of the two in turn."""
+    found: Backend = request.getfixturevalue(f"{request.param}_backend")
+    return found
+
+
+@pytest.fixture
+def url(backend: Backend) -> str:
+    """The address of its WebHDFS."""
+    return backend.url
+
+
+@pytest.fixture
+def fs(backend: Backend) -> WebHdfs:
+    """It as a file system, as its superuser."""
+    return backend.fs()
+
+
+@pytest.fixture
+def home(fs: WebHdfs) -> Iterator[str]:
+    """A folder on it for one test."""
+    path = f"/tmp/luigi-pai-{uuid.uuid4().hex[:10]}"
+    fs.mkdir(path)
+    yield path
+    fs.remove(path)

@@ -1,0 +1,107 @@
+"""Addresses: API bases, DataNodes behind proxies, Pylon; and what decodes twice."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from cutting_proxy import before_datanodes
+from hdfs_backend import Backend, content, names, written
+from pylon import pylon
+
+from luigi_pai.hdfs.addresses import api_base, datanode_address, encoded_twice, probe_of_decoding
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs import WebHdfs
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://nn:50070", "http://nn:50070/webhdfs/v1"),
+        ("http://nn:50070/", "http://nn:50070/webhdfs/v1"),
+        (" https://nn:50470/webhdfs/v1/ ", "https://nn:50470/webhdfs/v1"),
+        ("http://master/webhdfs/api/v1", "http://master/webhdfs/api/v1"),
+        ("https://knox:8443/gateway/default", "https://knox:8443/gateway/default/webhdfs/v1"),
+        ("https://knox:8443/gateway/v1x", "https://knox:8443/gateway/v1x/webhdfs/v1"),
+    ],
+)
+def test_api_base(url: str, base: str) -> None:
+    """An address without a path of the API gets the usual one."""
+    assert api_base(url) == base
+
+
+@pytest.mark.parametrize(
+    ("location", "rule", "address"),
+    [
+        ("http://dn1:5075/webhdfs/v1/p?op=OPEN&x=1", None, "http://dn1:5075/webhdfs/v1/p?op=OPEN&x=1"),
+        (
+            "http://dn1:5075/webhdfs/v1/p?op=OPEN",
+            "http://master/a/{host}:{port}",
+            "http://master/a/dn1:5075/webhdfs/v1/p?op=OPEN",
+        ),
+        ("http://dn1:5075/webhdfs/v1/p", "http://127.0.0.1:{port}/", "http://127.0.0.1:5075/webhdfs/v1/p"),
+        (
+            "http://dn1:5075/webhdfs/v1/a%20b",
+            "http://{host}.site:{port}",
+            "http://dn1.site:5075/webhdfs/v1/a%20b",
+        ),
+        ("https://dn1/webhdfs/v1/p", "http://x/{host}/{port}", "http://x/dn1/443/webhdfs/v1/p"),
+        ("http://[::1]:5075/webhdfs/v1/p", "http://{host}:{port}", "http://[::1]:5075/webhdfs/v1/p"),
+        (
+            "http://m/a/dn1/5075/webhdfs/v1/p?x=/a/b/1/webhdfs/",
+            None,
+            "http://m/a/dn1:5075/webhdfs/v1/p?x=/a/b/1/webhdfs/",
+        ),
+        ("http://m/a/dn1:5075/webhdfs/v1/p", None, "http://m/a/dn1:5075/webhdfs/v1/p"),
+        ("http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x", None, "http://dn1:5075/webhdfs/v1/a/h/1/webhdfs/x"),
+    ],
+)
+def test_datanode_address(location: str, rule: str | None, address: str) -> None:
+    """A rule takes the place of scheme, host and port; what Pylon 0.7.1 sends on is put right."""
+    assert datanode_address(location, rule) == address
+
+
+def test_addresses_for_datanodes_that_decode_twice() -> None:
+    """Only a path with a percent sign differs, and only behind the API's own part."""
+    assert encoded_twice("http://dn:1/a%25/webhdfs/v1/a%20b?x=%25") is None
+    assert encoded_twice("http://dn:1/a%20/webhdfs/v1/%25?x=%25") == "http://dn:1/a%20/webhdfs/v1/%2525?x=%25"
+    probe = probe_of_decoding(
+        "http://p/a/dn:1/webhdfs/v1/x%25?op=CREATE&user.name=u&overwrite=true&delegation=t"
+    )
+    assert probe == "http://p/a/dn:1/webhdfs/v1/%25zz?op=OPEN&user.name=u&delegation=t"
+
+
+def round_trip(fs: WebHdfs, home: str) -> None:
+    """Write, list, read, rename and remove, small and big."""
+    data = random.Random(3).randbytes(3_000_000)
+    with fs.open_writer(f"{home}/d/big") as file:
+        file.write(data)
+    written(fs, f"{home}/d/small", "small")
+    assert names(fs, home) == ["d", "d/big", "d/small"]
+    with fs.open_reader(f"{home}/d/big") as found:
+        assert found.read() == data
+    fs.rename_dont_move(f"{home}/d/small", f"{home}/s")
+    assert content(fs, f"{home}/s") == "small"
+    fs.remove(f"{home}/d")
+    assert names(fs, home) == ["s"]
+
+
+def test_datanodes_behind_a_proxy(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """With a rule, nothing goes to a DataNode but through the proxy."""
+    written(fs, f"{home}/s")
+    with before_datanodes(backend, f"{home}/s") as proxy:
+        fs.remove(f"{home}/s")
+        round_trip(backend.fs(redirect=proxy.url), home)
+        assert proxy.connections
+
+
+@pytest.mark.parametrize("slip", [True, False], ids=["0.7.1", "0.7.2"])
+def test_pylon(*, slip: bool, backend: Backend, home: str) -> None:
+    """Through OpenPAI's Pylon everything works, and nothing but Pylon is asked; without a rule."""
+    with pylon(backend.url, slip=slip) as address:
+        fs = backend.fs(url=f"{address}/webhdfs/api/v1")
+        round_trip(fs, home)
+        assert fs.at("/")[0].server == urlsplit(address).netloc

@@ -1,0 +1,283 @@
+"""The file system, as Luigi knows one: the same on the local WebHDFS and on a real one."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from hdfs_backend import content, names, written
+from webhdfs_server import serving
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs import (
+    FileAlreadyExists,
+    HdfsError,
+    HdfsTarget,
+    MissingParentDirectory,
+    NotADirectory,
+    WebHdfs,
+)
+from luigi_pai.local.webhdfs import WebHdfsHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def test_exists_and_isdir(fs: WebHdfs, home: str) -> None:
+    """Files and folders exist; only folders are folders; what is not there is neither."""
+    written(fs, f"{home}/f")
+    assert [fs.exists(f"{home}/{name}") for name in ("f", "", "nothing")] == [True, True, False]
+    assert [fs.isdir(f"{home}/{name}") for name in ("f", "", "nothing")] == [False, True, False]
+
+
+def test_listdir(fs: WebHdfs, home: str) -> None:
+    """Entries begin as the path was written, with size, type and time where they are asked for."""
+    written(fs, f"{home}/f", "four")
+    written(fs, f"{home}/d/g")
+    assert sorted(fs.listdir(home)) == [f"{home}/d", f"{home}/f"]
+    assert list(fs.listdir(f"hdfs://nn:1{home}", ignore_directories=True)) == [f"hdfs://nn:1{home}/f"]
+    assert list(fs.listdir(home, ignore_files=True)) == [f"{home}/d"]
+    assert sorted(fs.listdir(home, recursive=True)) == [f"{home}/d", f"{home}/d/g", f"{home}/f"]
+    assert list(fs.listdir(f"{home}/f")) == [f"{home}/f"]
+    ((path, size, kind, when),) = fs.listdir(
+        home, ignore_directories=True, include_size=True, include_type=True, include_time=True
+    )
+    assert (path, size, kind) == (f"{home}/f", 4, "-")
+    assert abs(when.timestamp() - time.time()) < 60
+
+
+def test_listdir_of_nothing(fs: WebHdfs, home: str) -> None:
+    """A folder that is not there is an error, with its operation, path, server and next step."""
+    with pytest.raises(HdfsError) as caught:
+        list(fs.listdir(f"{home}/nothing"))
+    error = caught.value
+    assert (error.operation, error.path, error.exception) == (
+        "LISTSTATUS",
+        f"{home}/nothing",
+        "FileNotFoundException",
+    )
+    assert str(error) == (
+        f"HDFS LISTSTATUS {home}/nothing on {error.server}: FileNotFoundException: File {home}/nothing "
+        "does not exist.; check the path, and that what writes it has run"
+    )
+
+
+def test_mkdir(fs: WebHdfs, home: str) -> None:
+    """Luigi's contract of mkdir: parents, raise_if_exists, and a file in the way."""
+    fs.mkdir(f"{home}/a/b")
+    fs.mkdir(f"{home}/a/b")
+    fs.mkdir(f"{home}/a/c", parents=False)
+    with pytest.raises(FileAlreadyExists, match=rf"^HDFS MKDIRS {home}/a on .*: it exists"):
+        fs.mkdir(f"{home}/a", raise_if_exists=True)
+    with pytest.raises(MissingParentDirectory, match=rf"^HDFS MKDIRS .*: {home}/x does not exist"):
+        fs.mkdir(f"{home}/x/y", parents=False)
+    written(fs, f"{home}/f")
+    with pytest.raises(NotADirectory, match=r": a file is there"):
+        fs.mkdir(f"{home}/f")
+    assert names(fs, home) == ["a", "a/b", "a/c", "f"]
+
+
+def test_move(fs: WebHdfs, home: str) -> None:
+    """Move renames, moves into a folder that exists, and makes the folders that are missing."""
+    fs.move(written(fs, f"{home}/f"), f"{home}/new/g")
+    fs.mkdir(f"{home}/d")
+    fs.rename(f"{home}/new/g", f"{home}/d")
+    assert names(fs, home) == ["d", "d/g", "new"]
+
+
+def test_move_that_is_not_done(fs: WebHdfs, home: str) -> None:
+    """A rename that the server answers with false is an error that says why."""
+    written(fs, f"{home}/f", "f")
+    written(fs, f"{home}/g", "g")
+    with pytest.raises(FileAlreadyExists, match=rf"RENAME {home}/f on .*: {home}/g exists"):
+        fs.move(f"{home}/f", f"{home}/g")
+    with pytest.raises(HdfsError, match=r": nothing is there"):
+        fs.move(f"{home}/nothing", f"{home}/h")
+    assert (content(fs, f"{home}/f"), content(fs, f"{home}/g")) == ("f", "g")
+
+
+def test_rename_dont_move(fs: WebHdfs, home: str) -> None:
+    """The exact rename never moves into a folder and never replaces a file."""
+    written(fs, f"{home}/f")
+    fs.mkdir(f"{home}/d")
+    written(fs, f"{home}/g")
+    fs.mkdir(f"{home}/e")
+    for source, destination in (("f", "d"), ("f", "g"), ("e", "d"), ("e", "g")):
+        with pytest.raises(FileAlreadyExists):
+            fs.rename_dont_move(f"{home}/{source}", f"{home}/{destination}")
+    fs.rename_dont_move(f"{home}/f", f"{home}/new/h")
+    assert names(fs, home) == ["d", "e", "g", "new", "new/h"]
+    with pytest.raises(HdfsError, match="FileNotFoundException"):
+        fs.rename_dont_move(f"{home}/nothing", f"{home}/x")
+
+
+def test_replace(fs: WebHdfs, home: str) -> None:
+    """The replacing rename replaces a file, and no folder."""
+    written(fs, f"{home}/f", "new")
+    written(fs, f"{home}/g", "old")
+    fs.replace(f"{home}/f", f"{home}/g")
+    assert content(fs, f"{home}/g") == "new"
+    fs.mkdir(f"{home}/d")
+    with pytest.raises(HdfsError, match="must both be directories"):
+        fs.replace(f"{home}/g", f"{home}/d")
+    assert names(fs, home) == ["d", "g"]
+
+
+class PlainRename(WebHdfsHandler):
+    """A server that does not know renameoptions, such as HttpFS."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.query._values.pop("renameoptions", None)
+
+
+def test_server_without_exact_renames(tmp_path: Path) -> None:
+    """Where the server does not know the exact renames, they are done all the same, and no file is lost."""
+    with serving(tmp_path / "root", PlainRename) as url:
+        fs = WebHdfs(url, getpass.getuser())
+        written(fs, "/f", "new")
+        written(fs, "/g", "old")
+        fs.replace("/f", "/g")
+        assert content(fs, "/g") == "new"
+        written(fs, "/h", "one")
+        written(fs, "/h", "two")
+        assert content(fs, "/h") == "two"
+        fs.mkdir("/d")
+        for rename in (fs.replace, fs.rename_dont_move):
+            with pytest.raises(FileAlreadyExists, match=r"RENAME /g on .*: /d exists"):
+                rename("/g", "/d")
+        with pytest.raises(FileAlreadyExists):
+            fs.rename_dont_move("/g", "/h")
+        fs.rename_dont_move("/g", "/i")
+        with pytest.raises(HdfsError, match="nothing is there"):
+            fs.replace("/nothing", "/i")
+        assert names(fs, "/") == ["d", "h", "i"]
+
+
+def test_remove(fs: WebHdfs, home: str) -> None:
+    """Removing takes files and folders; nothing there, and a full folder without recursive, are errors."""
+    written(fs, f"{home}/d/f")
+    with pytest.raises(HdfsError, match="PathIsNotEmptyDirectoryException"):
+        fs.remove(f"{home}/d", recursive=False)
+    fs.remove(f"{home}/d")
+    assert names(fs, home) == []
+    with pytest.raises(HdfsError, match=r"DELETE .*: nothing is there") as caught:
+        fs.remove(f"{home}/d")
+    assert caught.value.exception == "FileNotFoundException"
+
+
+def test_chmod(fs: WebHdfs, url: str, home: str) -> None:
+    """Mode bits are octal digits or a number; recursive reaches everything."""
+
+    def modes() -> list[str]:
+        paths = (home, f"{home}/d", f"{home}/d/f")
+        asked = (f"{url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={fs.user}" for path in paths)
+        return [requests.get(one, timeout=10).json()["FileStatus"]["permission"] for one in asked]
+
+    written(fs, f"{home}/d/f")
+    fs.chmod(home, "750")
+    fs.chmod(f"{home}/d", 0o700)
+    assert modes() == ["750", "700", "755"]
+    fs.chmod(home, "755", recursive=True)
+    assert modes() == ["755", "755", "755"]
+    with pytest.raises(HdfsError, match="IllegalArgumentException"):
+        fs.chmod(home, "u+x")
+
+
+def test_count(fs: WebHdfs, home: str) -> None:
+    """Count gives bytes, folders (itself too) and files."""
+    written(fs, f"{home}/a", "12345")
+    written(fs, f"{home}/d/b", "123")
+    assert fs.count(home) == {"content_size": 8, "dir_count": 2, "file_count": 2}
+
+
+def test_touchz(fs: WebHdfs, home: str) -> None:
+    """touchz makes an empty file, and leaves one that is there."""
+    fs.touchz(f"{home}/f")
+    assert content(fs, f"{home}/f") == ""
+    written(fs, f"{home}/f", "full")
+    with pytest.raises(FileAlreadyExists):
+        fs.touchz(f"{home}/f")
+    assert content(fs, f"{home}/f") == "full"
+
+
+def test_put_get_copy(fs: WebHdfs, home: str, tmp_path: Path) -> None:
+    """Files and folders go there, within and back as they are, into folders that exist."""
+    (tmp_path / "up" / "sub").mkdir(parents=True)
+    (tmp_path / "up" / "sub" / "f").write_bytes(bytes(range(256)))
+    (tmp_path / "up" / "empty").mkdir()
+    fs.put(str(tmp_path / "up"), f"{home}/x")
+    fs.put(str(tmp_path / "up"), home)
+    fs.copy(f"{home}/x", f"{home}/y")
+    fs.copy(f"{home}/x/sub/f", f"{home}/y")
+    assert names(fs, f"{home}/y") == ["empty", "f", "sub", "sub/f"]
+    assert names(fs, f"{home}/up") == names(fs, f"{home}/x")
+    (tmp_path / "down").mkdir()
+    fs.get(f"{home}/y", str(tmp_path / "down"))
+    assert (tmp_path / "down" / "y" / "sub" / "f").read_bytes() == bytes(range(256))
+    assert (tmp_path / "down" / "y" / "empty").is_dir()
+
+
+def test_put_and_get_replace_nothing(fs: WebHdfs, home: str, tmp_path: Path) -> None:
+    """put and get keep the file that is there, and say so."""
+    (tmp_path / "f").write_text("local")
+    written(fs, f"{home}/f", "remote")
+    with pytest.raises(FileAlreadyExists):
+        fs.put(str(tmp_path / "f"), f"{home}/f")
+    with pytest.raises(FileAlreadyExists, match=r"/f exists"):
+        fs.get(f"{home}/f", str(tmp_path / "f"))
+    assert ((tmp_path / "f").read_text(), content(fs, f"{home}/f")) == ("local", "remote")
+    assert names(fs, home) == ["f"]
+
+
+def test_from_config(settings: Callable[..., None], url: str, fs: WebHdfs, home: str) -> None:
+    """A target without fs asks the WebHDFS of [OpenPai] as its user, hdfs_user before username."""
+    settings(webhdfs_url=f"{url}/", username="someone", hdfs_user=fs.user, connect_timeout=3, read_timeout=4)
+    found = HdfsTarget(home).fs
+    assert (found.url, found.user, found.connect_timeout, found.read_timeout) == (url, fs.user, 3.0, 4.0)
+    assert HdfsTarget(home).exists()
+    settings(hdfs_user="", webhdfs_url=f"{url}/webhdfs/v1/")
+    assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == (url, "someone")
+
+
+def test_no_webhdfs_url(settings: Callable[..., None]) -> None:
+    """Without webhdfs_url, the error comes with the first question, and says what to write."""
+    settings(username="someone")
+    target = HdfsTarget("$PAI_DEFAULT_FS_URI/p")
+    with pytest.raises(
+        ConfigError, match=r"webhdfs_url is not set in \[OpenPai\], .* write webhdfs_url = http"
+    ):
+        target.exists()
+
+
+def test_webhdfs_uri_names_its_server(
+    settings: Callable[..., None], url: str, home: str, fs: WebHdfs
+) -> None:
+    """A webhdfs:// path goes to its own server where webhdfs_url is not configured, for all it does."""
+    settings(hdfs_user=fs.user)
+    target = HdfsTarget(f"{url.replace('http', 'webhdfs')}{home}/f")
+    with target.open("w") as file:
+        file.write("named")
+    assert target.open().read() == "named"
+    assert content(fs, f"{home}/f") == "named"
+
+
+def test_webhdfs_uri_of_another_server(fs: WebHdfs) -> None:
+    """A webhdfs:// path of another server than the configured one is an error, not a file that is missing."""
+    with pytest.raises(HdfsError, match=r"'webhdfs://other:1/p' is not on this HDFS: webhdfs_url .* is http"):
+        fs.exists("webhdfs://other:1/p")
+
+
+def test_threads_share_a_file_system(fs: WebHdfs, home: str) -> None:
+    """Many threads write and read at once."""
+
+    def work(number: int) -> str:
+        return content(fs, written(fs, f"{home}/{number}", str(number) * 1000))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(24))) == [str(number) * 1000 for number in range(24)]

@@ -1,0 +1,145 @@
+"""Downloads: what arrives, what is fetched again and what is not, and what is left when they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hdfs_backend import written
+from webhdfs_scripted import scripted
+
+from luigi_pai.hdfs import HdfsError, TransferError, WebHdfs, download
+from luigi_pai.hdfs.reader import HdfsReader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def results(fs, home) -> str:
+    """A folder on HDFS as a job leaves it."""
+    written(fs, f"{home}/out/metrics.json", "{}")
+    written(fs, f"{home}/out/deep/er/model ü%.bin", "model")
+    fs.mkdir(f"{home}/out/none")
+    return f"{home}/out"
+
+
+def found(folder: Path) -> list[str]:
+    """Return what is under a folder."""
+    return sorted(str(place.relative_to(folder)) for place in folder.rglob("*"))
+
+
+def test_a_folder_arrives(fs, results, tmp_path):
+    """All files and folders, with the times of HDFS; the summary says how much that was."""
+    done = download(fs, results, tmp_path / "here")
+    assert found(tmp_path / "here") == ["deep", "deep/er", "deep/er/model ü%.bin", "metrics.json", "none"]
+    assert (tmp_path / "here/deep/er/model ü%.bin").read_text() == "model"
+    assert str(done) == f"downloaded 2 of 2 files, 7 B, to {tmp_path / 'here'}"
+    server, place = fs.at(results)
+    time = server.file_status(f"{place}/metrics.json")["modificationTime"]
+    assert (tmp_path / "here/metrics.json").stat().st_mtime_ns == time * 1_000_000
+
+
+def test_only_what_changed_is_fetched(fs, results, tmp_path):
+    """What is new on HDFS, changed there, or changed here; what is only here stays."""
+    download(fs, results, tmp_path)
+    assert download(fs, results, tmp_path).moved == 0
+    written(fs, f"{results}/metrics.json", "[]")
+    written(fs, f"{results}/new", "new")
+    (tmp_path / "deep/er/model ü%.bin").write_text("MODEL")
+    (tmp_path / "mine").write_text("mine")
+    assert download(fs, results, tmp_path).moved == 3
+    assert (tmp_path / "metrics.json").read_text() == "[]"
+    assert (tmp_path / "deep/er/model ü%.bin").read_text() == "model"
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert download(fs, results, tmp_path).moved == 0
+
+
+@pytest.mark.parametrize("goal", ["there", "there/", "new/", "new/name.json", "name.json"])
+def test_a_single_file(fs, results, tmp_path, goal):
+    """It goes to the path, or into a folder that exists or is written with a slash."""
+    (tmp_path / "there").mkdir()
+    download(fs, f"{results}/metrics.json", f"{tmp_path}/{goal}")
+    place = tmp_path / goal if goal.endswith("name.json") else tmp_path / goal / "metrics.json"
+    assert place.read_text() == "{}"
+    assert download(fs, f"{results}/metrics.json", f"{tmp_path}/{goal}").moved == 0
+
+
+def test_big_and_empty_files(fs, home, tmp_path):
+    """Files of several parts, and of none."""
+    data = os.urandom(3 * MIB + 5)
+    with fs.open_writer(f"{home}/out/big") as file:
+        file.write(data)
+    fs.touchz(f"{home}/out/empty")
+    download(fs, f"{home}/out", tmp_path)
+    assert (tmp_path / "big").read_bytes() == data
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_what_uploads_leave_on_hdfs_is_not_fetched(fs, results, tmp_path):
+    """Neither what they note, nor what is not complete."""
+    written(fs, f"{results}/.luigi-pai-manifest.json")
+    written(fs, f"{results}/.luigi-pai-tmp-0123456789ab/0")
+    written(fs, f"{results}/.model.luigi-tmp-0123456789ab")
+    assert download(fs, results, tmp_path).files == 2
+
+
+def test_nothing_there(fs, home, tmp_path):
+    """A path that is not on HDFS is an error, and nothing is made here."""
+    with pytest.raises(HdfsError) as caught:
+        download(fs, f"{home}/gone", tmp_path / "here")
+    assert caught.value.exception == "FileNotFoundException"
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_file_on_one_side_and_a_folder_on_the_other(fs, results, tmp_path):
+    """All of them in one error, and nothing is fetched."""
+    (tmp_path / "metrics.json").mkdir()
+    (tmp_path / "deep").write_text("")
+    with pytest.raises(TransferError) as caught:
+        download(fs, results, tmp_path)
+    assert str(caught.value) == (
+        f"nothing of {results} was fetched: {tmp_path}/metrics.json: is a folder here and a file on HDFS; "
+        f"{tmp_path}/deep: is a file here and a folder on HDFS"
+    )
+    assert found(tmp_path) == ["deep", "metrics.json"]
+
+
+@pytest.mark.parametrize("error", [HdfsError("broken"), OSError(28, "No space left on device")])
+def test_a_file_that_breaks_off_does_not_appear(fs, results, tmp_path, monkeypatch, error):
+    """Neither under its name nor under another, and what was there before stays as it was."""
+    (tmp_path / "metrics.json").write_text("before")
+
+    def broken(_self, _buffer):
+        raise error
+
+    monkeypatch.setattr(HdfsReader, "readinto", broken)
+    with pytest.raises(
+        (HdfsError, TransferError), match=r"broken|metrics\.json: No space left|bin: No space left"
+    ):
+        download(fs, results, tmp_path)
+    assert (tmp_path / "metrics.json").read_text() == "before"
+    assert found(tmp_path) == ["deep", "deep/er", "metrics.json", "none"]
+
+
+@pytest.mark.parametrize("name", ["../escaped", "..", "a/b"])
+def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
+    """A name that leads elsewhere is refused, whatever server says it."""
+
+    def script(handler):
+        status = {"type": "DIRECTORY", "pathSuffix": "", "length": 0, "modificationTime": 1}
+        entry = {**status, "type": "FILE", "pathSuffix": name}
+        answers = {
+            "GETFILESTATUS": {"FileStatus": status},
+            "LISTSTATUS": {"FileStatuses": {"FileStatus": [entry]}},
+        }
+        operation = next(operation for operation in answers if operation in handler.path)
+        handler.answer(200, json.dumps(answers[operation]).encode())
+
+    with scripted(script) as url, pytest.raises(HdfsError, match="which is no name"):
+        download(WebHdfs(url, "x"), "/out", tmp_path / "here")
+    assert found(tmp_path) == []

@@ -1,0 +1,145 @@
+"""What can go wrong on HDFS, in one clear line."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from typing import Any
+
+import luigi.contrib.hdfs
+import luigi.format
+import luigi.target
+import pytest
+from webhdfs_scripted import scripted_fs
+
+from luigi_pai.errors import PaiError
+from luigi_pai.hdfs import (
+    FileAlreadyExists,
+    HdfsError,
+    MissingParentDirectory,
+    NotADirectory,
+    WebHdfs,
+)
+
+
+@pytest.mark.parametrize(
+    ("ours", "luigis"),
+    [
+        (HdfsError, luigi.target.FileSystemException),
+        (FileAlreadyExists, luigi.target.FileAlreadyExists),
+        (MissingParentDirectory, luigi.target.MissingParentDirectory),
+        (NotADirectory, luigi.target.NotADirectory),
+    ],
+)
+def test_errors_are_luigis_too(ours: type[HdfsError], luigis: type[Exception]) -> None:
+    """Both ``except`` styles work, and errors come back from another process as they were."""
+    assert issubclass(ours, luigis)
+    assert issubclass(ours, PaiError)
+    error = ours("text", operation="OPEN", path="/p", server="h:1", exception="X")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.operation, copy.path, copy.server, copy.exception) == (
+        "text",
+        "OPEN",
+        "/p",
+        "h:1",
+        "X",
+    )
+
+
+def test_nobody_listens() -> None:
+    """A refused connection is one clear line, at once; exists() does not say False."""
+    began = time.monotonic()
+    with pytest.raises(HdfsError) as caught:
+        WebHdfs("http://127.0.0.1:1", "alice").exists("/p")
+    assert str(caught.value) == (
+        "HDFS GETFILESTATUS /p on 127.0.0.1:1: no answer (Connection refused); "
+        "check webhdfs_url in [OpenPai], and that the NameNode runs"
+    )
+    assert time.monotonic() - began < 2
+
+
+def test_a_server_that_is_silent() -> None:
+    """A server that takes a request and says nothing ends in an error after the read timeout."""
+    with (
+        scripted_fs(lambda _handler: time.sleep(1)) as fs,
+        pytest.raises(HdfsError, match=r"no answer \(timed out\)"),
+    ):
+        fs.mkdir("/p")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, b"<html>", "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
+        (404, b'{"message": "no"}', "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
+        (404, b"[]", "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
+        (200, b"<html>", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
+        (200, b"{}", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
+        (401, b"", r"the server wants to know who you are \(401\); check hdfs_user in \[OpenPai\]"),
+    ],
+)
+def test_a_server_that_is_no_webhdfs(status: int, body: bytes, reason: str) -> None:
+    """A reply of something else, a 404 too, is an error that says so, never "not there"."""
+    with (
+        scripted_fs(lambda handler: handler.answer(status, body)) as fs,
+        pytest.raises(HdfsError, match=reason),
+    ):
+        fs.exists("/p")
+
+
+@pytest.mark.parametrize(
+    ("exception", "step"),
+    [
+        ("SafeModeException", "the NameNode is in safe mode; try again"),
+        ("StandbyException", "this NameNode is on standby; name all of them in webhdfs_url"),
+        ("AccessControlException", "ask for permission on that path, or check hdfs_user"),
+        ("UnheardOfException", "no reason given$"),
+    ],
+)
+def test_what_to_do_next(exception: str, step: str) -> None:
+    """The text follows from the exception's name, not from its wording."""
+    body = json.dumps({"RemoteException": {"exception": exception, "message": ""}}).encode()
+    with (
+        scripted_fs(lambda handler: handler.answer(403, body)) as fs,
+        pytest.raises(HdfsError, match=step) as caught,
+    ):
+        fs.exists("/p")
+    assert caught.value.exception == exception
+
+
+def test_a_datanode_that_cannot_be_reached() -> None:
+    """When no DataNode takes a file, the error names the last and the NameNode that sent us there."""
+    asked: list[str] = []
+
+    def script(handler: Any) -> None:
+        asked.append(handler.command)
+        handler.answer(307, Location="http://127.0.0.1:1/webhdfs/v1/p?op=CREATE&delegation=secret")
+
+    text = (
+        r"^HDFS CREATE /p on 127.0.0.1:1: no answer \(Connection refused\); NameNode 127.0.0.1:\d+ sent us "
+        r"to this DataNode: check that this machine resolves and reaches it, or say in webhdfs_redirect of "
+    )
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=text):
+        fs.touchz("/p")
+    assert asked == ["PUT", "PUT", "PUT"]
+
+
+def test_a_delegation_token_is_in_no_error() -> None:
+    """The address of a DataNode may carry a token, and is not shown, however the request fails."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, b'{"FileStatus": {"type": "FILE", "length": 9}}')
+        elif "delegation" in handler.path:
+            handler.close_connection = True
+            handler.connection.close()
+        else:
+            at = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p"
+            handler.answer(307, Location=f"{at}?op={handler.command}&delegation=TOKEN")
+
+    with scripted_fs(script) as fs:
+        for work in (lambda: fs.open_reader("/p"), lambda: fs.touchz("/p")):
+            with pytest.raises(HdfsError) as caught:
+                work()
+            assert "TOKEN" not in str(caught.value)

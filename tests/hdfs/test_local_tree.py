@@ -1,0 +1,138 @@
+"""What of a local folder is sent: all but what is ignored, or one error that names all that cannot be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from luigi_pai.hdfs import TransferError
+from luigi_pai.hdfs.local_tree import LocalTree
+
+
+def made(folder: Path, *names: str) -> Path:
+    """Make files, each with its name as content; a name that ends with ``/`` is a folder."""
+    for name in names:
+        place = folder / name
+        if name.endswith("/"):
+            place.mkdir(parents=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(name)
+    return folder
+
+
+def test_files_and_folders(tmp_path):
+    """All files with their sizes, and all folders, empty ones too."""
+    tree = LocalTree.of_folder(made(tmp_path, "a.py", "deep/er/b.txt", "empty/", ".hidden"))
+    assert {name: file.size for name, file in tree.files.items()} == {
+        "a.py": 4,
+        "deep/er/b.txt": 13,
+        ".hidden": 7,
+    }
+    assert tree.folders == {"deep", "deep/er", "empty"}
+    assert tree.size == 24
+
+
+def test_what_is_never_sent(tmp_path):
+    """Git's folder, Python's caches, a virtual environment, and what is an upload's own."""
+    made(
+        tmp_path,
+        ".git/config",
+        "sub/.git",
+        "a/__pycache__/x.pyc",
+        "b.pyc",
+        ".venv/bin/python",
+        ".luigi-pai-manifest.json",
+        "sub/.data.luigi-pai-tmp-0123456789ab/x",
+        ".data.csv.luigi-tmp-0123456789ab",
+        "a/kept.py",
+    )
+    tree = LocalTree.of_folder(tmp_path)
+    assert set(tree.files) == {"a/kept.py"}
+    assert tree.folders == {"a", "sub"}
+
+
+def test_the_ignore_file(tmp_path):
+    """.paiignore is written as .gitignore is, comes after what is never sent, and is not sent itself."""
+    made(tmp_path, "data/big.bin", "data/keep.bin", "x/data/y", "log.txt", "x/log.txt", "m.pyc", "build/z")
+    (tmp_path / ".paiignore").write_text(
+        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n"
+    )
+    tree = LocalTree.of_folder(tmp_path)
+    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc"}
+    assert "build" not in tree.folders
+
+
+def test_an_ignore_file_that_cannot_be_read(tmp_path):
+    """It is an error, not an empty one: it may keep secrets from being sent."""
+    (tmp_path / ".paiignore").write_bytes(b"\xff\xfe")
+    with pytest.raises(TransferError, match=r"\.paiignore: .*codec can't decode"):
+        LocalTree.of_folder(tmp_path)
+
+
+def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
+    """A colon, a name that is no UTF-8; an ignored one is nobody's business."""
+    made(tmp_path, "12:30/a", "b:c", "fine", "ignored:x")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).write_text("")
+    (tmp_path / ".paiignore").write_text("ignored*\n")
+    with pytest.raises(TransferError) as caught:
+        LocalTree.of_folder(tmp_path)
+    assert str(caught.value) == (
+        f"nothing of {tmp_path} was sent: 12:30: HDFS takes no ':' in a name; "
+        "b:c: HDFS takes no ':' in a name; \\udcff: its name is not UTF-8"
+    )
+    assert len(caught.value.problems) == 3
+
+
+def test_many_problems_are_counted(tmp_path):
+    """An error shows 20 of them and says how many more there are."""
+    made(tmp_path, *(f"{number:03}:" for number in range(120)))
+    with pytest.raises(TransferError, match=r"019:: HDFS takes no ':' in a name; and 100 more$"):
+        LocalTree.of_folder(tmp_path)
+
+
+def test_links_inside_are_followed(tmp_path):
+    """A link to a file or folder in the folder is sent as what it leads to."""
+    made(tmp_path, "real/a.txt")
+    (tmp_path / "link.txt").symlink_to("real/a.txt")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    tree = LocalTree.of_folder(tmp_path)
+    assert set(tree.files) == {"real/a.txt", "link.txt", "folder/a.txt"}
+    assert tree.folders == {"real", "folder"}
+
+
+def test_the_folder_itself_may_be_a_link(tmp_path):
+    """What it leads to is the folder that is sent."""
+    made(tmp_path, "real/a.txt", "real/b.txt")
+    (tmp_path / "real" / "c.txt").symlink_to(tmp_path / "real" / "a.txt")
+    (tmp_path / "link").symlink_to("real")
+    assert set(LocalTree.of_folder(tmp_path / "link").files) == {"a.txt", "b.txt", "c.txt"}
+
+
+def test_links_that_cannot_be_followed(tmp_path):
+    """Out of the folder, to nowhere, and in a circle: all in one error."""
+    outside = made(tmp_path / "outside", "secret")
+    folder = made(tmp_path / "sent", "sub/a")
+    (folder / "away").symlink_to(outside / "secret")
+    (folder / "away-folder").symlink_to(outside)
+    (folder / "nowhere").symlink_to("gone")
+    (folder / "itself").symlink_to("itself")
+    (folder / "sub" / "up").symlink_to("..")
+    with pytest.raises(TransferError) as caught:
+        LocalTree.of_folder(folder)
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"away: it is a link out of the folder, to {outside / 'secret'}",
+        f"away-folder: it is a link out of the folder, to {outside}",
+        "itself: it is a link that leads nowhere",
+        "nowhere: it is a link that leads nowhere",
+        f"sub/up: it is a link to a folder that it is in, {folder}",
+    ]
+
+
+def test_what_is_no_file(tmp_path):
+    """A pipe would be waited for for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TransferError, match="pipe: it is neither a file nor a folder"):
+        LocalTree.of_folder(tmp_path)

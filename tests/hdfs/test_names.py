@@ -1,0 +1,91 @@
+"""Names, sizes and depths that a file system must take, on both backends."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hdfs import InsecureClient
+from hdfs_backend import Backend, content, names, written
+
+from luigi_pai.hdfs import (
+    HdfsError,
+    HdfsTarget,
+    WebHdfs,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a+b", "ü中😀", "a#b", "a?b=c", "a&b", "#LATEST", "*[x]{y}", "'\"\\"]
+)
+def test_names(name: str, fs: WebHdfs, home: str) -> None:
+    """Names that mean something elsewhere are names."""
+    target = HdfsTarget(f"{home}/{name}", fs=fs)
+    with target.open("w") as file:
+        file.write(name)
+    assert names(fs, home) == [name]
+    assert target.open().read() == name
+    target.rename(f"{home}/{name}2")
+    assert content(fs, f"{home}/{name}2") == name
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["100%", "100%25", "a%20b", "%41", "%2F", "%zz"])
+def test_percent_in_names(name: str, fs: WebHdfs, home: str) -> None:
+    """``%`` is a character too, also where DataNodes decode twice, as those of 2.7.4 do."""
+    written(fs, f"{home}/{name}/{name}", name)
+    assert names(fs, home) == [name, f"{name}/{name}"]
+    assert content(fs, f"{home}/{name}/{name}") == name
+    fs.move(f"{home}/{name}", f"{home}/{name}{name}")
+    assert content(fs, f"{home}/{name}{name}/{name}") == name
+
+
+def test_percent_in_names_is_broken_without_us(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """With the bare library, 2.7.4 writes another file than it was told; the local server does not."""
+    client = InsecureClient(backend.url, user=backend.user)
+    client.write(f"{home}/a%20b", b"data")
+    assert names(fs, home) == [{"local": "a%20b", "real": "a b"}[backend.name]]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**26], ids=lambda size: f"{size}B")
+def test_sizes(size: int, fs: WebHdfs, home: str) -> None:
+    """Files of 0 bytes to 64 MiB come back as they were sent."""
+    data = random.Random(size).randbytes(size)
+    with fs.open_writer(f"{home}/f") as file:
+        file.write(data)
+    assert fs.count(f"{home}/f")["content_size"] == size
+    with fs.open_reader(f"{home}/f") as found:
+        assert found.read() == data
+
+
+def test_deep_trees(fs: WebHdfs, home: str) -> None:
+    """A path of 64 folders is made, listed, moved and removed."""
+    deep = "/".join(f"d{number}" for number in range(64))
+    written(fs, f"{home}/{deep}/f")
+    assert len(names(fs, home)) == 65
+    fs.move(f"{home}/d0", f"{home}/other")
+    assert content(fs, f"{home}/{deep.replace('d0/', 'other/', 1)}/f") == "text"
+    fs.remove(f"{home}/other")
+    assert names(fs, home) == []
+
+
+def test_many_entries(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """A folder of 10,000 entries is listed whole, and in order."""
+    backend.make_folders([f"{home}/many/{number:05}" for number in range(10_000)])
+    found = list(fs.listdir(f"{home}/many", include_type=True))
+    assert found == [(f"{home}/many/{number:05}", "d") for number in range(10_000)]
+
+
+def test_missing_parents(fs: WebHdfs, home: str) -> None:
+    """Folders that are missing are made for a file, a folder, a rename and an empty file."""
+    written(fs, f"{home}/a/b/f")
+    fs.mkdir(f"{home}/c/d")
+    fs.touchz(f"{home}/e/f")
+    fs.rename_dont_move(f"{home}/a/b/f", f"{home}/g/h/i")
+    assert names(fs, home) == ["a", "a/b", "c", "c/d", "e", "e/f", "g", "g/h", "g/h/i"]
+
+
+def test_colon_in_a_name_is_the_servers_to_refuse(fs: WebHdfs, home: str) -> None:
+    """HDFS has no names with ':'; that is said when it is tried, not when a target is made."""
+    with pytest.raises(HdfsError, match="Invalid path name"):
+        HdfsTarget(f"{home}/12:30", fs=fs).exists()

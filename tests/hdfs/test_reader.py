@@ -1,0 +1,194 @@
+"""Reading: in parts, and never a part for the whole; what breaks off is asked for again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cutting_proxy import CuttingProxy, before_datanodes
+from hdfs_backend import Backend, written
+from webhdfs_scripted import scripted_fs
+
+from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs, reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZE = 8 * 2**20
+DATA = random.Random(5).randbytes(SIZE)
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_WAITS", (0.0, 0.01, 0.01, 0.01))
+
+
+@pytest.fixture
+def proxy(backend: Backend, fs: WebHdfs, home: str) -> Iterator[CuttingProxy]:
+    """A proxy before the DataNode, and 8 MiB in the file ``f``."""
+    with fs.open_writer(f"{home}/f") as file:
+        file.write(DATA)
+    with before_datanodes(backend, f"{home}/f") as found:
+        yield found
+
+
+@pytest.mark.parametrize("orderly", [False, True], ids=["reset", "end"])
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_a_read_that_breaks_goes_on(
+    *, cuts: int, orderly: bool, backend: Backend, proxy: CuttingProxy, home: str
+) -> None:
+    """When the connection to a DataNode breaks, the rest is read, and nothing is twice or missing."""
+    proxy.cuts, proxy.down, proxy.orderly = cuts, 2_000_000, orderly
+    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
+        assert file.read() == DATA
+    assert proxy.connections == cuts + 1
+
+
+def test_a_read_that_breaks_in_its_answer_goes_on(backend: Backend, proxy: CuttingProxy, home: str) -> None:
+    """A DataNode that dies before it has said anything is no end, either."""
+    proxy.cuts, proxy.down = 1, 10
+    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
+        assert file.read() == DATA
+
+
+def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProxy, home: str) -> None:
+    """After a number of tries without progress there is an error; what was read before is right."""
+    proxy.cuts, proxy.down = 1000, 3000
+    read = bytearray()
+
+    def read_all() -> None:
+        with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
+            while part := file.read1(1000):
+                read.extend(part)
+
+    with pytest.raises(HdfsError, match=rf"^HDFS OPEN {home}/f on .*"):
+        read_all()
+    assert DATA.startswith(read)
+    assert len(read) < 20_000
+    assert proxy.connections < 40  # a GET is sent up to three times
+
+
+def test_a_file_that_is_replaced_meanwhile(
+    backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str
+) -> None:
+    """Of a file that was replaced while the connection was broken no part is read, even of equal length."""
+    proxy.cuts, proxy.down = 1, 2_000_000
+    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
+        start = file.read(1000)
+        time.sleep(0.01)  # modification times are in ms
+        with fs.open_writer(f"{home}/f") as new:
+            new.write(bytes(SIZE))
+        with pytest.raises(
+            HdfsError, match="the connection broke, and the file was replaced since it was op"
+        ):
+            start += file.read()
+    assert DATA.startswith(start)
+
+
+def test_a_file_that_is_gone_meanwhile(backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str) -> None:
+    """A file that was removed while the connection was broken is an error at once."""
+    proxy.cuts, proxy.down = 1, 2_000_000
+    with backend.fs(redirect=proxy.url).open_reader(f"{home}/f") as file:
+        file.read(1000)
+        fs.remove(f"{home}/f")
+        with pytest.raises(HdfsError, match="FileNotFoundException"):
+            file.read()
+
+
+def served(parts: list[bytes], length: int, headers: dict[str, str] | None = None) -> Any:
+    """Return a script: a file of a length, of which each OPEN sends the next part and ends."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            status = {"type": "FILE", "length": length, "fileId": 1, "modificationTime": 1}
+            handler.answer(200, json.dumps({"FileStatus": status}).encode())
+            return
+        offset = int((re.search(r"offset=(\d+)", handler.path) or [0, 0])[1])
+        asked.append(offset)
+        handler.send_response(200)
+        for name, value in ({"Content-Length": str(length - offset)} if headers is None else headers).items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(parts.pop(0) if parts else b"")
+        handler.close_connection = True
+
+    asked: list[int] = []
+    script.asked = asked  # type: ignore[attr-defined]
+    return script
+
+
+def test_the_rest_is_asked_for_from_where_it_broke() -> None:
+    """Each further OPEN has the offset of the first byte that is missing."""
+    script = served([b"abc", b"", b"de", b"fghij"], 10)
+    with scripted_fs(script) as fs, fs.open_reader("/p") as file:
+        assert file.read() == b"abcdefghij"
+    assert script.asked == [0, 3, 3, 5]
+
+
+def test_a_reply_that_is_cut_short_is_an_error() -> None:
+    """A file of which only a part arrives, however often it is asked for, is not taken for the whole."""
+    text = r"^HDFS OPEN /p on 127.0.0.1:\d+: the connection broke: .*; try again$"
+    with (
+        scripted_fs(served([b"half"], 100)) as fs,
+        HdfsTarget("/p", fs=fs).open() as file,
+        pytest.raises(HdfsError, match=text),
+    ):
+        file.read()
+
+
+def test_a_server_that_does_not_say_how_much_it_sends() -> None:
+    """Without a Content-Length, the length that the NameNode knows tells an end from a fault."""
+    script = served([b"abc", b"defghij"], 10, headers={})
+    with scripted_fs(script) as fs, fs.open_reader("/p") as file:
+        assert file.read() == b"abcdefghij"
+    assert script.asked == [0, 3]
+
+
+def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, home: str) -> None:
+    """A DataNode that takes no connection is asked for again before that is an error."""
+    proxy.close()
+    fs = backend.fs(redirect=proxy.url)
+    with pytest.raises(
+        HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\); NameNode .* sent us"
+    ):
+        fs.open_reader(f"{home}/f")
+
+
+def test_reading_nothing(fs: WebHdfs, home: str) -> None:
+    """A file that is not there, and a folder, are errors when they are opened, not when they are read."""
+    for path in (f"{home}/nothing", home):
+        with pytest.raises(HdfsError) as caught:
+            HdfsTarget(path, fs=fs).open()
+        assert caught.value.exception == "FileNotFoundException"
+
+
+def test_reader_is_a_stream(fs: WebHdfs, home: str) -> None:
+    """What reads from streams, line by line or with a text wrapper, takes the reader."""
+    written(fs, f"{home}/f", "one\ntwo\n")
+    with fs.open_reader(f"{home}/f") as file:
+        assert file.readable()
+        assert [file.readline(), file.read(1), file.peek(1)[:1]] == [b"one\n", b"t", b"w"]
+    with io.TextIOWrapper(fs.open_reader(f"{home}/f"), encoding="utf-8") as text:
+        assert list(text) == ["one\n", "two\n"]
+
+
+@pytest.mark.parametrize("first", [0, 1, 5000])
+def test_small_and_large_reads_mix(first: int, fs: WebHdfs, home: str) -> None:
+    """Large reads pass the buffer by, and never pass by what lies in it."""
+    mib = 1024 * 1024
+    data = os.urandom(4 * mib + 7)
+    with fs.open_writer(f"{home}/f") as writer:
+        writer.write(data)
+    with fs.open_reader(f"{home}/f") as file:
+        parts = [file.read(first), file.read(mib), file.read(3), file.read(2 * mib), file.read(9 * mib)]
+        assert [len(part) for part in parts] == [first, mib, 3, 2 * mib, mib + 4 - first]
+        assert b"".join(parts) == data
+        assert file.read(mib) == file.read() == b""
+    with pytest.raises(ValueError, match="closed"):
+        file.read(mib)

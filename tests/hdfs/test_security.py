@@ -1,0 +1,147 @@
+"""https with a CA of one's own, and Kerberos."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import certifi
+import pytest
+from webhdfs_scripted import scripted
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 0, "fileId": 1}}).encode()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for 127.0.0.1 that signs itself, and a server's side of it."""
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("there is no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    words = "req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out ca.pem -days 2 -subj /CN=test"
+    command = [openssl, *words.split(), "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return folder / "ca.pem", context
+
+
+@pytest.mark.parametrize("bundle", [True, False], ids=["with a bundle for all", "without"])
+def test_https(
+    *,
+    bundle: bool,
+    certificate: tuple[Path, ssl.SSLContext],
+    settings: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the CA's file in ``verify`` an https WebHDFS is asked; without, that is an error that says why."""
+    ca, context = certificate
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    if bundle:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", certifi.where())
+    with scripted(lambda handler: handler.answer(200, STATUS), context) as url:
+        settings(webhdfs_url=url, verify=ca)
+        assert WebHdfs.from_config().exists("/p")
+        assert WebHdfs(None, "alice", verify=str(ca)).exists(url.replace("https", "swebhdfs") + "/p")
+        settings(verify="true")
+        with pytest.raises(HdfsUnreachable, match=r"no answer \(.*certificate verify failed"):
+            WebHdfs.from_config().exists("/p")
+
+
+class KerberosStub:
+    """In place of requests_kerberos: answers a Negotiate with what it calls a ticket."""
+
+    def __init__(self, mutual_authentication: int, **_options: object) -> None:
+        self.mutual_authentication = mutual_authentication
+
+    def __call__(self, request: Any) -> Any:
+        request.register_hook("response", self._answer)
+        return request
+
+    @staticmethod
+    def _answer(response: Any, **options: Any) -> Any:
+        if "negotiate" not in response.headers.get("WWW-Authenticate", "").lower():
+            return response
+        again = response.request.copy()
+        again.headers["Authorization"] = "Negotiate TICKET"
+        response.close()
+        return response.connection.send(again, **options)
+
+
+@pytest.fixture
+def kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub where the extra would be."""
+    stub = ModuleType("requests_kerberos")
+    vars(stub).update(HTTPKerberosAuth=KerberosStub, REQUIRED=1, OPTIONAL=2, DISABLED=3)
+    monkeypatch.setitem(sys.modules, "requests_kerberos", stub)
+    monkeypatch.delitem(sys.modules, "hdfs.ext.kerberos", raising=False)
+
+
+class Kerberized:
+    """A NameNode that wants a ticket, and a DataNode that wants the token that it gives."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def __call__(self, handler: Any) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        at = f"http://127.0.0.1:{handler.server.server_port}"
+        if "delegation=TOKEN" in handler.path:
+            self.seen.append(("datanode", handler.path))
+            handler.answer(201 if body else 200, b"" if body else b"data")
+        elif handler.headers.get("Authorization") != "Negotiate TICKET":
+            handler.answer(401, WWW_Authenticate="Negotiate")
+        elif "op=OPEN" in handler.path or "op=CREATE" in handler.path:
+            self.seen.append(("namenode", handler.path))
+            operation = "OPEN" if handler.command == "GET" else "CREATE"
+            handler.answer(307, Location=f"{at}/webhdfs/v1/p?op={operation}&delegation=TOKEN")
+        else:
+            self.seen.append(("namenode", handler.path))
+            status = {"type": "FILE", "length": 4, "fileId": 1, "modificationTime": 1}
+            handler.answer(200, json.dumps({"FileStatus": status, "boolean": True}).encode())
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_kerberos(settings: Callable[..., None]) -> None:
+    """With hdfs_auth = kerberos a Negotiate is answered, no user is named, and DataNodes get their token."""
+    server = Kerberized()
+    with scripted(server) as url:
+        settings(webhdfs_url=url, hdfs_auth="kerberos", hdfs_user="anna")
+        fs = WebHdfs.from_config()
+        with fs.open_reader("/p") as file:
+            assert file.read() == b"data"
+        with fs.open_writer("/p") as writer:
+            writer.write(b"data")
+    assert {who for who, _path in server.seen} == {"namenode", "datanode"}
+    assert not [path for _who, path in server.seen if "user.name" in path]
+
+
+def test_kerberos_without_the_extra(settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the extra is not installed, the error says what to install."""
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
+    monkeypatch.delitem(sys.modules, "hdfs.ext.kerberos", raising=False)
+    settings(webhdfs_url="http://127.0.0.1:1", hdfs_auth="kerberos")
+    with pytest.raises(ConfigError, match=r"needs an extra: pip install 'luigi-pai\[kerberos\]'"):
+        WebHdfs.from_config().exists("/p")
+
+
+def test_a_server_that_wants_kerberos() -> None:
+    """Without hdfs_auth = kerberos, a Negotiate is an error that says to set it."""
+    with (
+        scripted(Kerberized()) as url,
+        pytest.raises(HdfsError, match=r"wants Kerberos: hdfs_auth = kerberos in"),
+    ):
+        WebHdfs(url, "alice").exists("/p")

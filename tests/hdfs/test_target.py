@@ -1,0 +1,263 @@
+"""Files and folders on HDFS as Luigi targets."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import pickle
+import subprocess
+from typing import Any
+
+import luigi.contrib.hdfs
+import luigi.format
+import luigi.target
+import pytest
+from hdfs_backend import content, names, written
+
+from luigi_pai.hdfs import (
+    FileAlreadyExists,
+    HdfsFlagTarget,
+    HdfsTarget,
+    WebHdfs,
+)
+
+
+def test_constructing_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target is made, shown and extended without a connection, a configuration or a hadoop command."""
+
+    def forbidden(*_args: object, **_kwargs: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("socket.socket.connect", forbidden)
+    monkeypatch.setattr(subprocess, "Popen", forbidden)
+    monkeypatch.setattr(WebHdfs, "from_config", forbidden)
+    target = HdfsTarget("hdfs://nn:9000/a:b") / "metrics.json"
+    assert str(target) == target.path == "hdfs://nn:9000/a:b/metrics.json"
+    assert isinstance(target, luigi.contrib.hdfs.HdfsTarget)
+
+
+@pytest.mark.parametrize("form", [None, luigi.format.Nop, luigi.format.UTF8])
+def test_pickle(form: Any, fs: WebHdfs, home: str) -> None:
+    """Targets and file systems can be sent to another process, also after use."""
+    target = HdfsTarget(written(fs, f"{home}/f"), format=form, fs=fs)
+    target.open().close()
+    copy = pickle.loads(pickle.dumps(target))
+    assert copy.exists()
+    assert copy.open().read() in ("text", b"text")
+
+
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        (None, "tëxt\n" * 3),
+        (luigi.format.UTF8, "tëxt\n" * 3),
+        (luigi.format.Nop, bytes(range(256))),
+        (luigi.format.Gzip, b"bytes" * 1000),
+        (luigi.format.Bzip2, b"bytes" * 1000),
+        (luigi.format.UTF8 >> luigi.format.Gzip, "tëxt\n" * 1000),
+        (luigi.format.UTF8 >> luigi.contrib.hdfs.Plain, "tëxt"),
+        (luigi.contrib.hdfs.Plain, b"bytes"),
+    ],
+    ids=["default", "utf8", "nop", "gzip", "bzip2", "utf8-gzip", "utf8-plain", "plain"],
+)
+def test_formats(form: Any, data: Any, fs: WebHdfs, home: str) -> None:
+    """Luigi's formats write and read what they should; what was there is replaced, nothing else is left."""
+    target = HdfsTarget(f"{home}/deep/er/f", format=form, fs=fs)
+    for part in (data[:1], data):
+        with target.open("w") as file:
+            file.write(part)
+    with target.open() as file:
+        assert file.read() == data
+    assert names(fs, home) == ["deep", "deep/er", "deep/er/f"]
+
+
+@pytest.mark.parametrize("form", [luigi.format.UTF8, luigi.format.UTF8 >> luigi.format.Gzip])
+def test_lines(form: Any, fs: WebHdfs, home: str) -> None:
+    """A file can be read line by line, with and without ``with``."""
+    target = HdfsTarget(f"{home}/f", format=form, fs=fs)
+    with target.open("w") as file:
+        file.writelines(f"{number}\n" for number in range(1000))
+    with target.open("r") as file:
+        assert [int(line) for line in file] == list(range(1000))
+    assert sum(1 for _line in target.open()) == 1000
+
+
+def test_hadoops_own_formats_are_refused() -> None:
+    """A format that can only run Hadoop's commands is refused when the target is made."""
+    with pytest.raises(TypeError, match=r"runs Hadoop's commands; use a format of luigi.format"):
+        HdfsTarget("/p", format=luigi.contrib.hdfs.PlainDir)
+
+
+@pytest.mark.parametrize("mode", ["a", "rb", "wb", "x"])
+def test_modes(mode: str) -> None:
+    """Only r and w are modes."""
+    with pytest.raises(ValueError, match=f"mode '{mode}': only 'r' and 'w'; for bytes use format"):
+        HdfsTarget("/p").open(mode)
+
+
+def test_children(fs: WebHdfs, home: str) -> None:
+    """``target / name`` is a target of the same class and file system, with the default format."""
+
+    class Mine(HdfsTarget):
+        pass
+
+    folder = Mine(f"{home}/", format=luigi.format.Nop, fs=fs)
+    child = folder / "a/b.json"
+    assert type(child) is Mine
+    assert child.path == f"{home}/a/b.json"
+    assert child.fs is fs
+    with child.open("w") as file:
+        file.write("text")
+    assert folder.exists()
+    assert folder.isdir()
+    assert not child.isdir()
+    assert (HdfsTarget("/x", fs=fs) / "./y//z").path == "/x/y/z"
+
+
+@pytest.mark.parametrize("part", ["", "/x", "..", "a/../../b", "a/.."])
+def test_children_stay_inside(part: str) -> None:
+    """A part that could lead out of the folder is refused."""
+    with pytest.raises(ValueError, match="is not the path of something in /p"):
+        HdfsTarget("/p") / part
+
+
+def test_temporary_path(fs: WebHdfs, home: str) -> None:
+    """What is written to the temporary path takes the target's place at the end, a folder too."""
+    target = HdfsTarget(f"{home}/new/d", fs=fs)
+    with target.temporary_path() as path:
+        written(fs, f"{path}/part")
+        assert not target.exists()
+    assert names(fs, home) == ["new", "new/d", "new/d/part"]
+    with pytest.raises(FileAlreadyExists), target.temporary_path() as path:
+        written(fs, path)
+
+
+def test_temporary_path_after_an_exception(fs: WebHdfs, home: str) -> None:
+    """After an exception, what was at the temporary path is deleted, and the exception goes on."""
+
+    def fail(*, write: bool) -> None:
+        with HdfsTarget(f"{home}/d", fs=fs).temporary_path() as path:
+            if write:
+                written(fs, f"{path}/part")
+            raise KeyError
+
+    for write in (True, False):
+        with pytest.raises(KeyError):
+            fail(write=write)
+    assert names(fs, home) == []
+
+
+def test_moving_targets(fs: WebHdfs, home: str) -> None:
+    """rename, move, move_dir, copy and remove do as Luigi's target does; the path stays."""
+    target = HdfsTarget(written(fs, f"{home}/a", "a"), fs=fs)
+    target.copy(f"{home}/copy")
+    target.rename(HdfsTarget(f"{home}/b", fs=fs))
+    assert target.path == f"{home}/a"
+    HdfsTarget(f"{home}/b", fs=fs).move(f"{home}/c")
+    HdfsTarget(f"{home}/c", fs=fs).move_dir(f"{home}/d/e")
+    with pytest.raises(RuntimeError, match="Destination exists"):
+        HdfsTarget(f"{home}/copy", fs=fs).rename(f"{home}/d", raise_if_exists=True)
+    HdfsTarget(f"{home}/copy", fs=fs).remove()
+    assert names(fs, home) == ["d", "d/e"]
+
+
+def test_temporary_targets(fs: WebHdfs) -> None:
+    """A target with is_tmp and no path has a path of its own, and is deleted with the target."""
+    target = HdfsTarget(is_tmp=True, fs=fs)
+    path = target.path
+    with target.open("w") as file:
+        file.write("text")
+    assert fs.exists(path)
+    del target
+    gc.collect()
+    assert not fs.exists(path)
+
+
+def test_a_target_needs_a_path() -> None:
+    """Without a path and without is_tmp, there is no target."""
+    with pytest.raises(TypeError, match="needs a path, or is_tmp=True"):
+        HdfsTarget()
+
+
+def test_wildcards_warn_of_nothing(fs: WebHdfs, home: str, caplog: pytest.LogCaptureFixture) -> None:
+    """``*`` in a path is a character: exists() finds that very file, and warns of nothing."""
+    written(fs, f"{home}/a")
+    with caplog.at_level(logging.WARNING):
+        assert not HdfsTarget(f"{home}/*", fs=fs).exists()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_is_writable(fs: WebHdfs, home: str) -> None:
+    """A folder of one's own is writable, asked for a path that does not exist yet; nothing is left."""
+    assert HdfsTarget(f"{home}/x/y", fs=fs).is_writable()
+    assert names(fs, home) == []
+
+
+def test_a_pipeline(fs: WebHdfs, home: str) -> None:
+    """Luigi runs a task with such an output once, and finds it complete the second time."""
+    runs = []
+
+    class Write(luigi.Task):
+        folder = luigi.Parameter()
+
+        def output(self) -> HdfsTarget:
+            return HdfsTarget(f"{self.folder}/out", fs=fs)
+
+        def run(self) -> None:
+            runs.append(1)
+            with self.output().open("w") as file:
+                file.write("done")
+
+    for _ in range(2):
+        assert luigi.build([Write(folder=home)], local_scheduler=True)
+    assert runs == [1]
+    assert content(fs, f"{home}/out") == "done"
+
+
+# folders with a flag
+
+
+def test_flag_target(fs: WebHdfs, home: str) -> None:
+    """A folder is complete when the flag is in it; the file system is the one that was given."""
+    target = HdfsFlagTarget(f"{home}/out/", fs=fs)
+    fs.mkdir(f"{home}/out")
+    assert target.isdir()
+    assert not target.exists()
+    with (target / "part-00000").open("w") as file:
+        file.write("data")
+    assert not target.exists()
+    fs.touchz(f"{home}/out/_SUCCESS")
+    assert target.exists()
+    assert HdfsFlagTarget(f"{home}/out/", None, fs).exists()
+    assert not HdfsFlagTarget(f"{home}/out/", client=fs, flag="_DONE").exists()
+    target.remove()
+    assert names(fs, home) == []
+
+
+def test_flag_target_is_luigis() -> None:
+    """It passes for Luigi's own; a child of it is a plain target; a path without / at its end is refused."""
+    target = HdfsFlagTarget("/out/")
+    assert isinstance(target, luigi.contrib.hdfs.HdfsFlagTarget)
+    assert isinstance(target, HdfsTarget)
+    assert target.flag == "_SUCCESS"
+    assert type(target / "x") is HdfsTarget
+    assert (target / "x").path == "/out/x"
+    with pytest.raises(ValueError, match=r"'/out' is no folder: the path of an HdfsFlagTarget ends in /"):
+        HdfsFlagTarget("/out")
+
+
+def test_flag_target_is_made_in_one_step(fs: WebHdfs, home: str) -> None:
+    """What a task writes to its temporary path appears with its flag, all at once."""
+    target = HdfsFlagTarget(f"{home}/out/", fs=fs)
+    with target.temporary_path() as path:
+        written(fs, f"{path}/part")
+        fs.touchz(f"{path}/_SUCCESS")
+        assert not target.exists()
+    assert target.exists()
+    assert names(fs, home) == ["out", "out/_SUCCESS", "out/part"]
+
+
+def test_flag_target_pickles(fs: WebHdfs) -> None:
+    """It can be sent to another process."""
+    copy = pickle.loads(pickle.dumps(HdfsFlagTarget("/out/", fs=fs, flag="_DONE")))
+    assert (copy.path, copy.flag, copy.fs.url) == ("/out/", "_DONE", fs.url)

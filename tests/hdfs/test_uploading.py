@@ -1,0 +1,506 @@
+"""Uploads: what arrives, what is sent again and what is not, and what is left when they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from hdfs_backend import content, names, written
+
+from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
+from luigi_pai.hdfs.connection import Connection
+from luigi_pai.hdfs.staging import Stage
+
+MANIFEST = ".luigi-pai-manifest.json"
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder with three files and an empty folder."""
+    folder = tmp_path / "src"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "none").mkdir()
+    (folder / "train.py").write_text("train")
+    (folder / "lib" / "a.py").write_text("aaa")
+    (folder / "lib" / "b.py").write_text("bbb")
+    return folder
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that were sent, but manifests."""
+    gone: list[str] = []
+    send_file = Upload._send_file
+
+    def spy(self, file, path, advance):
+        result = send_file(self, file, path, advance)
+        gone.append(file.name)
+        return result
+
+    monkeypatch.setattr(Upload, "_send_file", spy)
+    return gone
+
+
+def is_clean(fs: WebHdfs, folder: str) -> bool:
+    """Return whether no upload has left anything behind in or under a folder."""
+    return not [name for name in names(fs, folder) if "tmp" in name]
+
+
+def test_a_folder_arrives(fs, home, source):
+    """All files and folders, and what the upload notes of them; the summary says how much that was."""
+    done = upload(fs, source, f"{home}/code")
+    assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/a.py", "lib/b.py", "none", "train.py"]
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert str(done) == f"uploaded 3 of 3 files, 11 B, to {home}/code"
+    assert is_clean(fs, home)
+
+
+def test_names_of_all_kinds(fs, home, tmp_path):
+    """Unicode, spaces, and all that means something in an address or to a shell."""
+    kinds = [
+        "ü ñ 漢字 🙂",
+        "a b",
+        "100%",
+        "%41",
+        "a+b",
+        "#1",
+        "why?",
+        "$HOME",
+        "&=;,",
+        "[x]{y}",
+        "'\"",
+        "~",
+        "-rf",
+    ]
+    for kind in kinds:
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / kind).write_text(kind)
+    upload(fs, tmp_path, f"{home}/new")
+    fs.mkdir(f"{home}/there")
+    upload(fs, tmp_path, f"{home}/there")
+    for folder in ("new", "there"):
+        for kind in kinds:
+            server, place = fs.at(f"{home}/{folder}")
+            assert server.open_file(f"{place}/{kind}/{kind}").content.decode() == kind
+    assert upload(fs, tmp_path, f"{home}/new").moved == 0
+
+
+def test_sizes_of_all_kinds(fs, home, tmp_path):
+    """Empty, one byte, exactly one part, more than one: whole, and found to be the same afterwards."""
+    sizes = [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 7]
+    for size in sizes:
+        (tmp_path / f"{size}").write_bytes(os.urandom(size))
+    assert upload(fs, tmp_path, f"{home}/sizes").size == sum(sizes)
+    for size in sizes:
+        with fs.open_reader(f"{home}/sizes/{size}") as file:
+            assert file.read() == (tmp_path / f"{size}").read_bytes()
+    assert upload(fs, tmp_path, f"{home}/sizes").moved == 0
+
+
+def test_only_what_changed_is_sent(fs, home, source, sent):
+    """New content of the same size is found, a new time without new content is not sent."""
+    upload(fs, source, f"{home}/code")
+    sent.clear()
+    (source / "lib" / "a.py").write_text("AAA")
+    (source / "lib" / "new.py").write_text("new")
+    os.utime(source / "lib" / "b.py", (0, 0))
+    done = upload(fs, source, f"{home}/code")
+    assert sorted(sent) == ["lib/a.py", "lib/new.py"]
+    assert str(done) == f"uploaded 2 of 4 files, 6 B, to {home}/code"
+    assert content(fs, f"{home}/code/lib/a.py") == "AAA"
+    assert upload(fs, source, f"{home}/code").moved == 0
+    assert is_clean(fs, home)
+
+
+def test_nothing_to_do_changes_nothing(fs, home, source):
+    """An upload that finds nothing changed only looks."""
+    upload(fs, source, f"{home}/code")
+    before = list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True))
+    upload(fs, source, f"{home}/code", delete=True)
+    assert list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True)) == before
+
+
+def test_what_somebody_else_changed_is_sent_again(fs, home, source, sent):
+    """A file that was replaced on HDFS, by one as long, or deleted there."""
+    upload(fs, source, f"{home}/code")
+    sent.clear()
+    time.sleep(0.01)
+    written(fs, f"{home}/code/lib/a.py", "xxx")
+    fs.remove(f"{home}/code/train.py")
+    upload(fs, source, f"{home}/code")
+    assert sorted(sent) == ["lib/a.py", "train.py"]
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+
+
+def test_a_folder_that_something_else_has_filled(fs, home, source):
+    """Files that no upload has noted are replaced; what is not here stays."""
+    written(fs, f"{home}/code/train.py", "old!!")
+    written(fs, f"{home}/code/theirs", "theirs")
+    assert upload(fs, source, f"{home}/code").moved == 3
+    assert content(fs, f"{home}/code/train.py") == "train"
+    assert content(fs, f"{home}/code/theirs") == "theirs"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "files": {"a": {}}, "folders": []}']
+)
+def test_a_manifest_that_is_none(fs, home, source, text):
+    """It counts as empty: everything is sent, and it is written anew."""
+    upload(fs, source, f"{home}/code")
+    written(fs, f"{home}/code/{MANIFEST}", text)
+    assert upload(fs, source, f"{home}/code").moved == 3
+    assert set(json.loads(content(fs, f"{home}/code/{MANIFEST}"))["files"]) == {
+        "train.py",
+        "lib/a.py",
+        "lib/b.py",
+    }
+
+
+def test_what_is_gone_here_stays_there(fs, home, source):
+    """Unless it is asked for, an upload removes nothing."""
+    upload(fs, source, f"{home}/code")
+    shutil.rmtree(source / "lib")
+    done = upload(fs, source, f"{home}/code")
+    assert done.removed == 0
+    assert fs.exists(f"{home}/code/lib/a.py")
+
+
+def test_delete(fs, home, source):
+    """With it, what an earlier upload has put there and is gone here goes, with folders that get empty."""
+    upload(fs, source, f"{home}/code")
+    shutil.rmtree(source / "lib")
+    (source / "none").rmdir()
+    done = upload(fs, source, f"{home}/code", delete=True)
+    assert str(done) == f"uploaded 0 of 1 file, 0 B, to {home}/code; removed 2"
+    assert names(fs, f"{home}/code") == [MANIFEST, "train.py"]
+    assert upload(fs, source, f"{home}/code", delete=True).removed == 0
+
+
+def test_delete_spares_what_others_put_there(fs, home, source, caplog):
+    """What no upload has put there, or somebody has changed since, is left; the latter is said."""
+    upload(fs, source, f"{home}/code")
+    time.sleep(0.01)
+    written(fs, f"{home}/code/lib/b.py", "theirs")
+    written(fs, f"{home}/code/lib/metrics.json")
+    shutil.rmtree(source / "lib")
+    assert upload(fs, source, f"{home}/code", delete=True).removed == 1
+    assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/b.py", "lib/metrics.json", "none", "train.py"]
+    assert "not removed, because somebody else has changed them: lib/b.py" in caplog.text
+
+
+def test_delete_after_several_uploads_to_one_folder(fs, home, source, tmp_path):
+    """Single files that were put into the folder count as gone, too; a single file deletes no neighbours."""
+    extra = tmp_path / "extra"
+    extra.write_text("extra")
+    upload(fs, source, f"{home}/code")
+    upload(fs, extra, f"{home}/code/", delete=True)
+    assert content(fs, f"{home}/code/extra") == "extra"
+    assert fs.exists(f"{home}/code/lib/a.py")
+    assert upload(fs, source, f"{home}/code").moved == 0
+    assert upload(fs, source, f"{home}/code", delete=True).removed == 1
+    assert not fs.exists(f"{home}/code/extra")
+
+
+@pytest.mark.parametrize("destination", ["{}/in/name.csv", "{}/in/", "{}/there", "{}/there/data.csv"])
+def test_a_single_file(fs, home, tmp_path, destination):
+    """It goes to the path, or into a folder that exists or is written with a slash; once."""
+    fs.mkdir(f"{home}/there")
+    (tmp_path / "data.csv").write_text("1,2")
+    goal = destination.format(home)
+    done = upload(fs, tmp_path / "data.csv", goal)
+    assert str(done) == f"uploaded 1 of 1 file, 3 B, to {goal}"
+    path = goal if goal.endswith(".csv") else f"{goal.rstrip('/')}/data.csv"
+    assert content(fs, path) == "1,2"
+    assert upload(fs, tmp_path / "data.csv", goal).moved == 0
+    (tmp_path / "data.csv").write_text("3,4")
+    assert upload(fs, tmp_path / "data.csv", goal).moved == 1
+    assert content(fs, path) == "3,4"
+    assert is_clean(fs, home)
+
+
+def test_an_empty_folder(fs, home, tmp_path):
+    """It is made; again, nothing is done."""
+    (tmp_path / "empty").mkdir()
+    assert upload(fs, tmp_path / "empty", f"{home}/a/b").files == 0
+    assert fs.isdir(f"{home}/a/b")
+    upload(fs, tmp_path / "empty", f"{home}/a/b")
+    assert is_clean(fs, home)
+
+
+def test_a_file_on_one_side_and_a_folder_on_the_other(fs, home, source):
+    """All of them in one error, and nothing is sent."""
+    fs.mkdir(f"{home}/code/train.py")
+    written(fs, f"{home}/code/lib")
+    with pytest.raises(
+        TransferError, match=r"lib: is a folder on one side .*; train\.py: is a folder on one side"
+    ):
+        upload(fs, source, f"{home}/code")
+    assert names(fs, f"{home}/code") == ["lib", "train.py"]
+
+
+def test_a_folder_onto_a_file(fs, home, source):
+    """The destination of a folder cannot be a file."""
+    written(fs, f"{home}/file")
+    with pytest.raises(NotADirectory, match="a file is there"):
+        upload(fs, source, f"{home}/file")
+    with pytest.raises(HdfsError):
+        upload(fs, source, f"{home}/file/below")
+
+
+def test_nothing_there_to_send(fs, home, tmp_path):
+    """A local path that is not there is said before anybody is asked."""
+    with pytest.raises(TransferError, match=r"nothing was sent: .*gone: there is no such file or folder"):
+        Upload(WebHdfs("http://127.0.0.1:9", "x"), tmp_path / "gone", f"{home}/code")
+    assert not fs.exists(f"{home}/code")
+
+
+def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
+    """Until all of it was sent there is nothing, then all of it."""
+    seen = []
+    send_file = Upload._send_file
+    become = Stage._become
+
+    def spy(self, file, path, advance):
+        seen.append(fs.exists(f"{home}/code"))
+        return send_file(self, file, path, advance)
+
+    def spy_at_the_end(self, path):
+        seen.append(fs.exists(f"{home}/code"))
+        become(self, path)
+
+    monkeypatch.setattr(Upload, "_send_file", spy)
+    monkeypatch.setattr(Stage, "_become", spy_at_the_end)
+    upload(fs, source, f"{home}/code")
+    assert seen == [False] * 4
+    assert fs.exists(f"{home}/code/lib/b.py")
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -> None:
+    """Let the transfer of every file fail after some of them."""
+    send_file = Upload._send_file
+    lock, count = threading.Lock(), [0]
+
+    def fail(self, file, path, advance):
+        with lock:
+            count[0] += 1
+            if count[0] > after:
+                raise error
+        return send_file(self, file, path, advance)
+
+    monkeypatch.setattr(Upload, "_send_file", fail)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("error", [HdfsError("broken"), KeyboardInterrupt()])
+def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, error):
+    """What was sent whole is there and noted; nothing else is; the rest is sent by the next one."""
+    source = tmp_path / "many"
+    for number in range(20):
+        (source / f"{number % 4}").mkdir(parents=True, exist_ok=True)
+        (source / f"{number % 4}" / f"{number}").write_text(f"{number:04}")
+    if not is_new:
+        fs.mkdir(f"{home}/code")
+    with pytest.MonkeyPatch.context() as patch:
+        failing(patch, 10, error)
+        with pytest.raises(type(error)):
+            upload(fs, source, f"{home}/code", jobs=4)
+    there = [name for name in names(fs, f"{home}/code") if "/" in name]
+    assert len(there) == 10
+    assert all(len(content(fs, f"{home}/code/{name}")) == 4 for name in there)
+    assert is_clean(fs, home)
+    assert str(upload(fs, source, f"{home}/code")).startswith("uploaded 10 of 20 files")
+    assert upload(fs, source, f"{home}/code").moved == 0
+
+
+def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch):
+    """A big file that cannot be read to its end does not appear; the error names it."""
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "big").write_bytes(b"x" * 5 * MIB)
+    (source / "small").write_text("small")
+    parts = uploading._parts
+
+    def broken(file):
+        for number, part in enumerate(parts(file)):
+            if file.name == "big" and number == 3:
+                raise TransferError("big cannot be read", [uploading.Problem("big", "Input/output error")])
+            yield part
+
+    monkeypatch.setattr(uploading, "_parts", broken)
+    with pytest.raises(TransferError, match="big: Input/output error"):
+        upload(fs, source, f"{home}/code", jobs=1)
+    assert not fs.exists(f"{home}/code/big")
+    assert is_clean(fs, home)
+
+
+def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
+    """A file that is deleted while the upload runs is an error that names it, not an empty file."""
+    look = Upload._look
+
+    def then_delete(self):
+        there = look(self)
+        (source / "train.py").unlink(missing_ok=True)
+        return there
+
+    monkeypatch.setattr(Upload, "_look", then_delete)
+    with pytest.raises(
+        TransferError, match=r"train\.py cannot be read: train\.py: No such file or directory"
+    ):
+        upload(fs, source, f"{home}/code", jobs=1)
+    assert not fs.exists(f"{home}/code/train.py")
+
+
+def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
+    """Beyond a size, what was sent is published before more is sent, so that little is lost to a kill."""
+    monkeypatch.setattr(uploading, "_BATCH", 5)
+    failing(monkeypatch, 2, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        upload(fs, source, f"{home}/code", jobs=1)
+    assert [name for name in names(fs, f"{home}/code") if name.endswith(".py")] == ["lib/a.py", "lib/b.py"]
+
+
+def test_two_at_once(fs, home, source, sent):
+    """Of two uploads of one folder at the same moment one sends it, the other finds it there."""
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda _number: upload(fs, source, f"{home}/code"), range(2)))
+    assert sorted(each.moved for each in done) == [0, 3]
+    assert len(sent) == 3
+
+
+def in_a_process(url: str, user: str, source: str, destination: str, number: int) -> int:
+    """Upload as a process on another machine would, without waiting for others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uploading, "one_at_a_time", lambda _place: contextlib.nullcontext())
+        Path(source, "own", f"{number}").write_text("own")
+        return upload(WebHdfs(url, user), source, destination).moved
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_from_several_machines_at_once(backend, fs, home, source, is_new):
+    """Without a lock between them uploads of one folder do not break each other."""
+    (source / "own").mkdir()
+    if not is_new:
+        upload(fs, source, f"{home}/code")
+        (source / "train.py").write_text("TRAIN")
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        futures = [
+            pool.submit(in_a_process, backend.url, backend.user, str(source), f"{home}/code", number)
+            for number in range(4)
+        ]
+        for future in futures:
+            future.result(60)
+    assert content(fs, f"{home}/code/train.py") == (source / "train.py").read_text()
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert is_clean(fs, home)
+    upload(fs, source, f"{home}/code")
+    assert upload(fs, source, f"{home}/code").moved == 0
+
+
+def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
+    """If the new destination is there by the time of the rename, the upload compares with what is there."""
+    become = Stage._become
+
+    def overtaken(self, path):
+        monkeypatch.setattr(Stage, "_become", become)
+        written(fs, f"{home}/code/theirs", "theirs")
+        become(self, path)
+
+    monkeypatch.setattr(Stage, "_become", overtaken)
+    upload(fs, source, f"{home}/code")
+    assert names(fs, f"{home}/code") == [
+        MANIFEST,
+        "lib",
+        "lib/a.py",
+        "lib/b.py",
+        "none",
+        "theirs",
+        "train.py",
+    ]
+    assert is_clean(fs, home)
+
+
+def test_what_a_killed_upload_left_is_removed(fs, home, source, monkeypatch):
+    """After a day, by the next upload; before, it may be in use."""
+    upload(fs, source, f"{home}/code")
+    left = f"{home}/code/.luigi-pai-tmp-0123456789ab"
+    written(fs, f"{left}/0")
+    upload(fs, source, f"{home}/code")
+    assert fs.exists(left)
+    now = time.time()
+    monkeypatch.setattr(uploading.time, "time", lambda: now + 25 * 3600)
+    upload(fs, source, f"{home}/code")
+    assert not fs.exists(left)
+
+
+def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):
+    """For 100 small files fewer than 10 questions where to write them; then what was written is right."""
+    fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
+    for number in range(100):
+        (tmp_path / f"{number}").write_text(f"{number}")
+    asked = []
+    create = Connection.create_file
+    monkeypatch.setattr(
+        Connection,
+        "create_file",
+        lambda self, path, data, **about: asked.append(path) or create(self, path, data, **about),
+    )
+    upload(fs, tmp_path, f"{home}/code", jobs=2)
+    assert len(asked) < 10
+    assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(0, 100, 9))
+
+
+def test_an_address_that_no_longer_works(local_backend, tmp_path, monkeypatch):
+    """When a DataNode goes away, the NameNode is asked again, and no file is lost."""
+    fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
+    for number in range(20):
+        (tmp_path / f"{number}").write_text(f"{number}")
+    write_to = Connection.write_to
+    writes = []
+
+    def broken(self, address, path, data):
+        writes.append(path)
+        if len(writes) in (5, 11):
+            raise HdfsError("the DataNode is gone")
+        write_to(self, address, path, data)
+
+    monkeypatch.setattr(Connection, "write_to", broken)
+    assert upload(fs, tmp_path, f"{home}/code", jobs=1).moved == 20
+    assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(20))
+
+
+def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
+    """Folders are not made one by one: 200 files in 20 folders cost little more than a request each."""
+    fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
+    for number in range(200):
+        place = tmp_path / f"{number % 20}" / "deep" / f"{number}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("x")
+    requests = []
+    send = Connection._send
+    monkeypatch.setattr(
+        Connection, "_send", lambda self, *args, **about: requests.append(args) or send(self, *args, **about)
+    )
+    upload(fs, tmp_path, f"{home}/code", jobs=4)
+    assert len(requests) < 260
+    requests.clear()
+    upload(fs, tmp_path, f"{home}/code", jobs=4)
+    assert len(requests) < 50
+
+
+def test_the_log_says_what_was_done(fs, home, source, caplog):
+    """One line at the end."""
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        upload(fs, source, f"{home}/code")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"uploaded 3 of 3 files, 11 B, to {home}/code"
+    ]

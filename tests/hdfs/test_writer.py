@@ -1,0 +1,228 @@
+"""Writing: published at the end, whole, or not at all."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from typing import Any
+
+import luigi.contrib.hdfs
+import luigi.format
+import luigi.target
+import pytest
+from cutting_proxy import before_datanodes
+from hdfs_backend import Backend, content, names, written
+
+from luigi_pai.hdfs import (
+    HdfsError,
+    HdfsTarget,
+    WebHdfs,
+)
+
+
+@pytest.mark.parametrize("form", [luigi.format.Nop, luigi.format.Gzip])
+@pytest.mark.parametrize("size", [10, 3_000_000])
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_an_exception_publishes_nothing(
+    error: type[BaseException], size: int, form: Any, fs: WebHdfs, home: str
+) -> None:
+    """After an exception inside ``with``, the old file is as it was, and no temporary file is left."""
+    target = HdfsTarget(written(fs, f"{home}/f", "old"), format=form, fs=fs)
+
+    def fail() -> None:
+        with target.open("w") as file:
+            opened.append(file)
+            file.write(os.urandom(size))
+            raise error
+
+    opened: list[Any] = []  # not forgotten: it must be tidied up by the end of ``with``
+    with pytest.raises(error):
+        fail()
+    assert content(fs, f"{home}/f") == "old"
+    assert names(fs, home) == ["f"]
+    assert vars(opened[0]).get("_output_pipe", opened[0]).closed
+
+
+def test_forgetting_publishes_nothing(fs: WebHdfs, home: str) -> None:
+    """A file that is never closed does not appear, and no temporary file is left."""
+    file = HdfsTarget(f"{home}/f", format=luigi.format.Nop, fs=fs).open("w")
+    file.write(b"x" * 3_000_000)
+    assert len(names(fs, home)) <= 1
+    del file
+    gc.collect()
+    assert names(fs, home) == []
+
+
+def test_closing_twice_publishes_once(fs: WebHdfs, home: str) -> None:
+    """close() may be called again; writing after it is an error."""
+    file = HdfsTarget(f"{home}/f", format=luigi.format.Nop, fs=fs).open("w")
+    file.write(b"once")
+    file.close()
+    file.close()
+    assert content(fs, f"{home}/f") == "once"
+    with pytest.raises(ValueError, match="closed"):
+        file.write(b"x")
+
+
+KILLED = """
+import sys, time
+from luigi_pai.hdfs import HdfsTarget, WebHdfs
+import luigi.format
+with HdfsTarget(sys.argv[2], format=luigi.format.Nop, fs=WebHdfs(sys.argv[1], sys.argv[3])).open("w") as file:
+    file.write(b"x" * 3_000_000)
+    print("written", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_process_publishes_nothing(fs: WebHdfs, home: str) -> None:
+    """SIGKILL in the middle of an upload leaves the old file as it was."""
+    written(fs, f"{home}/f", "old")
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(fs.url), f"{home}/f", fs.user], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    time.sleep(0.2)
+    assert content(fs, f"{home}/f") == "old"
+    assert [name for name in names(fs, home) if not name.startswith(".f.luigi-tmp-")] == ["f"]
+
+
+def _abort_in_child(file: Any, queue: Any) -> None:
+    file._connection = lambda: queue.put("asked the server")
+    file.abort()
+    queue.put("did nothing")
+
+
+def test_a_fork_does_not_end_its_parents_upload(fs: WebHdfs, home: str) -> None:
+    """A child process that is forked while a file is open neither blocks nor deletes it."""
+    context = multiprocessing.get_context("fork")
+    go_on, queue = context.Event(), context.SimpleQueue()
+    with HdfsTarget(f"{home}/f", format=luigi.format.Nop, fs=fs).open("w") as file:
+        file.write(b"x" * 3_000_000)
+        short = context.Process(target=_abort_in_child, args=(file, queue))
+        short.start()
+        short.join()
+        assert queue.get() == "did nothing"
+        long = context.Process(target=go_on.wait, args=(30,))
+        long.start()
+        file.write(b"y")
+        began = time.monotonic()
+    took = time.monotonic() - began
+    go_on.set()
+    long.join()
+    assert took < 10
+    assert fs.count(f"{home}/f")["content_size"] == 3_000_001
+
+
+def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
+    """When the upload breaks, writing raises soon, closing raises, and nothing is published."""
+    file = fs.open_writer(f"{home}/f")
+    file._temporary = f"{home}/x:y"  # a name that the server refuses
+
+    def write() -> None:
+        for _ in range(64):
+            file.write(b"x" * 1_000_000)
+
+    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
+        write()
+    with pytest.raises(HdfsError):
+        file.close()
+    assert names(fs, home) == []
+
+
+def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> None:
+    """A process that writes into an upload that fails is neither stopped nor killed; closing says why."""
+    file = fs.open_writer(f"{home}/f")
+    file._temporary = f"{home}/x:y"
+    done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=20)
+    assert done.returncode == 0
+    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
+        file.close()
+
+
+def test_no_writing_onto_a_folder(fs: WebHdfs, home: str) -> None:
+    """A file cannot take the place of a folder; the temporary file is deleted."""
+    written(fs, f"{home}/d/f")
+    file = HdfsTarget(f"{home}/d", fs=fs).open("w")
+    file.write("text")
+    with pytest.raises(HdfsError, match="must both be directories"):
+        file.close()
+    assert names(fs, home) == ["d", "d/f"]
+
+
+def test_memory_stays_flat(fs: WebHdfs, home: str) -> None:
+    """32 MiB pass through a target in both directions in less than 12 MiB of memory."""
+    code = f"""
+import psutil, sys, luigi.format
+from luigi_pai.hdfs import HdfsTarget, WebHdfs
+target = HdfsTarget({home + "/big"!r}, format=luigi.format.Nop, fs=WebHdfs({fs.url!r}, {fs.user!r}))
+target.exists()
+me, part = psutil.Process(), bytes(1 << 20)
+before, most, size = me.memory_info().rss, 0, 0
+with target.open("w") as file:
+    for _ in range(32):
+        file.write(part)
+        most = max(most, me.memory_info().rss)
+with target.open() as file:
+    while found := file.read(1 << 20):
+        size += len(found)
+        most = max(most, me.memory_info().rss)
+print(size, most - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    size, grown = map(int, done.stdout.split())
+    assert size == 32 << 20
+    assert grown < 12 << 20
+
+
+@pytest.mark.parametrize("cut", [0, 300, 2_000_000], ids=["at once", "in its head", "in its middle"])
+@pytest.mark.parametrize("size", [8 * 2**20, 500_000], ids=["streamed", "small"])
+def test_a_datanode_that_dies(size: int, cut: int, backend: Backend, fs: WebHdfs, home: str) -> None:
+    """When the connection to a DataNode breaks in an upload, nothing is published, and nothing is left."""
+    written(fs, f"{home}/f", "old")
+    with before_datanodes(backend, f"{home}/f") as proxy:
+        proxy.cuts, proxy.up = 1000, min(cut, size // 2)
+        with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer"):
+            written(backend.fs(redirect=proxy.url), f"{home}/f", "x" * size)
+    assert content(fs, f"{home}/f") == "old"
+    assert names(fs, home) == ["f"]
+
+
+def test_an_answer_that_is_lost(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """When a DataNode has everything and its answer is lost, that is an error, and nothing is published."""
+    written(fs, f"{home}/f", "old")
+    with before_datanodes(backend, f"{home}/f") as proxy:
+        proxy.cuts, proxy.down = 1, 1
+        with pytest.raises(HdfsError, match="no answer"):
+            written(backend.fs(redirect=proxy.url), f"{home}/f", "new")
+    assert content(fs, f"{home}/f") == "old"
+    assert names(fs, home) == ["f"]
+
+
+def test_writes_of_every_kind_and_size_arrive_in_order(fs: WebHdfs, home: str) -> None:
+    """Small and large ones, bytes and what is like them, gathered or passed on as they are."""
+    mib = 1024 * 1024
+    parts = [
+        b"first",
+        b"",
+        os.urandom(3 * mib + 1),
+        bytearray(os.urandom(70_000)),
+        os.urandom(mib),
+        os.urandom(64 * 1024),
+        b"x",
+        os.urandom(mib),
+        memoryview(array("i", range(100_000))),
+    ]
+    with fs.open_writer(f"{home}/f") as file:
+        sizes = [file.write(data) for data in parts]
+    assert sizes == [memoryview(data).nbytes for data in parts]
+    with fs.open_reader(f"{home}/f") as file:
+        assert file.read() == b"".join(bytes(data) for data in parts)

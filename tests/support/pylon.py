@@ -1,0 +1,60 @@
+"""What OpenPAI's Pylon does with WebHDFS (``nginx.conf.template`` of 0.7.1 and 0.7.2), for the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import requests
+from webhdfs_scripted import scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def pylon(webhdfs_url: str, *, slip: bool) -> Iterator[str]:
+    """Yield the address of a Pylon before a WebHDFS.
+
+    Args:
+        webhdfs_url: of the NameNode.
+        slip: send on to ``/a/HOST/PORT/...``, as 0.7.1 does, which it does not serve.
+    """
+    with requests.Session() as session:
+
+        def script(handler: Any) -> None:
+            api = re.fullmatch(r"/webhdfs/api(/.*)", handler.path)
+            any_server = re.fullmatch(r"/a/([^/]+:\d+)(/.*)", handler.path)
+            if api:
+                address = f"{webhdfs_url}/webhdfs{api[1]}"
+            elif any_server:
+                address = f"http://{any_server[1]}{any_server[2]}"
+            else:
+                handler.answer(404, b"<html>no such location")
+                return
+            data = _body(handler)
+            reply = session.request(handler.command, address, data=data, allow_redirects=False, timeout=20)
+            headers = {"Content-Type": reply.headers.get("Content-Type", "")}
+            if "Location" in reply.headers and api:
+                between = "/" if slip else ":"
+                pattern, start = r"http://([^/]+):(\d+)/(.*)", f"http://{handler.headers['Host']}"
+                headers["Location"] = re.sub(
+                    pattern, rf"{start}/a/\1{between}\2/\3", reply.headers["Location"]
+                )
+            handler.answer(reply.status_code, reply.content, **headers)
+
+        with scripted(script) as url:
+            yield url
+
+
+def _body(handler: Any) -> bytes:
+    """Read a request's body, of whichever encoding."""
+    if handler.headers.get("Transfer-Encoding") != "chunked":
+        return bytes(handler.rfile.read(int(handler.headers.get("Content-Length") or 0)))
+    parts = []
+    while size := int(handler.rfile.readline(), 16):
+        parts.append(handler.rfile.read(size))
+        handler.rfile.readline()
+    handler.rfile.readline()
+    return b"".join(parts)

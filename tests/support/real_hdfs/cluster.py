@@ -1,0 +1,280 @@
+"""One NameNode and its DataNodes on loopback, as child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from real_hdfs.software import Software
+
+__all__ = ["RealHdfs"]
+
+_HOST = "127.0.0.1"
+_PREFIX = "luigi-pai-hdfs-"
+_MEMORY = "/dev/shm"
+_TRIES = 3  # a port that was free may be taken a moment later
+_NAMENODE = "hdfs.server.namenode.NameNode"
+_DATANODE = "hdfs.server.datanode.DataNode"
+_LOGGING = """\
+log4j.rootLogger=INFO,c
+log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
+log4j.appender.c=org.apache.log4j.ConsoleAppender
+log4j.appender.c.target=System.err
+log4j.appender.c.layout=org.apache.log4j.PatternLayout
+log4j.appender.c.layout.ConversionPattern=%d %p %c: %m%n
+"""
+_QUIET = _LOGGING.replace("INFO,c", "ERROR,c")
+_no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class RealHdfs:
+    """A real HDFS, running for the length of ``with``. Its processes do not outlive this one.
+
+    Args:
+        software: what to run.
+        datanodes: the number of its DataNodes, which is also the replication of a file.
+        timeout: seconds that it may take to come up.
+
+    Attributes:
+        url: of its WebHDFS.
+        fs_uri: ``hdfs://HOST:PORT``.
+        user: its superuser.
+        bin: a folder with the ``hdfs`` and ``hadoop`` commands of this HDFS.
+
+    Raises:
+        RuntimeError: it did not come up; the text ends with its log.
+    """
+
+    def __init__(self, software: Software, *, datanodes: int = 1, timeout: float = 60.0) -> None:
+        self._software = software
+        self._count = datanodes
+        self._timeout = timeout
+        self.user = getpass.getuser()
+        self._namenode: subprocess.Popen[bytes] | None = None
+        self._datanodes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self._room = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # a NameNode waits for the disk at each change; in memory that costs nothing
+        in_memory = _MEMORY if os.access(_MEMORY, os.W_OK) else self._room
+        self._namespace = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=in_memory))
+        try:
+            for last in range(_TRIES - 1, -1, -1):
+                try:
+                    self._start()
+                    break
+                except RuntimeError as error:
+                    self._stop()
+                    if not last or "BindException" not in str(error):
+                        raise
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        for folder in (self._namespace, self._room):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # faults
+
+    def kill_datanode(self, number: int) -> None:
+        """Kill a DataNode, as a machine that loses its power."""
+        process = self._datanodes.pop(number)
+        process.kill()
+        process.wait()
+
+    def start_datanode(self, number: int) -> None:
+        """Start a DataNode and wait until the NameNode knows it."""
+        self._datanodes[number] = self._launch(f"datanode{number}", _DATANODE)
+        self._wait_for_datanode(number, time.monotonic() + self._timeout)
+
+    def datanode_of(self, netloc: str) -> int:
+        """Return the number of the DataNode that serves WebHDFS at a host and port."""
+        return self._http_ports.index(int(netloc.rpartition(":")[2]))
+
+    def safe_mode(self, *, on: bool) -> None:
+        """Put the NameNode into safe mode, or out of it."""
+        self.run("dfsadmin", "-safemode", "enter" if on else "leave")
+
+    def run(self, *arguments: str) -> str:
+        """Run the ``hdfs`` command and return what it printed.
+
+        Raises:
+            subprocess.CalledProcessError: it failed.
+        """
+        done = subprocess.run(
+            [str(self.bin / "hdfs"), *arguments], capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout
+
+    # life
+
+    def _start(self) -> None:
+        ports = _free_ports(2 + 3 * self._count)
+        self.url = f"http://{_HOST}:{ports[0]}"
+        self.fs_uri = f"hdfs://{_HOST}:{ports[1]}"
+        self._http_ports = ports[2::3]
+        self._configure(ports)
+        deadline = time.monotonic() + self._timeout
+        with contextlib.suppress(subprocess.TimeoutExpired):  # if it fails, the NameNode says why
+            subprocess.run(
+                self._command("namenode", _NAMENODE, "-format", "-nonInteractive", "-force"),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=self._timeout,
+                check=False,
+            )
+        self._namenode = self._launch("namenode", _NAMENODE)
+        for number in range(self._count):
+            self._datanodes[number] = self._launch(f"datanode{number}", _DATANODE)
+        self._wait("namenode", self._namenode, self._is_operational, deadline)
+        for number in range(self._count):
+            self._wait_for_datanode(number, deadline)
+        self._wait("namenode", self._namenode, self._is_complete, deadline)
+
+    def _stop(self) -> None:
+        processes = [*self._datanodes.values(), *([self._namenode] if self._namenode else [])]
+        self._datanodes, self._namenode = {}, None
+        for process in processes:
+            process.kill()  # nothing of it is kept
+        for process in processes:
+            process.wait()
+        for child in (*self._namespace.iterdir(), *self._room.iterdir()):
+            if child != self._namespace:
+                shutil.rmtree(child, ignore_errors=True)
+
+    def _configure(self, ports: list[int]) -> None:
+        room = self._room
+        core = {"fs.defaultFS": self.fs_uri, "hadoop.tmp.dir": str(room / "tmp")}
+        common = {
+            "dfs.namenode.http-address": f"{_HOST}:{ports[0]}",
+            "dfs.namenode.rpc-address": f"{_HOST}:{ports[1]}",
+            "dfs.namenode.name.dir": f"file://{self._namespace}",
+            "dfs.namenode.safemode.extension": "0",
+            "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+            "dfs.replication": str(self._count),
+            "dfs.heartbeat.interval": "1",
+            "dfs.webhdfs.enabled": "true",
+            "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+            "dfs.datanode.hostname": _HOST,
+        }
+        _write_conf(room / "namenode" / "conf", core, common, _LOGGING)
+        _write_conf(room / "client" / "conf", core, common, _QUIET)
+        for number in range(self._count):
+            http, data, ipc = ports[2 + 3 * number : 5 + 3 * number]
+            own = {
+                "dfs.datanode.http.address": f"{_HOST}:{http}",
+                "dfs.datanode.address": f"{_HOST}:{data}",
+                "dfs.datanode.ipc.address": f"{_HOST}:{ipc}",
+                "dfs.datanode.data.dir": f"file://{room}/data{number}",
+            }
+            _write_conf(room / f"datanode{number}" / "conf", core, common | own, _LOGGING)
+        self.bin = room / "bin"
+        self.bin.mkdir()
+        for name in ("hdfs", "hadoop"):
+            (self.bin / name).write_text(self._shell_script())
+            (self.bin / name).chmod(0o755)
+
+    def _shell_script(self) -> str:
+        words = self._software.command(self._room / "client" / "conf", "", heap=512)[:-1]
+        start = " ".join(f"'{word}'" for word in words)
+        return (
+            "#!/bin/sh\n"
+            'case "$1" in\n'
+            "dfs | fs) main=fs.FsShell ;;\n"
+            "dfsadmin) main=hdfs.tools.DFSAdmin ;;\n"
+            "version) main=util.VersionInfo ;;\n"
+            '*) echo "$1 is not among: dfs, fs, dfsadmin, version" >&2; exit 2 ;;\n'
+            "esac\n"
+            f'shift\nexec {start} "org.apache.hadoop.$main" "$@"\n'
+        )
+
+    def _command(self, role: str, main: str, *arguments: str) -> list[str]:
+        return self._software.command(self._room / role / "conf", main, *arguments)
+
+    def _launch(self, role: str, main: str) -> subprocess.Popen[bytes]:
+        """Start a process that is killed when this one dies, however it does."""
+        guard = shutil.which("setpriv")
+        bound = [guard, "--pdeathsig", "KILL", "--"] if guard else []
+        with (self._room / role / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*bound, *self._command(role, main)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the tests
+            )
+
+    def _wait_for_datanode(self, number: int, deadline: float) -> None:
+        self._wait(f"datanode{number}", self._datanodes[number], lambda: self._has_joined(number), deadline)
+
+    def _wait(
+        self, role: str, process: subprocess.Popen[bytes], is_up: Callable[[], bool], deadline: float
+    ) -> None:
+        while not is_up():
+            ended = process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                lines = (self._room / role / "log").read_text(errors="replace").splitlines()
+                what = "has ended" if ended else f"was not up within {self._timeout:.0f} s"
+                raise RuntimeError(f"the {role} of a real HDFS {what}:\n" + "\n".join(lines[-25:]))
+            time.sleep(0.1)
+
+    def _is_operational(self) -> bool:
+        state = _bean(self.url, "NameNode", "FSNamesystemState")
+        return bool(state.get("FSState") == "Operational")
+
+    def _is_complete(self) -> bool:
+        state = _bean(self.url, "NameNode", "FSNamesystemState")
+        return bool(state.get("NumLiveDataNodes") == self._count)
+
+    def _has_joined(self, number: int) -> bool:
+        address = f"http://{_HOST}:{self._http_ports[number]}"
+        return bool(_bean(address, "DataNode", "DataNodeInfo").get("ClusterId"))
+
+
+def _bean(address: str, service: str, name: str) -> dict[str, Any]:
+    """Return what a process of Hadoop's says of itself; nothing while it does not answer."""
+    url = f"{address}/jmx?qry=Hadoop:service={service},name={name}"
+    with contextlib.suppress(OSError, ValueError), _no_proxy.open(url, timeout=5) as reply:
+        beans: list[dict[str, Any]] = json.load(reply)["beans"]
+        return beans[0] if beans else {}
+    return {}
+
+
+def _write_conf(folder: Path, core: dict[str, str], hdfs: dict[str, str], logging: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "log4j.properties").write_text(logging)
+    for name, values in (("core-site.xml", core), ("hdfs-site.xml", hdfs)):
+        lines = [
+            f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items()
+        ]
+        (folder / name).write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((_HOST, 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,65 @@
+"""A server that answers as a test says."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.hdfs import WebHdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Scripted(http.server.BaseHTTPRequestHandler):
+    """A request, handed to a script: a function of the handler."""
+
+    protocol_version = "HTTP/1.1"
+    script: Callable[[Any], None]
+
+    def do_GET(self) -> None:
+        type(self).script(self)
+
+    do_PUT = do_POST = do_DELETE = do_GET
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Send a reply; ``_`` in the name of a header stands for ``-``."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, exception: str, message: str = "", status: int = 403) -> None:
+        """Send a RemoteException, as WebHDFS does."""
+        remote = {"exception": exception, "message": message, "javaClassName": f"org.{exception}"}
+        self.answer(status, json.dumps({"RemoteException": remote}).encode(), Content_Type="application/json")
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str]:
+    """Yield the address of a server that answers by a script, over TLS where there is a context for it."""
+    handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    if context:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def scripted_fs(script: Callable[[Any], None], **options: Any) -> Iterator[WebHdfs]:
+    """Yield a file system whose server answers by a script."""
+    with scripted(script) as url:
+        yield WebHdfs(url, "alice", **{"connect_timeout": 1, "read_timeout": 0.3, **options})

@@ -1,0 +1,259 @@
+"""luigi-pai put, get and ls: as a user runs them, with a luigi.cfg, against the local HDFS."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from luigi_pai.hdfs import WebHdfs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLI = [sys.executable, "-m", "luigi_pai.cli"]
+
+
+@pytest.fixture
+def home(local_pai, tmp_path: Path) -> str:
+    """A folder on HDFS for one test, and a luigi.cfg here that knows HDFS."""
+    (tmp_path / "luigi.cfg").write_text(
+        f"[OpenPai]\nwebhdfs_url = {local_pai.webhdfs_url}\nfs_uri = {local_pai.fs_uri}\nhdfs_user = anna\n"
+    )
+    return f"/cli/{tmp_path.name}-{time.time_ns():x}"
+
+
+@pytest.fixture
+def fs(local_pai) -> WebHdfs:
+    """The same HDFS, as the tests look at it."""
+    return WebHdfs(local_pai.webhdfs_url, "anna")
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run luigi-pai in the folder with the luigi.cfg."""
+
+    def command(*words: object, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*CLI, *map(str, words)],
+            cwd=tmp_path,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return command
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder to send."""
+    (tmp_path / "src" / "lib").mkdir(parents=True)
+    (tmp_path / "src" / "train.py").write_text("train")
+    (tmp_path / "src" / "lib" / "a b.py").write_text("a" * 2048)
+    return tmp_path / "src"
+
+
+def test_there_and_back(run, home, source, tmp_path):
+    """put says in one line what was sent, get brings the same back; both find nothing to do again."""
+    assert run("put", "src", home).stdout == f"uploaded 2 of 2 files, 2.0 KiB, to {home}\n"
+    assert run("put", "src", home).stdout == f"uploaded 0 of 2 files, 0 B, to {home}\n"
+    assert run("get", home, "back").stdout == "downloaded 2 of 2 files, 2.0 KiB, to back\n"
+    assert run("get", home, "back", "--jobs", "1").stdout == "downloaded 0 of 2 files, 0 B, to back\n"
+    assert (tmp_path / "back" / "lib" / "a b.py").read_text() == (source / "lib" / "a b.py").read_text()
+
+
+@pytest.mark.usefixtures("source")
+def test_nothing_but_the_line_is_said(run, home):
+    """Without a terminal there is no progress bar, and no log."""
+    assert run("put", "src", home).stderr == ""
+    assert run("get", home, "back").stderr == ""
+
+
+def test_a_progress_bar_on_a_terminal(home, source, tmp_path):
+    """Standard error shows how far it is, if it is a terminal."""
+    here, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*CLI, "put", source, home], cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal
+    )
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            part = os.read(here, 4096)
+        except OSError:  # the end of a terminal
+            break
+        if not part:
+            break
+        shown += part
+    os.close(here)
+    assert process.communicate(timeout=30)[0].startswith(b"uploaded 2 of 2")
+    assert process.returncode == 0
+    assert re.search(rb"src.*100%", shown)
+
+
+def test_delete(run, home, source):
+    """--delete removes what is gone here."""
+    run("put", "src", home)
+    (source / "train.py").unlink()
+    assert run("put", "src", home, "--delete").stdout == f"uploaded 0 of 1 file, 0 B, to {home}; removed 1\n"
+
+
+@pytest.mark.usefixtures("source")
+def test_a_table(run, home, fs):
+    """ls shows mode, owner, size, time and name; with -R what is in folders, too."""
+    run("put", "src", home)
+    fs.chmod(f"{home}/train.py", "640")
+    line = r"(\S{10})  anna +(-|\d+ B|2\.0 KiB)  \d{4}-\d\d-\d\d \d\d:\d\d  (.*)"
+    rows = [re.fullmatch(line, row).groups() for row in run("ls", home).stdout.splitlines()]
+    assert [row for row in rows if "manifest" not in row[2]] == [
+        ("drwxr-xr-x", "-", "lib/"),
+        ("-rw-r-----", "5 B", "train.py"),
+    ]
+    names = [row.rsplit("  ", 1)[1] for row in run("ls", "-R", home).stdout.splitlines()]
+    assert names == [".luigi-pai-manifest.json", "lib/", "lib/a b.py", "train.py"]
+
+
+@pytest.mark.usefixtures("source")
+def test_a_list_as_json(run, home):
+    """ls --json shows WebHDFS's own words; a file shows itself; an empty folder nothing."""
+    run("put", "src", f"$PAI_DEFAULT_FS_URI{home}")
+    (entry,) = json.loads(run("ls", "--json", f"{home}/train.py").stdout)
+    assert entry.pop("modificationTime") > 1_600_000_000_000
+    assert entry.pop("permission") in ("644", "755")
+    assert entry == {"name": "train.py", "type": "FILE", "length": 5, "owner": "anna", "group": "supergroup"}
+    names = [entry["name"] for entry in json.loads(run("ls", "-R", "--json", home).stdout)]
+    assert "lib/a b.py" in names
+
+
+def test_an_empty_folder_has_no_rows(run, home, fs):
+    """ls of it is silent, and an empty list as JSON."""
+    fs.mkdir(home)
+    assert run("ls", home).stdout == ""
+    assert json.loads(run("ls", home, "--json").stdout) == []
+
+
+def test_names_cannot_move_the_cursor(run, home, fs):
+    """Control characters of a name are shown, not obeyed."""
+    fs.touchz(f"{home}/a\x1b[31mred")
+    assert run("ls", home).stdout.endswith("  a\\x1b[31mred\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["put", "gone", "/x"], 2, "Path 'gone' does not exist"),
+        (["put", "src"], 2, "Missing argument 'REMOTE'"),
+        (
+            ["put", "src", "relative"],
+            2,
+            "luigi-pai put: 'relative' is no path on this HDFS: it is relative; begin",
+        ),
+        (
+            ["put", "src", "s3://bucket/x"],
+            2,
+            "luigi-pai put: 's3://bucket/x' is no path on this HDFS: s3: is not",
+        ),
+        (["put", "src", "/x", "--jobs", "0"], 2, "0 is not in the range 1<=x<=64"),
+        (["put", "bad", "/x"], 1, "luigi-pai put: nothing of bad was sent: a:b: HDFS takes no ':' in a name"),
+        (["get", "/gone", "here"], 1, "FileNotFoundException"),
+        (["ls", "/gone"], 1, "FileNotFoundException"),
+    ],
+)
+@pytest.mark.usefixtures("home", "source")
+def test_failures_are_one_line_and_a_code(run, tmp_path, words, code, said):
+    """1 for what failed, 2 for wrong usage; no traceback."""
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a:b").write_text("")
+    errors = run(*words, expect=code).stderr
+    assert said in errors
+    if errors.startswith("luigi-pai"):
+        assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["put", "src", "/x"], ["get", "/x", "here"], ["ls", "/x"]])
+@pytest.mark.usefixtures("source")
+def test_what_cannot_be_reached_is_3(run, tmp_path, words):
+    """Nobody answers: exit code 3, and what to check."""
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
+    errors = run(*words, expect=3).stderr
+    assert errors.startswith(f"luigi-pai {words[0]}: HDFS ")
+    assert "127.0.0.1:9: no answer (Connection refused); check webhdfs_url in [OpenPai]" in errors
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("", "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
+        (
+            "[OpenPai]\nwebhdfs_url = ftp://h\n",
+            "webhdfs_url = 'ftp://h' is not an http:// or https:// address",
+        ),
+        ("[OpenPai]\nread_timeout = soon\nwebhdfs_url = http://h\n", "read_timeout is not a number"),
+        ("no section\n", "luigi.cfg cannot be read: File contains no section headers"),
+    ],
+)
+def test_a_wrong_configuration_is_2(run, tmp_path, config, said):
+    """The line says which key, or which file."""
+    (tmp_path / "luigi.cfg").write_text(config)
+    errors = run("ls", "/x", expect=2).stderr
+    assert said in errors
+    assert errors.startswith("luigi-pai ls: ")
+
+
+def test_the_configuration_that_luigi_takes(run, home, tmp_path):
+    """LUIGI_CONFIG_PATH counts before ./luigi.cfg, as for the luigi command."""
+    good = (tmp_path / "luigi.cfg").rename(tmp_path / "good.cfg")
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
+    run("ls", "/", expect=3)
+    run("ls", "/", LUIGI_CONFIG_PATH=str(good))
+    run("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good))
+
+
+@pytest.mark.parametrize("how", ["put", "get"])
+def test_ctrl_c_leaves_nothing_half_written(local_pai, home, fs, tmp_path, how):
+    """Stopped in the middle of a big file: exit code 1, one line, no part of it anywhere."""
+    (tmp_path / "src").mkdir()
+    with (tmp_path / "src" / "big").open("wb") as file:
+        file.truncate(2 * 1024**3)
+    fs.mkdir(home)
+    if how == "get":
+        with fs.open_writer(f"{home}/out/big") as writer:
+            for _part in range(512):
+                writer.write(bytes(1024**2))
+    words = ["put", "src", f"{home}/in"] if how == "put" else ["get", f"{home}/out", "here"]
+    process = subprocess.Popen(
+        [*CLI, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+    begun = {
+        "put": (local_pai.data / "hdfs.webhdfs" / "incoming").iterdir,
+        "get": lambda: (tmp_path / "here").glob(".big*"),
+    }[how]
+    try:
+        while not any(begun()):
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 1
+    assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
+    assert errors.count("\n") == 1
+    assert [name for name in fs.listdir(home) if not name.endswith("/out")] == []
+    assert not (tmp_path / "here").exists() or list((tmp_path / "here").iterdir()) == []

@@ -1,0 +1,303 @@
+"""uploads of a PaiTask: sent before its job is submitted, and only then."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import luigi
+import pytest
+import requests
+
+from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, run, uploads
+from luigi_pai.hdfs import Upload, WebHdfs
+
+_serial = itertools.count()
+
+PIPELINE = """
+import luigi
+from luigi_pai import PaiTask, TaskRole
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    image = "x"
+    uploads = {
+        "src/": "$PAI_DEFAULT_FS_URI/HOME/code",
+        "data.csv": "/HOME/data/",
+        "extra": "/HOME/code/extra",
+    }
+    code_dir = "$PAI_DEFAULT_FS_URI/HOME/code"
+    data_dir = "/HOME/data"
+    tasks = [TaskRole("main", "sh code/train.sh")]
+
+
+class Sweep(luigi.WrapperTask):
+    def requires(self):
+        return [Train(f"HOME-{number}") for number in range(4)]
+"""
+
+TRAIN = """
+set -e
+hdfs dfs -cat $PAI_DATA_DIR/data.csv > result
+cat code/lib/words code/extra/more >> result
+hdfs dfs -put -f result $PAI_OUTPUT_DIR/
+"""
+
+
+@pytest.fixture
+def cluster(local_pai, settings):
+    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
+    settings(
+        pai_url=local_pai.url,
+        username=local_pai.username,
+        password=local_pai.password,
+        fs_uri=local_pai.fs_uri,
+        webhdfs_url=local_pai.webhdfs_url,
+        poll_min=0.05,
+        poll_max=0.5,
+    )
+    return local_pai
+
+
+@pytest.fixture
+def home():
+    """A name for jobs, and for a folder on HDFS, that no other test has."""
+    return f"uploads-{time.time_ns():x}-{next(_serial)}"
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: str) -> Path:
+    """A folder with a pipeline, its code and its data."""
+    folder = tmp_path / "project"
+    (folder / "src" / "lib").mkdir(parents=True)
+    (folder / "extra").mkdir()
+    (folder / "pipeline.py").write_text(PIPELINE.replace("HOME", home))
+    (folder / "src" / "train.sh").write_text(TRAIN)
+    (folder / "src" / "lib" / "words").write_text("words\n")
+    (folder / "extra" / "more").write_text("more\n")
+    (folder / "data.csv").write_text("1,2\n")
+    return folder
+
+
+@pytest.fixture
+def train(project: Path, home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The task of that pipeline, imported while the current folder is another."""
+    monkeypatch.chdir(tmp_path)
+    name = f"pipeline_{home.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, project / "pipeline.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module.Train(home)
+
+
+@pytest.fixture
+def sends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many files each upload has sent."""
+    moved: list[int] = []
+    send = Upload.send
+
+    def spy(self):
+        done = send(self)
+        moved.append(done.moved)
+        return done
+
+    monkeypatch.setattr(Upload, "send", spy)
+    return moved
+
+
+def new_process() -> None:
+    """Forget what this process remembers, as a new one would."""
+    run._clients.clear()
+    run._flagged.clear()
+
+
+def build(*tasks: luigi.Task) -> bool:
+    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING")
+
+
+def jobs_of(cluster, name: str) -> list[str]:
+    rows = requests.get(f"{cluster.url}/api/v1/jobs", timeout=5).json()
+    return sorted(row["name"] for row in rows if row["name"].startswith(name))
+
+
+class Sends(PaiTask):
+    """A task whose uploads a test says."""
+
+    name = luigi.Parameter()
+    image = "x"
+    uploads = {}
+    tasks = [TaskRole("main", "true")]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_job_finds_what_was_sent(train):
+    """Code and data that lie beside the pipeline are in the container, whatever the current folder is."""
+    assert build(train)
+    with (train.output() / "result").open() as result:
+        assert result.read() == "1,2\nwords\nmore\n"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_only_when_a_job_is_submitted(train, sends):
+    """A complete task and a job that is taken over send nothing."""
+    assert build(train)
+    assert sends == [2, 1, 1]
+    new_process()
+    assert build(train)
+    train.run()
+    assert sends == [2, 1, 1]
+
+
+def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, sends):
+    """What a running job has read is not changed under it."""
+
+    class Slow(PaiTask):
+        name = luigi.Parameter()
+        image = "x"
+        uploads = {str(project / "src"): f"/{home}/code"}
+        tasks = [TaskRole("main", "sleep 2")]
+
+    task = Slow(home)
+    killed = pytest.MonkeyPatch()
+    killed.setattr(run, "watch", lambda *_args, **_about: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        task.run()
+    killed.undo()
+    new_process()
+    (project / "src" / "train.sh").write_text("changed")
+    task.run()
+    assert sends == [2]
+    assert jobs_of(cluster, home) == [home]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_next_attempt_sends_what_changed(train, project, sends):
+    """After a failure that a change of the code mends, the next attempt runs with the new code."""
+    (project / "src" / "train.sh").write_text("exit 3")
+    assert not build(train)
+    (project / "src" / "train.sh").write_text(TRAIN)
+    new_process()
+    assert build(train)
+    assert sends == [2, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_uploads_may_be_a_property(home, tmp_path):
+    """It may depend on the task's parameters; absolute local paths are taken as they are."""
+    (tmp_path / "data.csv").write_text("1")
+
+    class Sending(Sends):
+        @property
+        def uploads(self):
+            return {tmp_path / "data.csv": f"/{self.name}/in/data.csv"}
+
+    assert build(Sending(home))
+    with HdfsTarget(f"/{home}/in/data.csv").open() as file:
+        assert file.read() == "1"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_paths_are_relative_to_the_class_that_says_uploads(home, train, tmp_path, monkeypatch):
+    """A task that inherits uploads from another module sends what lies beside that one."""
+
+    class Inherits(type(train)):
+        pass
+
+    sent = []
+    monkeypatch.setattr(Upload, "send", lambda self: sent.append(self._local))
+    uploads.send_uploads(Inherits(f"{home}-more"), None, WebHdfs.from_config())
+    assert sent == [tmp_path / "project" / name for name in ("src", "data.csv", "extra")]
+
+
+def test_without_hdfs(pai, home, tmp_path, monkeypatch):
+    """It is a ConfigError with the next step, and nothing is submitted."""
+    monkeypatch.setattr(Sends, "uploads", {str(tmp_path): "/x"})
+    with pytest.raises(
+        ConfigError, match=r"its uploads go to HDFS, and webhdfs_url is not set in \[OpenPai\]; write"
+    ):
+        Sends(home).run()
+    assert pai.posts() == []
+
+
+def test_everything_that_cannot_be_sent_is_said_at_once(cluster, home, project, monkeypatch):
+    """Missing paths, wrong names, destinations that are none: one error, and nothing is sent or submitted."""
+    (project / "src" / "12:30").write_text("")
+    wrong = {"gone/": f"/{home}/a", str(project / "src"): f"/{home}/b", str(project / "extra"): "s3://x/y"}
+    monkeypatch.setattr(Sends, "uploads", {**wrong, str(project / "data.csv"): f"/{home}/c/"})
+    with pytest.raises(SpecError) as caught:
+        Sends(home).run()
+    here = Path(__file__).parent
+    assert str(caught.value) == (
+        f"job '{home}' was not submitted: 3 problems in its description\n"
+        f"  uploads['gone/']: {here}/gone: there is no such file or folder\n"
+        f"  uploads['{project}/src']: 12:30: HDFS takes no ':' in a name\n"
+        f"  uploads['{project}/extra']: 's3://x/y' is no path on this HDFS: s3: is not HDFS; "
+        "begin it with / or hdfs://HOST:PORT/"
+    )
+    assert jobs_of(cluster, home) == []
+    assert not HdfsTarget(f"/{home}").exists()
+
+
+def test_uploads_that_is_no_dict(cluster, home, monkeypatch):
+    """It is a problem of the description."""
+    monkeypatch.setattr(Sends, "uploads", ["src"])
+    with pytest.raises(SpecError, match="uploads: list is not a dict of local paths and the paths on HDFS"):
+        Sends(home).run()
+    assert jobs_of(cluster, home) == []
+
+
+def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch):
+    """More than 200,000,000 bytes in all that goes to code_dir or below it is refused; nothing is sent."""
+    for name, size in {"src/a.bin": 150_000_000, "more/b.bin": 50_000_001, "data/c.bin": 900_000_000}.items():
+        (tmp_path / name).parent.mkdir()
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    there = {"src": "code", "more": "code/more", "data": "data"}
+    named = {str(tmp_path / here): f"$PAI_DEFAULT_FS_URI/{home}/{goal}" for here, goal in there.items()}
+    monkeypatch.setattr(Sends, "uploads", named)
+    monkeypatch.setattr(Sends, "code_dir", f"/{home}/code")
+    with pytest.raises(SpecError) as caught:
+        Sends(home).run()
+    assert "uploads: 200,000,001 bytes go to code_dir, and OpenPAI copies at most 200,000,000" in str(
+        caught.value
+    )
+    assert "(largest: a.bin 150,000,000, b.bin 50,000,001)" in str(caught.value)
+    assert jobs_of(cluster, home) == []
+    assert not HdfsTarget(f"/{home}").exists()
+    os.truncate(tmp_path / "more" / "b.bin", 50_000_000)
+    monkeypatch.setattr(Upload, "send", lambda _self: None)
+    uploads.send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
+
+
+def test_tasks_that_send_the_same_code_at_once(cluster, home, project):
+    """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""
+    (project / "luigi.cfg").write_text(
+        f"[OpenPai]\npai_url = {cluster.url}\nusername = {cluster.username}\npassword = {cluster.password}\n"
+        f"fs_uri = {cluster.fs_uri}\nwebhdfs_url = {cluster.webhdfs_url}\npoll_min = 0.05\npoll_max = 0.2\n"
+        "[retcode]\ntask_failed = 30\nscheduling_error = 35\n[core]\nno_lock = true\n"
+    )
+    for number in range(50):
+        (project / "src" / "lib" / f"{number}.py").write_text(f"{number}")
+    command = [sys.executable, "-W", "ignore", "-m", "luigi", "--module", "pipeline", "Sweep"]
+    done = subprocess.run(
+        [*command, "--local-scheduler", "--workers", "4"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"uploaded (\d+) of 52 files", done.stderr)) == ["0", "0", "0", "52"]
+    for number in range(4):
+        with HdfsTarget(f"/{home}-{number}/output/result").open() as result:
+            assert result.read() == "1,2\nwords\nmore\n"
