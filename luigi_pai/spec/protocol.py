@@ -1,0 +1,579 @@
+"""The v2 job protocol, typed: JobProtocol and its parts, YAML in and out.
+
+The fields are the protocol's own, under its own names; what each may be is said
+by OpenPAI's manual ("Job protocol", and "How to use advanced job settings") and
+checked by ``validate_protocol``. A field that is ``UNSET`` is left out, an empty
+list or mapping too unless the document had it; None is ``null``.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.job import UNSET, Unset
+from luigi_pai.spec.parts import Part, listed, mapped, one, plain, read
+from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from luigi_pai.spec.yaml_text import Path
+
+__all__ = [
+    "Callback",
+    "Completion",
+    "ContainerOptions",
+    "Defaults",
+    "Deployment",
+    "DockerImage",
+    "Extras",
+    "HivedRole",
+    "HivedScheduler",
+    "JobProtocol",
+    "Prerequisite",
+    "RegistryAuth",
+    "Resources",
+    "Role",
+    "RoleCommands",
+    "RuntimePlugin",
+    "StatusNotification",
+    "Storage",
+]
+
+_RUNTIME_PLUGIN = "com.microsoft.pai.runtimeplugin"
+
+_CMD = f"{_RUNTIME_PLUGIN}.cmd"
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: given for name, given in fields.items() if given is not UNSET}
+
+
+def _callbacks(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
+    events = {"taskStarts": on_start, "taskSucceeds": on_success}
+    for event, commands in events.items():
+        if isinstance(commands, str):
+            raise TypeError(f"{event}: a list of commands is wanted, not one text")
+    return [Callback(event, list(commands)) for event, commands in events.items() if commands]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Callback(Part):
+    """Commands that a plugin runs on an event.
+
+    Args:
+        event: ``taskStarts`` or ``taskSucceeds``.
+        commands: shell commands.
+    """
+
+    event: str = field(kw_only=False)
+    commands: list[str] = field(kw_only=False, metadata=listed(hidden=True))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Prerequisite(Part):
+    """Something that roles need: a script, data, an output.
+
+    Args:
+        name: unique among the prerequisites of its type.
+        type: ``script``, ``data`` or ``output``; ``dockerimage`` is a DockerImage.
+        uri: where it is: a text; for data a list of texts.
+        plugin: what handles it: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
+        require: names of prerequisites that come before it.
+        failurePolicy: ``fail`` (the default) or ``ignore``.
+        callbacks: commands at the start and after the success of a task (1.6 and later).
+        more: any further key; commands refer to it by ``<% this.parameters.key %>``.
+    """
+
+    name: str = field(kw_only=False)
+    type: str = "script"
+    uri: str | list[str] | Unset = UNSET
+    plugin: str | Unset = UNSET
+    require: list[str] = field(default_factory=list, metadata=listed())
+    failurePolicy: str | Unset = UNSET
+    callbacks: list[Callback] = field(default_factory=list, metadata=listed(Callback))
+    protocolVersion: int | str | Unset = UNSET
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+
+    @classmethod
+    def _chosen(cls, document: Mapping[str, Any]) -> type[Any]:
+        return DockerImage if document.get("type") == "dockerimage" else cls
+
+    @classmethod
+    def cmd(
+        cls,
+        name: str,
+        *,
+        on_start: Sequence[str] = (),
+        on_success: Sequence[str] = (),
+        **fields: Any,
+    ) -> Prerequisite:
+        """Return a prerequisite that runs commands in each task of its roles.
+
+        Args:
+            name: its name.
+            on_start: commands before the role's own, in this order.
+            on_success: commands after the role's own have succeeded.
+            fields: any other field of Prerequisite.
+        """
+        callbacks = _callbacks(on_start, on_success)
+        return cls(name, **{"plugin": _CMD, "callbacks": callbacks, **fields})
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RegistryAuth(Part):
+    """An account of a Docker registry; write the password as ``<% $secrets.name %>``."""
+
+    username: str | Unset = UNSET
+    password: str | Unset = field(default=UNSET, metadata={"hidden": True})
+    registryuri: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DockerImage(Prerequisite):
+    """A Docker image that roles run in.
+
+    Args:
+        name: what roles call it.
+        uri: the image, as ``docker pull`` takes it.
+        auth: the account that may pull it.
+    """
+
+    uri: str = field(kw_only=False)
+    type: str = "dockerimage"
+    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=one(RegistryAuth))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Resources(Part):
+    """What each instance of a role gets.
+
+    Args:
+        cpu: CPUs.
+        memoryMB: memory in MB.
+        gpu: GPUs.
+        ports: how many ports under each label; ``ssh`` and ``http`` are always there.
+    """
+
+    cpu: int
+    memoryMB: int
+    gpu: int = 0
+    ports: dict[str, int] = field(default_factory=dict, metadata=mapped())
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Completion(Part):
+    """When the job ends by this role; -1 and None: never.
+
+    Args:
+        minFailedInstances: so many failed instances fail the job; 1 on the server.
+        minSucceededInstances: so many succeeded ones complete it; all of them on the server.
+    """
+
+    minFailedInstances: int | Unset | None = UNSET
+    minSucceededInstances: int | Unset | None = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ContainerOptions(Part):
+    """Further options of a role's containers.
+
+    Args:
+        shmMB: shared memory in MB; 64 on the server.
+        infiniband: the container gets the host's InfiniBand devices.
+    """
+
+    shmMB: int | Unset = UNSET
+    infiniband: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Role(Part):
+    """A group of instances that run the same commands with the same resources.
+
+    Args:
+        dockerImage: name of a prerequisite of type dockerimage.
+        commands: shell commands, at least one.
+        resourcePerInstance: what each instance gets.
+        instances: how many; 1 on the server.
+        completion: when the job ends by this role.
+        taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
+        prerequisites: names of prerequisites whose callbacks run here, in this order (1.6 and later).
+        data: name of a prerequisite of that type, for ``<% $data... %>``.
+        output: the same.
+        script: the same.
+        extraContainerOptions: shared memory, InfiniBand.
+    """
+
+    dockerImage: str = field(kw_only=False)
+    commands: list[str] = field(metadata=listed())
+    resourcePerInstance: Resources = field(metadata=one(Resources))
+    instances: int | Unset = UNSET
+    completion: Completion = field(default_factory=Completion, metadata=one(Completion))
+    taskRetryCount: int | Unset = UNSET
+    prerequisites: list[str] = field(default_factory=list, metadata=listed())
+    data: str | Unset = UNSET
+    output: str | Unset = UNSET
+    script: str | Unset = UNSET
+    extraContainerOptions: ContainerOptions = field(
+        default_factory=ContainerOptions, metadata=one(ContainerOptions)
+    )
+    protocolVersion: int | str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RoleCommands(Part):
+    """Commands that a deployment puts around those of a role."""
+
+    preCommands: list[str] = field(default_factory=list, metadata=listed())
+    postCommands: list[str] = field(default_factory=list, metadata=listed())
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Deployment(Part):
+    """Commands around those of the roles, chosen by ``defaults.deployment``.
+
+    Args:
+        name: its name.
+        taskRoles: role -> the commands around its own.
+    """
+
+    name: str = field(kw_only=False)
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapped(RoleCommands))
+    protocolVersion: int | str | Unset = UNSET
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Defaults(Part):
+    """Where the job runs, and which deployment it takes."""
+
+    virtualCluster: str | Unset = UNSET
+    deployment: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RuntimePlugin(Part):
+    """A plugin of the runtime in the containers.
+
+    Args:
+        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``.
+        parameters: what it takes.
+        taskroles: roles that it works in; all if there are none.
+        failurePolicy: ``fail`` (the default) or ``ignore``.
+    """
+
+    plugin: str = field(kw_only=False)
+    parameters: Any = field(default=UNSET, metadata={"hidden": True})
+    taskroles: list[str] = field(default_factory=list, metadata=listed(lenient=True))
+    failurePolicy: str | Unset = UNSET
+
+    @classmethod
+    def ssh(
+        cls,
+        *,
+        jobssh: bool = True,
+        sshbarrier: bool | Unset = UNSET,
+        sshbarrierTimeout: int | Unset = UNSET,
+        userssh: str | Unset = UNSET,
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin for SSH between the containers, and from outside.
+
+        Args:
+            jobssh: the containers reach each other as ``ROLE-INDEX``.
+            sshbarrier: the commands wait until all containers can be reached.
+            sshbarrierTimeout: minutes that they wait at most; 30 on the server.
+            userssh: a public key that may log in from outside.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
+        parameters = _given(
+            jobssh=jobssh, sshbarrier=sshbarrier, sshbarrierTimeout=sshbarrierTimeout, userssh=user
+        )
+        return cls("ssh", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
+
+    @classmethod
+    def tensorboard(
+        cls,
+        logdir: str | Mapping[str, str] = "/mnt/tensorboard",
+        *,
+        port: int = 6006,
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that runs TensorBoard in the first instance of the first role.
+
+        Args:
+            logdir: folder of the logs; or name -> folder.
+            port: where it listens.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        folders = {"path": logdir} if isinstance(logdir, str) else dict(logdir)
+        return cls("tensorboard", parameters={"port": port, "logdir": folders}, failurePolicy=failurePolicy)
+
+    @classmethod
+    def git(
+        cls,
+        repo_uri: str,
+        *,
+        clone_dir: str | Unset = UNSET,
+        options: Sequence[str] = (),
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that clones a repository.
+
+        Args:
+            repo_uri: the repository.
+            clone_dir: where to; not there yet, or empty. ``/usr/local/pai/code`` on the server.
+            options: of ``git clone``.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        parameters = _given(repo_uri=repo_uri, options=list(options) or UNSET, clone_dir=clone_dir)
+        return cls("git", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
+
+    @classmethod
+    def cmd(
+        cls,
+        *,
+        on_start: Sequence[str] = (),
+        on_success: Sequence[str] = (),
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that runs commands before a role's own and after their success.
+
+        Args:
+            on_start: commands before.
+            on_success: commands after.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        callbacks = [callback.to_dict() for callback in _callbacks(on_start, on_success)]
+        return cls(
+            "cmd", parameters={"callbacks": callbacks}, taskroles=list(taskroles), failurePolicy=failurePolicy
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Storage(Part):
+    """A storage of the cluster, mounted in every container.
+
+    Args:
+        name: as the cluster calls it.
+        mountPath: where; ``/mnt/NAME`` on the server.
+        readOnly: nothing can be written.
+        share: False: a folder of this job alone.
+    """
+
+    name: str = field(kw_only=False)
+    mountPath: str | Unset = UNSET
+    readOnly: bool | Unset = UNSET
+    share: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HivedRole(Part):
+    """What a role asks the HiveD scheduler for.
+
+    Args:
+        skuType: kind of SKU; any if None.
+        skuNum: SKUs of one instance.
+        affinityGroupName: roles with the same one are placed together.
+        pinnedCellId: cell of the cluster's configuration to run in.
+    """
+
+    skuType: str | Unset | None = UNSET
+    skuNum: int | Unset = UNSET
+    affinityGroupName: str | Unset | None = UNSET
+    pinnedCellId: str | Unset | None = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HivedScheduler(Part):
+    """What the job asks the HiveD scheduler for.
+
+    Args:
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``.
+        taskRoles: role -> what it asks for.
+    """
+
+    jobPriorityClass: str | Unset = UNSET
+    taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StatusNotification(Part):
+    """Which changes of the job its user is told of, where the cluster does so (1.5 and later)."""
+
+    running: bool | Unset = UNSET
+    succeeded: bool | Unset = UNSET
+    stopped: bool | Unset = UNSET
+    failed: bool | Unset = UNSET
+    retried: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Extras(Part):
+    """Everything that is not of the protocol's core; the server takes any shape here.
+
+    Args:
+        runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
+        storages: mounts; an empty list mounts none, where leaving it out mounts the user's default ones.
+        gangAllocation: all instances start together (the default), or each when it can.
+        hivedScheduler: what to ask the HiveD scheduler for.
+        jobStatusChangeNotification: which changes the user is told of.
+        tensorBoard: of the web portal.
+        submitFrom: what the job was submitted with.
+    """
+
+    runtimePlugins: list[RuntimePlugin] = field(
+        default_factory=list, metadata=listed(RuntimePlugin, lenient=True, key=_RUNTIME_PLUGIN)
+    )
+    storages: list[Storage] | Unset = field(default=UNSET, metadata=listed(Storage, lenient=True))
+    gangAllocation: bool | Unset = UNSET
+    hivedScheduler: HivedScheduler = field(
+        default_factory=HivedScheduler, metadata=one(HivedScheduler, lenient=True)
+    )
+    jobStatusChangeNotification: StatusNotification = field(
+        default_factory=StatusNotification, metadata=one(StatusNotification, lenient=True)
+    )
+    tensorBoard: Any = UNSET
+    submitFrom: Any = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class JobProtocol(Part):
+    """A job of the v2 dialect: OpenPAI 0.15 to 1.8.
+
+    Args:
+        name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
+        taskRoles: role -> what it runs, at least one.
+        prerequisites: images, scripts, data and outputs that roles refer to.
+        parameters: for ``<% $parameters.key %>`` in commands.
+        secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
+        jobRetryCount: how often a failed job is started again by the cluster.
+        deployments: commands around those of the roles.
+        defaults: virtual cluster and deployment.
+        extras: plugins, storages and the like.
+        version: of the job, as its author counts.
+        contributor: its author.
+        description: what it is for.
+        protocolVersion: 2.
+        type: ``job``.
+    """
+
+    protocolVersion: int | str = 2
+    name: str = field(kw_only=False)
+    type: str = "job"
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapped())
+    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapped(hidden=True))
+    jobRetryCount: int | Unset = UNSET
+    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=listed(Prerequisite))
+    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapped(Role))
+    deployments: list[Deployment] = field(default_factory=list, metadata=listed(Deployment))
+    defaults: Defaults = field(default_factory=Defaults, metadata=one(Defaults))
+    extras: Extras = field(default_factory=Extras, metadata=one(Extras))
+    _text: Document | None = field(default=None, init=False)
+
+    @classmethod
+    def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
+        """Read a protocol from YAML.
+
+        Args:
+            text: one YAML document.
+            source: what errors call it: a file's name.
+
+        Raises:
+            SpecError: it is not YAML, or something is not of the shape that belongs there.
+        """
+        document = read_yaml(text, source)
+        found = read(cls, document.value, document.lines)
+        found._text = document
+        return found
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> JobProtocol:
+        """Read a protocol from a file.
+
+        Raises:
+            OSError: the file cannot be read.
+            SpecError: as ``from_yaml``; or the file is not UTF-8.
+        """
+        data = FilePath(path).read_bytes()
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise SpecError(str(path), [Problem("", "is not UTF-8, which a server reads; save it as UTF-8", line=line)]) from None
+        return cls.from_yaml(text, str(path))
+
+    def to_yaml(self) -> str:
+        """Return the protocol as YAML: the text that was read, as long as nothing was changed.
+
+        Raises:
+            SpecError: a value is none that JSON has.
+        """
+        document = self.to_dict()
+        if self._text is not None and _same(document, self._text.value):
+            return self._text.text
+        return write_yaml(document)
+
+    @property
+    def lines(self) -> Mapping[Path, int]:
+        """Where in its text each part stands, from line 1; empty if it is not from a text."""
+        return {} if self._text is None else self._text.lines
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What the server reads in the text in another way than most people would."""
+        return () if self._text is None else self._text.warnings
+
+    def renamed(self, name: str) -> JobProtocol:
+        """Return a copy under another name."""
+        other = copy.deepcopy(self)
+        other.name = name
+        return other
+
+    def filled(
+        self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
+    ) -> JobProtocol:
+        """Return a copy with parameters and secrets merged into its own.
+
+        Args:
+            parameters: name -> value; values of Luigi parameters become plain ones.
+            secrets: the same.
+
+        Raises:
+            SpecError: a value cannot be made a plain one.
+        """
+        other = copy.deepcopy(self)
+        other.parameters = {**other.parameters, **plain(parameters or {}, ("parameters",))}
+        other.secrets = {**other.secrets, **plain(secrets or {}, ("secrets",))}
+        return other
+
+
+def _same(one_document: Any, other: Any) -> bool:
+    """Return whether two documents are equal to a server: True is not 1, and order counts for nothing."""
+    if isinstance(one_document, dict) and isinstance(other, dict):
+        return one_document.keys() == other.keys() and all(_same(item, other[key]) for key, item in one_document.items())
+    if isinstance(one_document, list) and isinstance(other, list):
+        return len(one_document) == len(other) and all(map(_same, one_document, other))
+    if isinstance(one_document, bool) or isinstance(other, bool):
+        return one_document is other
+    return bool(one_document == other)

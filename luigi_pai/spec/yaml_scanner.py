@@ -1,0 +1,250 @@
+"""PyYAML's scanner and parser, with the liberties and limits of js-yaml 3.
+
+PyYAML is stricter in some places (tabs between tokens, characters of anchors,
+the length of keys) and laxer in others. What is done here changes no class of
+PyYAML's and registers nothing with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.scanner import Scanner, ScannerError
+from yaml.tokens import ScalarToken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from yaml.events import Event
+
+__all__ = ["YamlTrouble", "events"]
+
+_BREAK = "\0\r\n"
+_BLANK = "\0 \t\r\n"
+_FLOW = ",[]{}"
+_NEVER_FIRST = "\0 \t\r\n,[]{}#&*!|>'\"%@`"
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
+
+_ODD_BREAKS = "\x85\u2028\u2029"
+"""Line breaks to PyYAML, text to js-yaml."""
+
+_SAID = (
+    ("mapping values are not allowed", "a second ': ' stands in this line, or it is indented wrongly; put a text with ': ' into quotes"),
+    ("sequence entries are not allowed", "a list's '- ' cannot stand here; begin it on a line of its own"),
+    ("could not find expected ':'", "a key needs ': ' after it, on the same line"),
+    ("expected <block end>, but found '<block mapping start>'", "this is indented more than what it belongs to"),
+    ("expected <block end>", "this fits no line above it; look at its indentation, and at quotes and brackets before it"),
+    ("expected ',' or", "a ',' or the closing bracket is missing before this"),
+    ("found unexpected end of stream", "a quote is opened and never closed"),
+    ("found unexpected document separator", "a quote is opened and never closed"),
+    ("unknown escape", "this escape is unknown; in \"...\" write a backslash as \\\\, or use '...'"),
+    ("expected escape sequence", "this escape needs more hexadecimal digits"),
+    ("expected chomping or indentation", "only +, -, a digit from 1 to 9 or a comment may follow '|' or '>'"),
+    ("expected a comment or a line break", "only +, -, a digit from 1 to 9 or a comment may follow '|' or '>'"),
+    ("expected indentation indicator", "the digit after '|' or '>' is from 1 to 9"),
+    ("expected '<document start>'", "the document has ended before this; look at the indentation"),
+    ("undefined tag handle", "this tag's handle is not declared; leave the tag out, or put the text into quotes"),
+    ("incompatible document", "only YAML 1.1 and 1.2 are read"),
+)  # fmt: skip
+
+
+class YamlTrouble(Exception):
+    """Why a text is refused.
+
+    Attributes:
+        line: from 1.
+        column: from 1; 0 where only the line is known.
+        path: where in the document, as far as it is known.
+    """
+
+    def __init__(self, message: str, line: int, column: int = 0, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+        self.path = path
+
+
+class _Scanner(Reader, Scanner, Parser):
+    """PyYAML's three, reading as js-yaml does."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+
+    def check_printable(self, data: str) -> None:
+        """Leave characters to ``events``, which knows what is a comment."""
+
+    def scan_to_next_token(self) -> None:
+        """Skip blanks, tabs too, but those that indent a line."""
+        while True:
+            while self.peek() == " " or (self.peek() == "\t" and not self._indents()):
+                self.forward()
+            if self.peek() == "#":
+                while self.peek() not in _BREAK:
+                    self.forward()
+            if not self.scan_line_break():
+                return
+            if not self.flow_level:
+                self.allow_simple_key = True
+
+    def _indents(self) -> bool:
+        """Return whether the tab here is the indentation of something."""
+        if self.flow_level:
+            return False
+        ahead = 0
+        while self.peek(ahead) in " \t":
+            ahead += 1
+        if self.peek(ahead) in _BREAK + "#":
+            return False
+        behind = self.pointer
+        while behind and self.buffer[behind - 1] in " \t":
+            behind -= 1
+        return not behind or self.buffer[behind - 1] in "\r\n"
+
+    def stale_possible_simple_keys(self) -> None:
+        """Forget what can no longer be a key; a key may be of any length."""
+        for level, key in list(self.possible_simple_keys.items()):
+            if key.line != self.line:
+                if key.required:
+                    raise ScannerError(None, None, "could not find expected ':'", key.mark)
+                del self.possible_simple_keys[level]
+
+    def check_key(self) -> bool:
+        return self.peek(1) in _BLANK
+
+    def check_value(self) -> bool:
+        if self.peek(1) in _BLANK:
+            return True
+        return bool(self.flow_level) and (
+            self.peek(1) in _FLOW or self.flow_level in self.possible_simple_keys
+        )
+
+    def check_plain(self) -> bool:
+        first = self.peek()
+        if first in "-?":
+            return self.peek(1) not in _BLANK + (_FLOW if self.flow_level else "")
+        if first == ":":
+            return not self.check_value()
+        return first not in _NEVER_FIRST
+
+    def scan_plain(self) -> ScalarToken:
+        chunks: list[str] = []
+        start = end = self.get_mark()
+        indent = self.indent + 1
+        between = ""
+        while True:
+            length = self._plain_length(not chunks)
+            if not length:
+                break
+            self.allow_simple_key = False
+            chunks += [between, self.prefix(length)]
+            self.forward(length)
+            end = self.get_mark()
+            between = "".join(self.scan_plain_spaces(indent, start) or ())
+            if not between or self.peek() == "#" or (not self.flow_level and self.column < indent):
+                break
+        return ScalarToken("".join(chunks), True, start, end)
+
+    def _plain_length(self, first: bool) -> int:
+        """Return how many characters from here are of a plain scalar, up to the next blank."""
+        length = 0
+        if self.peek() == "#" and not first:
+            return 0
+        while (character := self.peek(length)) not in _BLANK:
+            following = self.peek(length + 1)
+            if character == ":" and following in _BLANK + (_FLOW if self.flow_level else ""):
+                break
+            if self.flow_level and character in _FLOW:
+                break
+            length += 1
+        return length
+
+    def scan_plain_spaces(self, indent: int, start_mark: Any) -> list[str] | None:  # noqa: ARG002  PyYAML's
+        length = 0
+        while self.peek(length) in " \t":
+            length += 1
+        blanks = self.prefix(length)
+        self.forward(length)
+        if self.peek() not in "\r\n":
+            return [blanks] if blanks else []
+        self.scan_line_break()
+        self.allow_simple_key = True
+        breaks = []
+        while True:
+            if self.column == 0 and self.prefix(3) in ("---", "...") and self.peek(3) in _BLANK:
+                return None
+            if self.peek() == " " or (self.peek() == "\t" and not self._ends_plain()):
+                self.forward()
+            elif self.peek() in "\r\n":
+                breaks.append(self.scan_line_break())
+            else:
+                return breaks or [" "]
+
+    def _ends_plain(self) -> bool:
+        return not self.flow_level and self.column < self.indent + 1
+
+    def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803  PyYAML's
+        start = self.get_mark()
+        self.forward()
+        length = 0
+        while self.peek(length) not in _BLANK + _FLOW:
+            length += 1
+        if not length:
+            raise ScannerError(None, None, "nameless anchor", start)
+        name = self.prefix(length)
+        self.forward(length)
+        return TokenClass(name, start, self.get_mark())
+
+    def scan_block_scalar_ignored_line(self, start_mark: Any) -> None:
+        while self.peek() == "\t":
+            self.forward()
+        super().scan_block_scalar_ignored_line(start_mark)
+
+
+def events(text: str) -> Iterator[tuple[Event, str]]:
+    """Yield the parser's events, each with its scalar's value, or nothing.
+
+    Raises:
+        YamlTrouble: the text is not YAML.
+    """
+    stand_ins = _stand_ins(text)
+    for odd, stand_in in stand_ins.items():
+        text = text.replace(odd, stand_in)
+    back = str.maketrans({stand_in: odd for odd, stand_in in stand_ins.items()})
+    scanner = _Scanner(text)
+    try:
+        while scanner.check_event():
+            event = scanner.get_event()
+            value = getattr(event, "value", "")
+            yield event, value.translate(back) if stand_ins else value
+    except MarkedYAMLError as error:
+        raise _said(error) from None
+    except (YAMLError, ValueError, OverflowError):
+        raise YamlTrouble("this is no YAML that can be read", scanner.line + 1, scanner.column + 1) from None
+
+
+def _stand_ins(text: str) -> dict[str, str]:
+    """Return a character that is not in the text for each of the odd line breaks that are in it."""
+    free = (chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in text)
+    return {odd: next(free) for odd in _ODD_BREAKS if odd in text}
+
+
+def _said(error: MarkedYAMLError) -> YamlTrouble:
+    """Return an error of PyYAML's without the text that it quotes."""
+    problem = error.problem or ""
+    mark = error.problem_mark or error.context_mark
+    said = next((ours for theirs, ours in _SAID if theirs in problem), None)
+    if "quote is opened" in (said or ""):
+        mark = error.context_mark or mark
+    if "cannot start any token" in problem:
+        said = (
+            "a tab cannot indent; use blanks"
+            if r"'\t'" in problem
+            else "a value cannot begin with this character; put it into quotes"
+        )
+    return YamlTrouble(said or "this is not YAML", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)

@@ -1,0 +1,213 @@
+"""YAML text in and out, with the meaning that the rest-server gives it.
+
+Servers from 0.15 to 1.8 read a job with js-yaml 3 (``safeLoad``), which is
+neither YAML 1.1 nor 1.2: ``yes`` is a string, ``017`` is 15, ``1:30`` is 90,
+``0o17`` is a string, and a date becomes a moment in UTC. ``read_yaml`` reads a
+text that way; ``write_yaml`` writes what every reader understands alike.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Document", "Path", "path_text", "read_yaml", "write_yaml"]
+
+Path = tuple[str | int, ...]
+"""Where a value is: the keys and indexes that lead to it."""
+
+_DEEPEST = 100
+_LONGEST_IMPLICIT_KEY = 1000  # characters; YAML 1.1 readers stop at 1024
+_SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = re.compile(r"[A-Za-z/_$(<][ -~]*(?<! )")
+_NOT_PLAIN = re.compile(r": | #|:\Z")
+_WORD = re.compile(r"y|n|yes|no|on|off|true|false|null|nan|inf|infinity|<<?", re.IGNORECASE)
+_UNPRINTABLE = re.compile(
+    "[^\n\x20-\x7e\xa1-\u1fff\u2030-\u2fef\u3001-\ud7ff\ue000-\ufdcf\ufdf0-\ufefe\uff00-\uffef\U00010000-\U0010fffd]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a YAML text says.
+
+    Attributes:
+        value: the text's value as JSON has it: dict, list, str, int, float, bool, None.
+        text: the text, as it was given.
+        source: where it came from: a file's name, or nothing.
+        lines: for every value, and every key, the line it stands in, from 1.
+        warnings: what the server reads in another way than most people would.
+    """
+
+    value: Any
+    text: str
+    source: str
+    lines: Mapping[Path, int]
+    warnings: tuple[Problem, ...] = ()
+
+
+def path_text(path: Path) -> str:
+    """Return a path as people write it: ``taskRoles.worker.commands[0]``, ``extras["a.b"]``."""
+    parts = []
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif _SIMPLE_KEY.fullmatch(step):
+            parts.append(f".{step}")
+        else:
+            parts.append(f"[{json.dumps(step, ensure_ascii=False)}]")
+    return "".join(parts).removeprefix(".")
+
+
+def read_yaml(text: str, source: str = "") -> Document:
+    """Read a YAML text as the rest-server does.
+
+    Args:
+        text: one YAML document.
+        source: what to call it in errors: a file's name.
+
+    Returns:
+        its value, and the lines of all parts.
+
+    Raises:
+        SpecError: it is not YAML, or not one that a server takes; one problem,
+            with line and column, and without a word of the text: it may hold a secret.
+    """
+    from luigi_pai.spec.yaml_composer import YamlTrouble, compose, expand  # noqa: PLC0415  loads PyYAML
+
+    try:
+        value, lines, remarks = expand(compose(text))
+    except YamlTrouble as trouble:
+        where = f"column {trouble.column}: " if trouble.column else ""
+        problem = Problem(path_text(trouble.path), f"{where}{trouble}", line=trouble.line)
+        raise SpecError(source, [problem]) from None
+    warnings = tuple(
+        Problem(path_text(path), message, Level.WARNING, lines.get(path)) for path, message in remarks
+    )
+    return Document(value, text, source, lines, warnings)
+
+
+def write_yaml(value: Any) -> str:
+    """Write a value so that readers of YAML 1.1 and 1.2, js-yaml among them, mean the same by it.
+
+    Keys keep their order; texts of several lines are blocks where that is exact.
+
+    Args:
+        value: dict, list, str, int, float, bool or None, as JSON has them.
+
+    Raises:
+        SpecError: a part of it is not JSON.
+    """
+    return "\n".join(_written(value, (), "")) + "\n"
+
+
+def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
+    """Yield the lines of a value; the first without its indentation."""
+    if len(path) > _DEEPEST:
+        raise SpecError("", [Problem(path_text(path[:3]), f"is nested more than {_DEEPEST} levels deep")])
+    if isinstance(value, dict) and value:
+        for index, (key, item) in enumerate(value.items()):
+            yield from _entry(key, item, path, indent, first=index == 0)
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            lines = _written(item, (*path, index), indent + "  ")
+            yield f"{indent if index else ''}- {next(lines)}"
+            yield from lines
+    elif isinstance(value, str) and _is_block(value):
+        yield "|" if value.endswith("\n") else "|-"
+        for line in value.removesuffix("\n").split("\n"):
+            yield f"{indent or '  '}{line}" if line else ""
+    else:
+        yield _inline(value, path)
+
+
+def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iterator[str]:
+    if not isinstance(key, str):
+        raise _not_json(path, f"a key is a {type(key).__name__}; keys are texts")
+    start = "" if first else indent
+    written = _text(key, path)
+    if len(written) > _LONGEST_IMPLICIT_KEY:
+        yield f"{start}? {written}"
+        start, written = indent, ""
+    deeper = indent + "  "
+    lines = _written(item, (*path, key), deeper)
+    if isinstance(item, dict | list) and item:
+        yield f"{start}{written}:"
+        yield f"{deeper}{next(lines)}"
+    else:
+        yield f"{start}{written}: {next(lines)}"
+    yield from lines
+
+
+def _inline(value: Any, path: Path) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value, path)
+    if isinstance(value, int):
+        return _digits(value, path)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _not_json(path, "is infinite or not a number, which JSON cannot say")
+        text = repr(value)
+        return text if "." in text else text.replace("e", ".0e")
+    if value == {} or value == []:
+        return json.dumps(value)
+    raise _not_json(path, f"is a {type(value).__name__}, which JSON cannot say")
+
+
+def _digits(value: int, path: Path) -> str:
+    try:
+        return str(int(value))
+    except ValueError:  # more digits than Python writes
+        raise _not_json(path, "is a number of more digits than a server can hold") from None
+
+
+def _not_json(path: Path, message: str) -> SpecError:
+    return SpecError("", [Problem(path_text(path), message)])
+
+
+def _is_block(text: str) -> bool:
+    if "\n" not in text.rstrip("\n") and not text.endswith("\n"):
+        return False
+    lines = text.removesuffix("\n").split("\n")
+    return (
+        bool(lines[0].strip())
+        and lines[0][0] != " "
+        and bool(lines[-1])
+        and not any(line and not line.strip(" ") for line in lines)
+        and not _UNPRINTABLE.search(text)
+    )
+
+
+def _text(text: str, path: Path) -> str:
+    if _SURROGATE.search(text):
+        raise _not_json(path, "has half a character in it (a lone surrogate), which no server reads")
+    if _PLAIN.fullmatch(text) and not _NOT_PLAIN.search(text) and not _WORD.fullmatch(text):
+        return text
+    if _UNPRINTABLE.search(text) or "\n" in text:
+        return _double_quoted(text)
+    quoted = text.replace("'", "''")
+    return f"'{quoted}'"
+
+
+def _double_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + _UNPRINTABLE.sub(lambda match: _escape(ord(match[0])), escaped) + '"'
+
+
+def _escape(code: int) -> str:
+    if code <= 0xFF:  # noqa: PLR2004
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
