@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec import mustache
+from luigi_pai.spec.schema_problems import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
 __all__ = [
     "MASK",
     "PLUGIN",
+    "Reference",
     "entrypoints",
     "fill_secrets",
     "mask",
     "masked",
+    "plugin_filled",
+    "plugin_texts",
+    "reference_problems",
+    "references",
 ]
 
 Path = tuple[str | int, ...]
@@ -40,8 +46,8 @@ PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
 _NEWLINE_RELEASE = (0, 17)
 """The first release that joins commands by newline, and leaves secrets and what is unknown as written."""
 _FIELDS: Final = ("script", "output", "data")
+_KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _PLUGIN_REFERENCE = re.compile(r"<%(?:\s*)\$([\s\S]*?)(?:\s*)%>")
-_PLUGIN_INDEX = re.compile(r"([\s\S]*?)\[\s*([0-9]+)\s*\]")
 _RUNTIME_TAG = re.compile(r"<%\s*([{&!]?)\s*([\s\S]+?)\s*(\}?)\s*%>")
 
 
@@ -62,6 +68,11 @@ class Reference:
     role: str | None = None
     kind: str = "name"
     plugin: bool = False
+
+    @property
+    def steps(self) -> list[str]:
+        """The name's steps: ``$data.uri[0]`` -> ``["$data", "uri", "0"]``."""
+        return mustache.steps(self.name)
 
 
 # ---------------------------------------------------------------- the commands of a role
@@ -262,3 +273,223 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(item)
     elif value is not None and not isinstance(value, bool):
         yield value
+
+
+# ---------------------------------------------------------------- references
+
+
+def references(document: Mapping[str, Any]) -> list[Reference]:
+    """Return every reference that somebody would fill in, with the path of the text that it stands in.
+
+    They stand in the commands of roles (with those of the default deployment), in
+    the ``auth`` of Docker images, and in the parameters of runtime plugins.
+    Commands with a tag that is not closed have none.
+    """
+    found: list[Reference] = []
+    for role, commands in _role_commands(document).items():
+        try:
+            found += _command_references(role, commands)
+        except mustache.TemplateError:
+            continue
+    for path, text, _ in _auth_texts(document):
+        try:
+            found += [
+                Reference(path, piece.value, kind=piece.kind)
+                for piece in mustache.parse(text)
+                if isinstance(piece, mustache.Tag)
+            ]
+        except mustache.TemplateError:
+            continue
+    for roles, path, text in plugin_texts(document):
+        for name in _PLUGIN_REFERENCE.findall(text):
+            found += [Reference(path, f"${name}", role=role, plugin=True) for role in roles]
+    return found
+
+
+def _command_references(role: str, commands: list[tuple[Path, str]]) -> Iterator[Reference]:
+    for piece in mustache.parse(_joined(commands, "\n")):
+        if isinstance(piece, mustache.Tag):
+            yield Reference(_command_at(commands, piece.at), piece.value, role=role, kind=piece.kind)
+
+
+def _command_at(commands: list[tuple[Path, str]], offset: int) -> Path:
+    """Return the path of the command in which an offset of the joined text lies."""
+    end = 0
+    for path, command in commands:
+        end += len(command.strip(mustache.SPACES)) + 1
+        if offset < end:
+            return path
+    return commands[-1][0]
+
+
+def _auth_texts(document: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
+    prerequisites = document.get("prerequisites")
+    for index, item in enumerate(prerequisites if isinstance(prerequisites, list) else ()):
+        auth = _get(item, "auth")
+        for key, text in auth.items() if isinstance(auth, dict) else ():
+            if isinstance(text, str) and _get(item, "type") == "dockerimage":
+                yield ("prerequisites", index, "auth", key), text, auth
+
+
+def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
+    """Yield each text among the parameters of runtime plugins: for which roles, its path, the text."""
+    declared = document.get("taskRoles")
+    roles = declared if isinstance(declared, dict) else {}
+    prerequisites = document.get("prerequisites")
+    for index, item in enumerate(prerequisites if isinstance(prerequisites, list) else ()):
+        if not isinstance(item, dict) or not str(item.get("plugin", "")).startswith(PLUGIN):
+            continue
+        users = [name for name, role in roles.items() if item.get("name") in (_get(role, "prerequisites") or ())]
+        parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
+        for path, text in _texts(parameters, ("prerequisites", index)):
+            yield users, path, text
+    plugins = _get(document.get("extras"), PLUGIN)
+    for index, plugin in enumerate(plugins if isinstance(plugins, list) else ()):
+        named = _get(plugin, "taskroles")
+        users = [name for name in roles if not isinstance(named, list) or name in named]
+        for path, text in _texts(_get(plugin, "parameters"), ("extras", PLUGIN, index, "parameters")):
+            yield users, path, text
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(item, (*path, key))
+
+
+def reference_problems(document: Mapping[str, Any]) -> list[Problem]:
+    """Return what is wrong with the references of a document.
+
+    A tag that is not closed makes the server fail. Whatever else is wrong the server
+    takes, and the command then holds the reference, or nothing in its place.
+    """
+    found: list[Problem] = []
+    for role, commands in _role_commands(document).items():
+        try:
+            mustache.parse(_joined(commands, "\n"))
+        except mustache.TemplateError as error:
+            found.append(
+                Problem(path_text(_command_at(commands, error.at)), f"{error}; the server answers 500")
+            )
+    for path, text, _ in _auth_texts(document):
+        try:
+            mustache.parse(text)
+        except mustache.TemplateError:
+            found.append(Problem(path_text(path), "has a tag that is not closed; the server answers 500"))
+    for reference in references(document):
+        problem = _reference_problem(reference, document)
+        if problem is not None and problem not in found:
+            found.append(problem)
+    return found
+
+
+def _reference_problem(reference: Reference, document: Mapping[str, Any]) -> Problem | None:
+    path = path_text(reference.path)
+    if reference.kind == "!":
+        return None
+    if reference.kind != "name":
+        return Problem(
+            path,
+            f"the tag <%{reference.kind} {reference.name} %> is no reference; servers take it and drop it, "
+            "with what it encloses",
+            Level.STRICTER,
+        )
+    first, *rest = reference.steps
+    if first not in _KNOWN:
+        return _unknown_kind(reference, document)
+    wrong = _wrong(reference, first, rest, document)
+    if wrong is None:
+        return None
+    return Problem(path, f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}", Level.STRICTER)
+
+
+def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Problem:
+    first = reference.steps[0]
+    near = difflib.get_close_matches(first, _KNOWN, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
+    kept = not near and not first.startswith("$") and not reference.plugin and not document.get("secrets")
+    return Problem(
+        path_text(reference.path),
+        f"<% {reference.name} %> refers to nothing; {hint} {_consequence(reference, document).capitalize()}"
+        if near
+        else f"<% {reference.name} %> refers to nothing; {hint}; {_consequence(reference, document)}",
+        Level.WARNING if kept else Level.STRICTER,
+    )
+
+
+def _consequence(reference: Reference, document: Mapping[str, Any]) -> str:
+    if reference.plugin:
+        return "servers take it, and every task fails when it starts"
+    if reference.role is not None and document.get("secrets"):
+        return "servers take it, and the command has nothing in its place"
+    where = "the account" if reference.role is None else "the command"
+    return f"servers take it, and {where} has the reference as it is written"
+
+
+def _wrong(reference: Reference, first: str, rest: list[str], document: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a reference to something known, or None."""
+    if reference.role is None and first != "$secrets":
+        return "only $secrets can stand here"
+    if first in ("$parameters", "$secrets"):
+        value: Any = document.get(first[1:], mustache.ABSENT)
+        if value is mustache.ABSENT:
+            return f"the job has no {first[1:]}"
+    else:
+        value = _view(document, reference.role or "")[first]
+        if value is mustache.ABSENT:
+            return f"the role {reference.role} has no {first[1:]}"
+    reached = first
+    for step in rest:
+        lower = _step(value, step, lists_only=first == "$secrets" or reference.plugin)
+        if lower is mustache.ABSENT:
+            return _nothing_there(reached, value, step)
+        value, reached = lower, f"{reached}.{step}"
+    return _unfit(reference, value)
+
+
+def _step(value: Any, step: str, *, lists_only: bool) -> Any:
+    if lists_only and (step == "length" and isinstance(value, list) or isinstance(value, str)):
+        return mustache.ABSENT
+    return mustache.look_up(value, [step]) if isinstance(value, dict | list | str) else mustache.ABSENT
+
+
+def _nothing_there(reached: str, value: Any, step: str) -> str:
+    if isinstance(value, dict):
+        names = [str(name) for name in value]
+        near = difflib.get_close_matches(step, names, n=1)
+        if near:
+            return f"there is no {step} in {reached}, did you mean {near[0]}?"
+        return f"there is no {step} in {reached}" + (f", only {', '.join(names)}" if names else "")
+    if isinstance(value, list):
+        return f"{reached} has {len(value)} entries, counted from 0"
+    return f"{reached} has no parts"
+
+
+def _unfit(reference: Reference, value: Any) -> str | None:
+    """Return why a value is none that a text can hold, or None."""
+    if value is None:
+        return "it is null"
+    if reference.plugin:
+        return None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
+    if isinstance(value, dict) or (isinstance(value, list) and "[object Object]" in mustache.javascript_text(value)):
+        return "it is a mapping, not a text"
+    return None
+
+
+def plugin_filled(text: str, document: Mapping[str, Any], role: str | None) -> str | None:
+    """Return a text of a plugin's parameters with its references filled in, or None where one cannot be."""
+    missing = False
+
+    def filled(tag: re.Match[str]) -> str:
+        nonlocal missing
+        reference = Reference((), f"${tag.group(1)}", role=role, plugin=True)
+        first, *rest = reference.steps
+        view = {"$secrets": document.get("secrets"), **_view(document, role or "")}
+        value = mustache.look_up(view, [first, *rest])
+        missing = missing or not isinstance(value, str)
+        return value if isinstance(value, str) else ""
+
+    result = _PLUGIN_REFERENCE.sub(filled, text)
+    return None if missing else result

@@ -1,0 +1,163 @@
+"""From a JSON Schema to the problems of a document: each with its path, what is wrong, and what would be right.
+
+The schemas in ``schemas/`` describe each field in words; those words are the
+messages. Beside JSON Schema's own keywords they have four:
+
+- ``stricter``: a schema that servers do not ask for; what does not fit it
+  breaks after the server took it.
+- ``warning``: the same, but the job runs.
+- ``since``: the release that brought a field; older ones refuse it.
+- ``near``: servers take any field here; one that looks like a known one is
+  warned of, for it will be ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, cast
+
+from luigi_pai.errors import Level, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+__all__ = ["LONGEST_SHOWN", "named_nearest", "path_text", "release_number", "schema", "schema_problems"]
+
+LONGEST_SHOWN = 80
+"""So many characters of a wrong value are shown."""
+
+
+@lru_cache
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema of this name: ``job.v1`` or ``protocol.v2``."""
+    text = resources.files("luigi_pai.spec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def schema_problems(
+    document: Any,
+    name: str,
+    shown: Callable[[Any, list[Any]], str],
+    release: tuple[int, ...] | None = None,
+) -> Iterator[Problem]:
+    """Yield what a schema finds wrong, in no order.
+
+    Args:
+        document: what to check.
+        name: the schema: ``job.v1`` or ``protocol.v2``.
+        shown: how to show the value under a path; it decides what is secret.
+        release: the release that the document is for; None for any.
+    """
+    for error in _validator(name).iter_errors(document):
+        if error.validator != "since" or _older(release, str(error.validator_value)):
+            yield from _as_problems(error, shown)
+
+
+def release_number(release: str) -> tuple[int, ...]:
+    """Return a release as numbers: ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``."""
+    return tuple(int(part) for part in release.removeprefix("v").split("."))
+
+
+def path_text(parts: Iterable[str | int]) -> str:
+    """Return a path as it is shown: ``taskRoles.worker.commands[0]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+
+
+def named_nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint at what may have been meant: ``did you mean commands?``, or what there is."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+
+
+def _older(release: tuple[int, ...] | None, than: str) -> bool:
+    return release is not None and release < release_number(than)
+
+
+@lru_cache
+def _validator(name: str) -> Validator:
+    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
+
+    ours = {"stricter": _descend, "warning": _descend, "since": _since, "near": _near}
+    made = validators.extend(Draft202012Validator, ours)
+    return cast("Validator", made(schema(name)))
+
+
+def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    yield from validator.descend(instance, wanted)
+
+
+def _since(_: Any, release: str, __: Any, ___: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    yield ValidationError(f"since {release}")
+
+
+def _near(_: Any, __: Any, instance: Any, about: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    if isinstance(instance, dict) and any(_nearest_unknown(instance, about)):
+        yield ValidationError("a field like a known one")
+
+
+def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are not known but look like a known one that is not there, with that one."""
+    known = list(about.get("properties", {}))
+    absent = [name for name in known if name not in instance]
+    folded = {name.lower().replace("_", ""): name for name in absent}
+    for name in instance:
+        if name in known or not isinstance(name, str):
+            continue
+        same = folded.get(name.lower().replace("_", "").replace("-", ""))
+        near = [same] if same else difflib.get_close_matches(name, absent, n=1, cutoff=0.8)
+        if near:
+            yield name, near[0]
+
+
+def _as_problems(error: ValidationError, shown: Callable[[Any, list[Any]], str]) -> Iterator[Problem]:
+    path = list(error.absolute_path)
+    about = cast("Mapping[str, Any]", error.schema)
+    level = _level(error)
+    known = list(about.get("properties", {}))
+    instance: Any = error.instance
+    if error.validator == "required":
+        for missing in [name for name in about["required"] if name not in instance]:
+            what = about["properties"][missing]["description"]
+            yield Problem(path_text([*path, missing]), f"is missing; it must be {what}", level)
+    elif error.validator == "additionalProperties":
+        for unknown in [name for name in instance if name not in known]:
+            yield Problem(
+                path_text([*path, unknown]), f"is not a field here; {named_nearest(str(unknown), known)}", level
+            )
+    elif error.validator == "near":
+        for unknown, near in _nearest_unknown(instance, about):
+            yield Problem(
+                path_text([*path, unknown]),
+                f"is not a field that is known here; did you mean {near}? Servers take it and ignore it",
+                Level.WARNING,
+            )
+    elif error.validator == "since":
+        yield Problem(path_text(path), _came_with(str(error.validator_value), level), level)
+    elif "propertyNames" in error.absolute_schema_path:
+        yield Problem(path_text([*path, instance]), f"{instance!r} is not {about['description']}", level)
+    else:
+        yield Problem(path_text(path), f"{shown(instance, path)} is not {about.get('description', 'valid')}", level)
+
+
+def _came_with(release: str, level: Level) -> str:
+    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
+    return f"came with release {release}; servers before it {end}"
+
+
+def _level(error: ValidationError) -> Level:
+    keywords = error.absolute_schema_path
+    if "warning" in keywords:
+        return Level.WARNING
+    return Level.STRICTER if "stricter" in keywords else Level.REFUSED
