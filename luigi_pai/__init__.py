@@ -35,7 +35,9 @@ if TYPE_CHECKING:
         SpecError,
     )
     from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
+    from luigi_pai.protocol_task import PaiJobTarget, PaiProtocolTask
     from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
+    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.task import PaiTask
 
 __version__ = "0.1.0"
@@ -49,6 +51,7 @@ __all__ = [
     "HdfsTarget",
     "InvalidReply",
     "JobNotFound",
+    "JobProtocol",
     "JobState",
     "JobStatus",
     "Level",
@@ -61,7 +64,9 @@ __all__ = [
     "PaiJobError",
     "PaiJobFailed",
     "PaiJobLost",
+    "PaiJobTarget",
     "PaiNameTaken",
+    "PaiProtocolTask",
     "PaiTask",
     "PermissionRefused",
     "Port",
@@ -78,6 +83,8 @@ _HOMES = {
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),
     "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),
+    "luigi_pai.protocol_task": ("PaiJobTarget", "PaiProtocolTask"),
+    "luigi_pai.spec.protocol": ("JobProtocol",),
     "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
     "luigi_pai.task": ("PaiTask",),
 }

@@ -65,6 +65,10 @@ class OpenPai(luigi.Config):
         visibility=ParameterVisibility.PRIVATE,
         description="application token, used in place of the password",
     )
+    api_version = luigi.Parameter(
+        default="auto",
+        description="dialect of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8), or auto, which learns it",
+    )
     fs_uri = luigi.OptionalParameter(
         default=None,
         description="what $PAI_DEFAULT_FS_URI stands for on the cluster: hdfs://HOST:PORT",
@@ -149,6 +153,8 @@ class OpenPai(luigi.Config):
             )
         if self.hdfs_auth not in ("simple", "kerberos"):
             wrong.append(f"hdfs_auth = {self.hdfs_auth!r} is neither simple nor kerberos")
+        if self.api_version not in ("auto", "v1", "v2"):
+            wrong.append(f"api_version = {self.api_version!r} is none of auto, v1 and v2")
         if not self.pai_url:
             wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
         if not self.username:

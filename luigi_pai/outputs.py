@@ -25,13 +25,13 @@ class Outputs:
 
     Args:
         hdfs: the cluster's HDFS, None where none is configured.
-        folder: the output folder.
+        folder: the output folder; None for a job without one.
         targets: returns what the task's own ``output()`` returns, flat; nothing
             where the task has none: what it shows then is the folder.
     """
 
     def __init__(
-        self, hdfs: WebHdfs | None, folder: str, targets: Callable[[], Sequence[luigi.Target]]
+        self, hdfs: WebHdfs | None, folder: str | None, targets: Callable[[], Sequence[luigi.Target]]
     ) -> None:
         self._hdfs = hdfs
         self._folder = folder
@@ -41,20 +41,20 @@ class Outputs:
     def flag(self) -> CompletionFlag | None:
         """The completion flag, None where there is no place for one."""
         hdfs = self.hdfs_of(self._folder)
-        if hdfs is None:
+        if hdfs is None or self._folder is None:
             return None
         from luigi_pai.hdfs import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
 
         return CompletionFlag(hdfs, self._folder)
 
-    def hdfs_of(self, folder: str) -> WebHdfs | None:
+    def hdfs_of(self, folder: str | None) -> WebHdfs | None:
         """Return the HDFS that a folder is on, None where it is elsewhere or no HDFS is configured.
 
         A folder is elsewhere if it is written with a scheme of another file system
         (``file:``, ``s3:``), or if ``output()`` has a LocalTarget at or below it: it
         is then a folder of a mount that has the same path in the containers.
         """
-        if self._hdfs is None:
+        if self._hdfs is None or folder is None:
             return None
         from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
 
@@ -79,14 +79,16 @@ class Outputs:
             HdfsError: HDFS did not say.
         """
         hdfs = self.hdfs_of(self._folder)
-        if hdfs is not None:
+        if hdfs is not None and self._folder is not None:
             return bool(hdfs.exists(self._folder))
         return any(target.exists() for target in self._askable())
 
     def what_remembers(self) -> str:
         """Say how long the end of a job is known if there is no flag."""
         why = "webhdfs_url is not set in [OpenPai]"
-        if self._hdfs is not None:
+        if self._folder is None:
+            why = "it has no output folder that is known here"
+        elif self._hdfs is not None:
             why = f"the output folder {self._folder} is not on HDFS"
         if self._askable():
             return f"{why}: when the server has forgotten it, it is complete if all its outputs exist"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import queue
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.attempts import Attempts
 from luigi_pai.api.client import PaiClient
+from luigi_pai.api.failure import failure_text
 from luigi_pai.api.session import Account
 from luigi_pai.api.watch import Polling, watch
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import PaiError
+from luigi_pai.errors import PaiError, PaiJobFailed
 from luigi_pai.outputs import Outputs
+from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.validate import check_name
-from luigi_pai.uploads import send_uploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,56 +26,100 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.status import JobStatus
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.job import PaiJob
-    from luigi_pai.task import PaiTask
+    from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["SERVER_OUTPUT", "Run"]
+__all__ = ["SERVER_OUTPUT", "Run", "Work"]
 
 logger = logging.getLogger("luigi-interface")
 
 SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"
 """Where a server puts the output of a job that names no folder: in ``USER/NAME`` below."""
 
-_MOST_LOGS = 10  # addresses of tasks' output in one error
-_LONGEST_DIAGNOSTICS = 4000  # characters of the server's text that an error repeats
-
-_clients: dict[tuple[Account, str | None], PaiClient] = {}
+_clients: dict[tuple[object, ...], PaiClient] = {}
 _flagged: set[tuple[str, str]] = set()  # (output folder, job) whose completion flag is known to be there
 _cleared: set[tuple[str, str]] = set()  # the same, known not to be there
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task wants done.
+
+    Attributes:
+        task: the Luigi task; the callbacks that a worker puts on it while it runs are called.
+        name: of the job.
+        make_job: returns the job under the name of an attempt.
+        targets: returns what the task's own ``output()`` returns, flat; nothing where it has none.
+        output_dir: the job's output folder; None where it has none that is known here.
+        api_version: the dialect that the job is written in, where it is not for the cluster to say.
+        secrets: values that no text may show.
+        send_uploads: sends what a v1 job needs on HDFS, given its code folder and that HDFS.
+    """
+
+    task: luigi.Task
+    name: str
+    make_job: Callable[[str], PaiJob | JobProtocol]
+    targets: Callable[[], Sequence[luigi.Target]]
+    output_dir: str | None = None
+    api_version: str | None = None
+    secrets: Sequence[str] = ()
+    send_uploads: Callable[[str | None, WebHdfs | None], None] | None = None
 
 
 class Run:
     """One look at, or one run of, a task: its job with the settings of this moment.
 
     Args:
-        task: the task; its ``job()``, ``name`` and ``output_dir`` are read, and
-            the callbacks that a Luigi worker puts on it while it runs.
-        targets: returns what the task's own ``output()`` returns, flat; nothing where it has none.
+        work: what is to be done.
 
     Attributes:
         attempts: what the cluster knows of its job.
-        output_dir: where its output is, also where the server chooses that.
 
     Raises:
         ConfigError: a setting is wrong.
-        SpecError: the task's name is none that a job can have.
+        SpecError: the work's name is none that a job can have.
     """
 
-    def __init__(self, task: PaiTask, targets: Callable[[], Sequence[luigi.Target]]) -> None:
+    def __init__(self, work: Work) -> None:
         self._settings = OpenPai()
         self._settings.check()
-        check_name(task.name)
-        self._task = task
-        self._client = _client(self._settings)
+        check_name(work.name)
+        self._work = work
+        self._client = _client(self._settings, work.api_version or self._settings.api_version)
         self._followed: str | None = None
         self._told = ""
         self._progress: int | None = None
-        self.output_dir = task.output_dir or f"{SERVER_OUTPUT}/{self._settings.username}/{task.name}"
         self._hdfs = _hdfs(self._settings)
-        self._outputs = Outputs(self._hdfs, self.output_dir, targets)
-        self.attempts = Attempts(self._client, task.name, self._outputs.show_a_beginning)
+        self._outputs = Outputs(self._hdfs, work.output_dir, work.targets)
+        self.attempts = Attempts(self._client, work.name, self._outputs.show_a_beginning)
 
-    def to_the_end(self, newest: JobStatus | None) -> JobStatus:
+    def is_complete(self) -> bool:
+        """Return whether the work is done; ``complete()`` of the task."""
+        newest = self.attempts.newest()
+        if newest is None:
+            return self._outputs.show_completion(self._work.name)
+        if newest.succeeded:
+            self.set_flag()
+        elif newest.finished:
+            self.clear_flag()
+        return newest.succeeded
+
+    def to_the_end(self) -> None:
+        """Find or submit the job, and follow it to its end; ``run()`` of the task.
+
+        Raises:
+            PaiJobFailed: the job ended as FAILED or STOPPED.
+        """
+        newest = self.attempts.last_look()
+        if newest is None and self._outputs.show_completion(self._work.name):
+            logger.info("Job %s is complete: the server does not know it, its output shows it", self._work.name)
+            return
+        status = self._follow(newest)
+        if not status.succeeded:
+            self.clear_flag()
+            raise PaiJobFailed(failure_text(self._client, status, self._work.secrets), status)
+        self.set_flag()
+
+    def _follow(self, newest: JobStatus | None) -> JobStatus:
         """Take over the newest attempt or submit the next, and return its last status."""
         settings = self._settings
         status, submitted = self.attempts.ensure(newest, self._make_job, settings.poll_patience, self._pause)
@@ -94,31 +140,23 @@ class Run:
         self.attempts.ended(status)
         return status
 
-    def was_completed(self) -> bool:
-        """Return whether the work is done though the server does not know the job.
-
-        Raises:
-            HdfsError: HDFS did not say.
-        """
-        return self._outputs.show_completion(self._task.name)
-
     def set_flag(self) -> None:
         """Write the completion flag, if it has a place, so that the end outlives the server's memory of it.
 
         What fails here fails nobody's task: the server knows the end for hours
         yet, and the next ``complete()`` writes the flag.
         """
-        key = (self.output_dir, self._task.name)
+        key = (self._work.output_dir or "", self._work.name)
         flag = None if key in _flagged else self._outputs.flag
         if flag is None:
             return
         try:
-            flag.add(self._task.name)
+            flag.add(self._work.name)
         except PaiError as error:
             logger.warning(
                 "Job %s has succeeded, but this could not be noted on HDFS (%s); once the server forgets "
                 "the job, the task would run again",
-                self._task.name,
+                self._work.name,
                 error,
             )
         else:
@@ -131,56 +169,35 @@ class Run:
         A flag may be there all the same: the job's own command may have written
         one (Spark does) and failed afterwards.
         """
-        key = (self.output_dir, self._task.name)
+        key = (self._work.output_dir or "", self._work.name)
         _flagged.discard(key)
         flag = None if key in _cleared else self._outputs.flag
         if flag is None:
             return
         try:
-            flag.discard(self._task.name)
+            flag.discard(self._work.name)
         except PaiError as error:
-            logger.warning("The completion flag of failed job %s was not cleared: %s", self._task.name, error)
+            logger.warning("The completion flag of failed job %s was not cleared: %s", self._work.name, error)
         else:
             _cleared.add(key)
 
-    def failure_text(self, status: JobStatus) -> str:
-        """Return what an error says of a job that did not succeed: what, why, where to look, what next."""
-        text = f"job {status.name!r} ended as {status.raw_state}"
-        if status.exit_code is not None:
-            text += f" with exit code {status.exit_code}"
-        if status.exit_type:
-            text += f" ({status.exit_type})"
-        if status.retries:
-            text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-        if status.diagnostics:
-            diagnostics = status.diagnostics.strip()
-            cut = "... " if len(diagnostics) > _LONGEST_DIAGNOSTICS else ""
-            text += f": {cut}{diagnostics[-_LONGEST_DIAGNOSTICS:]}"
-        lines = [text, f"job page: {self._client.job_page(status.name)}"]
-        logged = [task for task in status.tasks if task.log_url]
-        lines += [f"output of {task.role}[{task.index}]: {task.log_url}" for task in logged[:_MOST_LOGS]]
-        if len(logged) > _MOST_LOGS:
-            lines.append(f"and {len(logged) - _MOST_LOGS} tasks more, on the job page")
-        lines.append("run the task again to submit the next attempt")
-        return "\n  ".join(lines)
-
-    def _make_job(self, attempt: str) -> PaiJob:
+    def _make_job(self, name: str, number: int) -> PaiJob | JobProtocol:
         """Return the job under an attempt's name, with its uploads and its output folder in place on HDFS."""
-        task = self._task
-        job = task.job()
-        send_uploads(task, job.codeDir, self._hdfs)
-        job.jobName = attempt
-        if attempt != task.name:
-            job.outputDir = job.outputDir or self.output_dir
+        work = self._work
+        job = work.make_job(name)
+        if number > 1 and isinstance(job, PaiJob):
+            job.outputDir = job.outputDir or work.output_dir
+        if isinstance(job, PaiJob) and work.send_uploads is not None:
+            work.send_uploads(job.codeDir, self._hdfs)
         flag = self._outputs.flag
         if flag is None:
-            logger.info("Job %s gets no completion flag, because %s", attempt, self._outputs.what_remembers())
-        elif attempt != task.name:
-            flag.discard(task.name)
-        if job.outputDir:
-            hdfs = self._outputs.hdfs_of(job.outputDir)
-            if hdfs is not None:
-                hdfs.mkdir(job.outputDir)
+            logger.info("Job %s gets no completion flag, because %s", name, self._outputs.what_remembers())
+        elif number > 1:
+            flag.discard(work.name)
+        folder = job.outputDir if isinstance(job, PaiJob) else None
+        hdfs = self._outputs.hdfs_of(folder) if folder else None
+        if folder and hdfs is not None:
+            hdfs.mkdir(folder)
         return job
 
     def _changed(self, status: JobStatus) -> None:
@@ -197,13 +214,13 @@ class Run:
 
     def _report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a Luigi worker puts on a task while it runs."""
-        report: Callable[[object], None] | None = getattr(self._task, callback, None)
+        report: Callable[[object], None] | None = getattr(self._work.task, callback, None)
         if report is not None:
             report(value)
 
     def _pause(self, seconds: float) -> None:
         """Wait, and obey the scheduler's messages meanwhile."""
-        messages = getattr(self._task, "scheduler_messages", None)
+        messages = getattr(self._work.task, "scheduler_messages", None)
         if messages is None:
             time.sleep(seconds)
             return
@@ -228,7 +245,7 @@ class Run:
         return f"{self._followed} is being stopped"
 
 
-def _client(settings: OpenPai) -> PaiClient:
+def _client(settings: OpenPai, api_version: str) -> PaiClient:
     """Return this process's client for the user and cluster of the settings."""
     account = Account(
         url=settings.pai_url,
@@ -240,10 +257,10 @@ def _client(settings: OpenPai) -> PaiClient:
         connect_timeout=settings.connect_timeout,
         read_timeout=settings.read_timeout,
     )
-    key = (account, settings.portal_url)
-    if key not in _clients:
-        _clients[key] = PaiClient(account, settings.portal_url)
-    return _clients[key]
+    about = (account, settings.portal_url, api_version, settings.fs_uri)
+    if about not in _clients:
+        _clients[about] = PaiClient(*about)
+    return _clients[about]
 
 
 def _hdfs(settings: OpenPai) -> WebHdfs | None:

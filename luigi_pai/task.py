@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import abc
 import functools
-import logging
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.worker
 
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import PaiJobFailed, Problem
-from luigi_pai.run import SERVER_OUTPUT, Run
+from luigi_pai.errors import Problem
+from luigi_pai.run import SERVER_OUTPUT, Run, Work
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.validate import check_job, room_for_attempts
+from luigi_pai.uploads import send_uploads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import TaskRole
 
 __all__ = ["PaiTask"]
-
-logger = logging.getLogger("luigi-interface")
 
 
 class PaiTask(luigi.Task):
@@ -160,15 +158,7 @@ class PaiTask(luigi.Task):
             PaiApiError: the server did not say. That is not "no".
             HdfsError: HDFS did not say, and it was needed.
         """
-        run = Run(self, self._own_targets)
-        newest = run.attempts.newest()
-        if newest is None:
-            return run.was_completed()
-        if newest.succeeded:
-            run.set_flag()
-        elif newest.finished:
-            run.clear_flag()
-        return newest.succeeded
+        return Run(self._work()).is_complete()
 
     def run(self) -> None:
         """Find or submit the job, and follow it to its end.
@@ -184,16 +174,23 @@ class PaiTask(luigi.Task):
         """
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
-        run = Run(self, self._own_targets)
-        newest = run.attempts.last_look()
-        if newest is None and run.was_completed():
-            logger.info("Job %s is complete: the server does not know it, its output shows it", self.name)
-            return
-        status = run.to_the_end(newest)
-        if not status.succeeded:
-            run.clear_flag()
-            raise PaiJobFailed(run.failure_text(status), status)
-        run.set_flag()
+        Run(self._work()).to_the_end()
+
+    def _work(self) -> Work:
+        return Work(
+            task=self,
+            name=self.name,
+            make_job=self._attempt,
+            targets=self._own_targets,
+            send_uploads=functools.partial(send_uploads, self),
+            output_dir=self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}",
+        )
+
+    def _attempt(self, name: str) -> PaiJob:
+        """Return the job under an attempt's name."""
+        job = self.job()
+        job.jobName = name
+        return job
 
     def _own_targets(self) -> list[luigi.Target]:
         """Return the targets of ``output()`` where it is overridden."""

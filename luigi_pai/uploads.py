@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError, Problem, SpecError
+from luigi_pai.source import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
             "[OpenPai]; write webhdfs_url = http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI)"
         )
     problems: list[Problem] = []
-    uploads = list(_prepared(_folder_of(task), named, hdfs, problems))
+    uploads = list(_prepared(folder_of(task, "uploads"), named, hdfs, problems))
     problems += _over_the_limit(code_dir, uploads, hdfs)
     if problems:
         raise SpecError(task.name, problems)
@@ -94,10 +94,3 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) 
             + ", ".join(f"{name} {size:,}" for size, name in largest)
             + ")",
         )
-
-
-def _folder_of(task: PaiTask) -> Path:
-    """Return the folder of the module whose class says ``uploads``; the current one in a notebook."""
-    says = next(kind for kind in type(task).__mro__ if "uploads" in vars(kind))
-    file = getattr(sys.modules.get(says.__module__), "__file__", None)
-    return Path(file).resolve().parent if file else Path.cwd()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.client import PaiClient
     from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["Attempts", "attempt_name"]
 
@@ -65,8 +66,9 @@ class Attempts:
         """Return the status of the newest attempt, or None if the server knows none.
 
         Looks at ``NAME``; if that failed, at ``NAME__attempt2``, and so on to
-        the first that is unknown. If ``NAME`` itself is unknown but ran before,
-        the server has forgotten it, and the user's list shows later attempts.
+        the first that is unknown. If ``NAME`` itself is unknown but ran before
+        (which only HDFS knows on a v1 cluster, and nobody on a v2 cluster), the
+        server has forgotten it, and the user's list shows later attempts.
         The look begins at the newest attempt that this process has seen, and
         ends there if that was in the last seconds.
 
@@ -80,7 +82,7 @@ class Attempts:
         if status is None and attempt > 1:
             attempt = 1
             status = self._status(attempt)
-        if status is None and self._ran_before():
+        if status is None and (self._client.speaks_v2 or self._ran_before()):
             attempt = self._latest_listed()
             status = self._status(attempt) if attempt else None
         just_seen = known is not None and attempt == known.attempt and known.age < _RECENT
@@ -106,7 +108,7 @@ class Attempts:
     def ensure(
         self,
         newest: JobStatus | None,
-        make_job: Callable[[str], PaiJob],
+        make_job: Callable[[str, int], PaiJob | JobProtocol],
         patience: float,
         pause: Pause = time.sleep,
     ) -> tuple[JobStatus, bool]:
@@ -114,7 +116,7 @@ class Attempts:
 
         Args:
             newest: what ``last_look`` returned.
-            make_job: returns the job under an attempt's name.
+            make_job: returns the job under an attempt's name, with that attempt's number.
             patience: how long faults are borne, in seconds.
             pause: waits between two tries.
 
@@ -130,19 +132,22 @@ class Attempts:
         refused_since: float | None = None
         while newest is None or (newest.finished and not newest.succeeded):
             attempt = self._client.sightings[self._name].attempt + 1
-            job = make_job(attempt_name(self._name, attempt))
-            submitted = self._submit(job, patience, pause)
+            name, spoke_v2 = self._attempt_name(attempt), self._client.speaks_v2
+            job = make_job(name, attempt)
+            submitted = self._submit(name, job, patience, pause)
             if submitted is not None:
                 self._saw(attempt, submitted)
                 return submitted, True
-            # The name is in use: the look was out of date, or the server does not show the job yet.
-            del self._client.sightings[self._name]
+            # The look was out of date (the name is in use), or void (taken in the other dialect), or the
+            # server does not show the job yet.
+            self._client.sightings.pop(self._name, None)
             newest = faults.call(self.newest)
-            if self._client.sightings[self._name].attempt < attempt:
+            learned = self._client.speaks_v2 != spoke_v2
+            if not learned and self._client.sightings[self._name].attempt < attempt:
                 refused_since = refused_since or time.monotonic()
                 if time.monotonic() - refused_since > _SHOWN_WITHIN:
                     raise PaiNameTaken(
-                        f"the server refuses the name {job.jobName!r} as in use, but shows no job of that "
+                        f"the server refuses the name {name!r} as in use, but shows no job of that "
                         "name; choose another name for the task"
                     )
                 pause(1.0)
@@ -152,19 +157,23 @@ class Attempts:
         """Note the end of the attempt that ``ensure`` returned."""
         self._saw(self._client.sightings[self._name].attempt, status)
 
-    def _submit(self, job: PaiJob, patience: float, pause: Pause) -> JobStatus | None:
+    def _submit(
+        self, name: str, job: PaiJob | JobProtocol, patience: float, pause: Pause
+    ) -> JobStatus | None:
         """Post a job until the server is known to have it.
 
         Returns:
-            its status; or None when the name was in use before the first post.
+            its status; or None when nothing was posted: the name was in use, or the server speaks the
+            other dialect.
         """
         posts, looks = Patience(patience, pause), Patience(patience, pause)
         maybe_taken = False  # a post went out whose answer was lost
         failures = 0  # of the server itself
         while True:
             try:
-                self._client.submit(job)
-                break
+                if self._client.submit(job):
+                    break
+                return None
             except NameConflict:
                 if not maybe_taken:
                     return None
@@ -176,16 +185,16 @@ class Attempts:
                     raise  # nothing was ever to be had there: a wrong address, not an outage
                 maybe_taken = True
                 posts.bear(fault)
-                there = looks.call(lambda: self._status_of(job.jobName))
+                there = looks.call(lambda: self._status_of(name))
                 if there is not None:
-                    logger.info("Job %s is on the server: its submission went through", job.jobName)
+                    logger.info("Job %s is on the server: its submission went through", name)
                     return there
                 failures += isinstance(fault, ServerFault) and fault.status == _SERVER_ERROR
                 if isinstance(fault, InvalidReply) or failures >= _SERVER_ERRORS_BORNE:
                     raise
         posts.answered()
-        logger.info("Submitted job %s to %s", job.jobName, self._client.account.url)
-        return self._first_status(job.jobName)
+        logger.info("Submitted job %s to %s", name, self._client.account.url)
+        return self._first_status(name)
 
     def _first_status(self, name: str) -> JobStatus:
         """Look at a job that was just submitted; a server may not show it yet, or not answer."""
@@ -196,7 +205,10 @@ class Attempts:
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, attempt: int) -> JobStatus | None:
-        return self._status_of(attempt_name(self._name, attempt))
+        return self._status_of(self._attempt_name(attempt))
+
+    def _attempt_name(self, attempt: int) -> str:
+        return attempt_name(self._client.job_name(self._name), attempt)
 
     def _status_of(self, name: str) -> JobStatus | None:
         try:
@@ -213,8 +225,9 @@ class Attempts:
 
     def _latest_listed(self) -> int:
         """Return the number of the latest attempt in the user's list, or 0."""
-        pattern = re.compile(re.escape(self._name) + r"__attempt([1-9]\d*)")
-        matches = (pattern.fullmatch(row.name) for row in self._client.list())
+        pattern = re.compile(re.escape(self._client.job_name(self._name)) + r"__attempt([1-9]\d*)")
+        jobs = self._client.recent_list() if self._client.speaks_v2 else self._client.list()
+        matches = (pattern.fullmatch(row.name) for row in jobs)
         return max((int(match[1]) for match in matches if match), default=0)
 
     def _saw(self, attempt: int, status: JobStatus | None, *, reusable: bool = False) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from luigi_pai.api.limits import reset_time
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
@@ -86,7 +85,7 @@ def raise_error(
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise ServerFault(text, **about)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        raise RateLimited(text, reset_at=_reset_time(response.headers), **about)
+        raise RateLimited(text, reset_at=reset_time(response.headers), **about)
     if status == HTTPStatus.NOT_FOUND and _says_not_found(response, code):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
@@ -96,7 +95,8 @@ def raise_error(
             f"{text}; the server does not take the {credentials} of [OpenPai] in luigi.cfg", **about
         )
     if code == "NoApiError":
-        raise PaiHttpError(f"{text}; this OpenPAI does not speak the v1 dialect (0.7 to 0.14)", **about)
+        since = " (job protocols and the v2 dialect begin with 0.15)" if "/api/v2/" in response.url else ""
+        raise PaiHttpError(f"{text}; this release of OpenPAI does not have it{since}", **about)
     raise _CLASSES.get(status, PaiHttpError)(text, **about)
 
 
@@ -139,23 +139,3 @@ def _where(response: requests.Response) -> str:
 
 def _check_url(server: str) -> str:
     return f"is {server} (pai_url in [OpenPai]) the rest-server?"
-
-
-def _reset_time(headers: Mapping[str, str]) -> float | None:
-    """Return when the limit ends, or None where the server does not say.
-
-    X-RateLimit-Reset is that moment by the server's clock. Retry-After is the
-    whole window: the end is never later, whatever the clocks say.
-    """
-    moment, window = _seconds(headers.get("X-RateLimit-Reset")), _seconds(headers.get("Retry-After"))
-    ends = [] if moment is None else [moment]
-    ends += [] if window is None else [time.time() + window]
-    return min(ends, default=None)
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        seconds = float(text or "")
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) else None

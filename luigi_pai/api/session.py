@@ -16,9 +16,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
+from luigi_pai.api.limits import Kind, Limits
 from luigi_pai.api.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.transport import Account, Transport
-from luigi_pai.errors import AuthenticationError, ConfigError, InvalidReply
+from luigi_pai.errors import AuthenticationError, ConfigError, InvalidReply, PaiHttpError
 
 if TYPE_CHECKING:
     import requests
@@ -34,6 +35,10 @@ _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 _LOGIN_HINTS = {
     "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
     "NoUserError": "set the right username in [OpenPai] of luigi.cfg",
+    "NoApiError": (
+        "this cluster has no login by password (OIDC): make an application token on your profile page of "
+        "the web portal and write token = ... in [OpenPai] of luigi.cfg"
+    ),
     "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
 }
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
@@ -63,6 +68,7 @@ class Session:
         self._transport = Transport(account)
         self._token: str | None = account.token
         self._token_ends = math.inf
+        self._limits = Limits()
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -79,28 +85,63 @@ class Session:
         """Close the connections; the next request opens new ones."""
         self._transport.close()
 
-    def request(self, method: str, path: str, *, body: Any = None, authorize: bool = True) -> Any:
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content_type: str = "application/json",
+        authorize: bool = True,
+        kind: Kind = Kind.CALL,
+    ) -> Any:
         """Send one request and return the JSON of its answer.
 
         Args:
             method: GET, POST, PUT or DELETE.
             path: below the rest-server, ``/api/v1/jobs``, quoted.
             body: text, or what is to be sent as JSON.
+            content_type: of the body.
             authorize: log in first. False sends the token only if there is
                 one, and logs in when the server asks for it.
+            kind: which of the server's limits counts it.
 
         Raises:
             ClusterUnreachable: nobody answered in time.
             InvalidReply: the answer is not of an OpenPAI.
+            RateLimited: the server takes no more of these for now; it was asked, or has said so before.
             PaiHttpError: the class for the answer, see ``errors``.
         """
-        if self._pid != os.getpid():  # a fork: nobody in it will release its parent's lock
-            self._lock, self._pid = threading.Lock(), os.getpid()
+        if self._pid != os.getpid():  # a fork: nobody in it will release its parent's locks
+            self._lock, self._limits, self._pid = threading.Lock(), Limits(), os.getpid()
+        self._limits.check(kind, f"{method} {self.url(path)}")
         token = self._kept_token() or (self._login(None) if authorize else None)
-        response = self._send(method, path, body, token)
+        response = self._send(method, path, body, token, content_type)
         if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
-            response = self._send(method, path, body, self._login(token))
+            response = self._send(method, path, body, self._login(token), content_type)
+        self._limits.note(kind, response.headers)
         return self._read(response)
+
+    def text(self, url: str) -> str:
+        """Return what an address of the cluster shows: the log of a task.
+
+        The token is not sent: the address carries what is needed to read it.
+
+        Args:
+            url: as the server gave it.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time.
+            PaiHttpError: the answer is no success.
+        """
+        response = self._transport.send("GET", url, None, None)
+        if not is_success(response):
+            raise PaiHttpError(
+                f"the log at {url.partition('?')[0]} is not to be had: {response.status_code} {response.reason}",
+                status=response.status_code,
+            )
+        response.encoding = "utf-8"
+        return response.text
 
     def _login(self, refused: str | None) -> str:
         """Return a token other than the refused one."""
@@ -135,7 +176,8 @@ class Session:
         code, message = error_of(answer)
         if code is None or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
             self._read(answer)
-        hint = _NOTHING_SET if self.account.password is None else _LOGIN_HINTS.get(code or "")
+        no_password = self.account.password is None and code != "NoApiError"
+        hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "")
         message = self._hide(message)
         raise AuthenticationError(
             f"login of user {self.account.username!r} at {self.account.url} was refused: {message}"
@@ -145,11 +187,13 @@ class Session:
             server_message=message,
         )
 
-    def _send(self, method: str, path: str, body: Any, token: str | None) -> requests.Response:
+    def _send(
+        self, method: str, path: str, body: Any, token: str | None, content_type: str = "application/json"
+    ) -> requests.Response:
         url = self.url(path)
         data = body if body is None or isinstance(body, str) else json.dumps(body)
         started = time.monotonic()
-        response = self._transport.send(method, url, data, token)
+        response = self._transport.send(method, url, data, token, content_type)
         milliseconds = (time.monotonic() - started) * 1000
         logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
         return response

@@ -51,11 +51,17 @@ class TaskStatus:
         role: name of its task role.
         index: number within the role, from 0.
         log_url: page of its output, where there is one.
+        state: the server's word for what it is doing; None before 0.15.
+        exit_code: of its last container, once that has ended; None before 0.15.
+        attempt: number of that container's run, from 0; None before 0.15.
     """
 
     role: str
     index: int
     log_url: str | None = None
+    state: str | None = None
+    exit_code: int | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,12 +76,15 @@ class JobStatus:
         retries: how often the cluster has started it again.
         exit_code: of the application, once it has ended.
         diagnostics: why it ended as it did, the server's text.
-        exit_type: the server's class of that end (``NON_TRANSIENT``).
+        exit_type: the server's class of that end (``NON_TRANSIENT``, ``UserAppFailed``).
+        exit_reason, exit_solution: what that class means and what to do, in words (v2 only).
+        exit_task: role and index of the task that decided that end (v2 only).
         created_ms, completed_ms: milliseconds since 1970 UTC, or None.
         progress: 0 to 1 where known.
         tracking_url: page of the application in the launcher below OpenPAI.
         virtual_cluster: where it runs.
         sub_state: the launcher's finer state.
+        attempt: how often the cluster had started it before, as a number from 0 (v2 only).
         tasks: its tasks, by role and index.
     """
 
@@ -87,12 +96,16 @@ class JobStatus:
     exit_code: int | None = None
     diagnostics: str | None = None
     exit_type: str | None = None
+    exit_reason: str | None = None
+    exit_solution: str | None = None
+    exit_task: tuple[str, int] | None = None
     created_ms: int | None = None
     completed_ms: int | None = None
     progress: float | None = None
     tracking_url: str | None = None
     virtual_cluster: str | None = None
     sub_state: str | None = None
+    attempt: int | None = None
     tasks: tuple[TaskStatus, ...] = ()
 
     @property

@@ -93,7 +93,14 @@ class Transport:
         """Close the connections; the next request opens new ones."""
         self._http.close()
 
-    def send(self, method: str, url: str, data: str | None, token: str | None) -> requests.Response:
+    def send(
+        self,
+        method: str,
+        url: str,
+        data: str | None,
+        token: str | None,
+        content_type: str = "application/json",
+    ) -> requests.Response:
         """Send one request and return its answer, whatever that says.
 
         Raises:
@@ -111,7 +118,7 @@ class Transport:
                 method,
                 url,
                 data=None if data is None else data.encode(),
-                headers={} if data is None else {"Content-Type": "application/json"},
+                headers={} if data is None else {"Content-Type": content_type},
                 auth=_Bearer(token),
                 timeout=(account.connect_timeout, account.read_timeout),
                 verify=account.verify,

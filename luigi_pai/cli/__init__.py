@@ -7,6 +7,7 @@ from importlib.metadata import version
 import click
 
 from luigi_pai.cli.files import get, ls, put
+from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.local import local
 
 __all__ = ["main"]
@@ -18,5 +19,5 @@ def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
 
 
-for _command in (get, local, ls, put):
+for _command in (convert, get, local, ls, put, render, validate):
     main.add_command(_command)

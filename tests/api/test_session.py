@@ -240,8 +240,8 @@ def test_many_threads_renew_once(serve, new_session, make_token):
     barrier = threading.Barrier(6)
     plain_send = session._send
 
-    def send(method, path, body, token):
-        answer = plain_send(method, path, body, token)
+    def send(method, path, body, token, *about):
+        answer = plain_send(method, path, body, token, *about)
         if answer.status_code == 401:
             barrier.wait(5)  # all have been refused before any logs in
         return answer

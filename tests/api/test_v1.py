@@ -120,7 +120,7 @@ def test_a_bare_404_is_job_not_found(v1, rest):
 def test_a_server_without_v1_jobs_says_which_dialect_is_missing(v1, say):
     """NoApiError, of releases from 1.1 on, is not an unknown job."""
     say("unknown", "/api/v1/jobs/x")
-    with pytest.raises(PaiHttpError, match=r"NoApiError.*does not speak the v1 dialect") as caught:
+    with pytest.raises(PaiHttpError, match=r"NoApiError.*this release of OpenPAI does not have it") as caught:
         v1.status("x")
     assert not isinstance(caught.value, JobNotFound)
 

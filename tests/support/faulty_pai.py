@@ -1,4 +1,4 @@
-"""A rest-server of the v1 dialect that does to a client what real life does.
+"""A rest-server, of the release it is told to be, that does to a client what real life does.
 
 It knows no commands: a job runs for as long as it is told and ends as it is
 told. It counts what it is asked, and on request answers late, never, with an
@@ -17,6 +17,8 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import yaml
 
 USER = "admin"
 PASSWORD = "admin-password"  # the value that tests look for in logs and errors
@@ -53,6 +55,17 @@ class Job:
             "appExitCode": self.exit_code if ended else None,
             "virtualCluster": self.config.get("virtualCluster", "default"),
         }
+
+    def detail_v2(self) -> dict:
+        ended = self.state != "RUNNING"
+        status = {key: value for key, value in self.row().items() if key != "name"} | {
+            "attemptId": 0,
+            "appProgress": 1 if ended else 0,
+            "appTrackingUrl": "",
+            "appExitDiagnostics": self.diagnostics if ended else None,
+            "appExitType": "Failed" if ended and self.exit_code else None,
+        }
+        return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": {}}
 
     def detail(self) -> dict:
         ended = self.state != "RUNNING"
@@ -105,6 +118,7 @@ class FaultyPai:
     """The server, in threads of this process, on a port of its own on 127.0.0.1."""
 
     def __init__(self) -> None:
+        self.release = "0.7.1"  # 0.17.0: the v2 routes under /api/v1 too; 1.8.0: no v1 jobs
         self.jobs: dict[str, Job] = {}
         self.calls: list[tuple[str, str]] = []
         self.tokens: set[str] = set()
@@ -217,7 +231,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self, path: str, body: bytes) -> tuple[int, object]:
         pai = self.pai
         parts = urlsplit(path)
-        if not parts.path.startswith(pai.prefix + "/api/v1/"):
+        version, _, rest = parts.path.removeprefix(f"{pai.prefix}/api/").partition("/")
+        if version == "v2" and rest.startswith("jobs") and pai.release != "0.7.1":
+            return self._v2(rest, parse_qs(parts.query), body)
+        if version == "v1" and rest.startswith("jobs") and pai.release == "0.17.0":
+            return self._v2(rest, parse_qs(parts.query), body)
+        gone = rest.startswith("jobs") and pai.release != "0.7.1"
+        if version != "v1" or gone or not parts.path.startswith(pai.prefix):
             return 404, {"code": "NoApiError", "message": f"API {parts.path} is not found."}
         route = [unquote(piece) for piece in parts.path[len(pai.prefix) + 8 :].split("/")]
         if self.command == "POST" and route == ["token"]:
@@ -240,6 +260,41 @@ class _Handler(BaseHTTPRequestHandler):
             job.ends_as, job.exit_code, job.runs_for = "STOPPED", 214, 0.0
             return 202, {"message": f"execute job {job.name} successfully"}
         return 200, job.detail()
+
+    def _v2(self, path: str, query: dict, body: bytes) -> tuple[int, object]:
+        pai = self.pai
+        route = [unquote(piece) for piece in path.split("/")]
+        authorized = self.headers.get("Authorization", "").removeprefix("Bearer ") in pai.tokens
+        if not authorized and (self.command != "GET" or pai.release != "0.17.0"):
+            message = "Guest is not allowed to do this operation."
+            return 401, {"code": "UnauthorizedUserError", "message": message}
+        if self.command == "POST":
+            if not self.headers.get("Content-Type", "").startswith("text/"):
+                errors = [{"keyword": "type", "dataPath": "", "message": "should be object"}]
+                return 400, {"code": "InvalidProtocolError", "message": json.dumps(errors)}
+            protocol = yaml.safe_load(body)
+            name = protocol["name"]
+            if name in pai.jobs:
+                return 409, {"code": "ConflictJobError", "message": f"Job {USER}~{name} already exists."}
+            pai.jobs[name] = Job(name, USER, protocol, **pai.plan)
+            return 202, {"status": 202, "message": f"Update job {name} for user {USER} successfully."}
+        if route == ["jobs"]:
+            users, keyword = query.get("username"), query.get("keyword", [""])[0]
+            return 200, [
+                job.row()
+                for job in reversed(pai.jobs.values())
+                if (users is None or job.username in users) and keyword in job.name
+            ]
+        user, _, name = route[1].partition("~")
+        job = pai.jobs.get(name)
+        if job is None or job.username != user:
+            return 404, {"code": "NoJobError", "message": f"Job {route[1]} is not found."}
+        if self.command == "PUT":
+            job.ends_as, job.exit_code, job.runs_for = "STOPPED", -210, 0.0
+            return 202, {"status": 202, "message": f"Execute job {job.name} successfully."}
+        if len(route) > 2:
+            return 404, {"code": "NoTaskLogError", "message": "Log of task is not found."}
+        return 200, job.detail_v2()
 
     def _token(self, form: dict) -> tuple[int, object]:
         if form.get("username") != USER:

@@ -1,0 +1,176 @@
+"""``luigi-pai validate``, ``convert`` and ``render``: jobs looked at before they are sent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.errors import Problem
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["convert", "render", "validate"]
+
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(short_help="Find what is wrong with job files.")
+@click.argument("files", nargs=-1, required=True, type=_file, metavar="FILE...")
+@click.option("--lenient", is_flag=True, help="Refuse only what the server refuses.")
+@click.option("--release", metavar="VERSION", help="Check for this OpenPAI, 0.7.1 to 1.8.0.  [default: any]")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each problem.")
+def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:
+    """Check each FILE, a v1 job config in JSON or a job protocol in YAML, before it is sent.
+
+    Each problem is a line `FILE: PATH: message`. Exit code 0: all are valid; 1: one is not.
+    """
+    rows: list[dict[str, Any]] = []
+    all_valid = True
+    for path in files:
+        problems = list(_problems(path, release))
+        wrong = _refused(problems, lenient=lenient)
+        all_valid = all_valid and not wrong
+        for problem in problems:
+            warning = "" if problem in wrong else "warning: "
+            rows.append({
+                "file": str(path),
+                "path": problem.path,
+                "message": problem.message,
+                "level": problem.level.value,
+                "line": problem.line,
+                "refused": problem in wrong,
+            })
+            if not as_json:
+                click.echo(f"{path}: {warning}{problem}")
+        if not as_json and not wrong:
+            click.echo(f"{path}: valid")
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    sys.exit(0 if all_valid else EXIT_FAILED)
+
+
+@click.command(short_help="Turn a v1 job config into a job protocol.")
+@click.argument("file", type=_file)
+@click.option("--fs-uri", metavar="URI", help="What $PAI_DEFAULT_FS_URI stands for: hdfs://HOST:PORT.")
+def convert(file: Path, *, fs_uri: str | None) -> None:
+    """Write the v1 job config FILE as a job protocol (YAML) to standard output.
+
+    What has no counterpart, or another one, is said on standard error.
+    """
+    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
+    from luigi_pai.spec.convert import convert as to_protocol  # noqa: PLC0415
+    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
+
+    try:
+        job = read_job_file(file)
+        if job.dialect == "v2":
+            give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
+        conversion = to_protocol(job.document, fs_uri=fs_uri)
+    except SpecError as error:
+        for problem in error.problems:
+            click.echo(f"{file}: {problem}", err=True)
+        sys.exit(EXIT_FAILED)
+    for loss in conversion.losses:
+        click.echo(f"{file}: {loss}", err=True)
+    click.echo(conversion.protocol.to_yaml(), nl=False)
+
+
+@click.command(
+    short_help="Show the job that a task submits.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("source", metavar="MODULE|FILE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
+@click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
+def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
+    """Show the job that TASK of MODULE submits, or that FILE says, without sending it.
+
+    Parameters of the task are given as to luigi. Secrets are shown as ******.
+    """
+    with plain_failures("render", "stopped"):
+        job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
+        click.echo(_filled(job) if filled else _shown(job), nl=False)
+
+
+def _problems(path: Path, release: str | None) -> Iterator[Problem]:
+    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
+    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
+
+    try:
+        yield from read_job_file(path).problems(release)
+    except SpecError as error:
+        yield from error.problems
+
+
+def _refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
+    from luigi_pai.spec.validate_protocol import refused  # noqa: PLC0415  as above
+
+    return refused(problems, lenient=lenient)
+
+
+def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
+    """Return the job of a file; a v1 one as its document."""
+    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+
+    if not path.is_file():
+        give_up("render", f"{path} is no file; give a file, or MODULE TASK", EXIT_USAGE)
+    job = read_job_file(path)
+    if job.dialect == "v1":
+        document: dict[str, Any] = job.document
+        return document
+    return JobProtocol.from_file(path)
+
+
+def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
+    from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
+
+    from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415
+    from luigi_pai.task import PaiTask  # noqa: PLC0415
+
+    sys.path.insert(0, "")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        give_up("render", f"{error}; is the folder of {module} on PYTHONPATH?", EXIT_USAGE)
+    with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
+        task = parser.get_task_obj()
+    if not isinstance(task, (PaiTask, PaiProtocolTask)):
+        give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
+    return task.job()
+
+
+def _shown(job: PaiJob | JobProtocol | dict[str, Any]) -> str:
+    """Return a job as it is sent, its secrets hidden."""
+    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+    from luigi_pai.spec.submission import masked_text  # noqa: PLC0415
+
+    if isinstance(job, JobProtocol):
+        return masked_text(job)
+    document = job.to_dict() if isinstance(job, PaiJob) else job
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _filled(job: PaiJob | JobProtocol | dict[str, Any]) -> str:
+    """Return the command of each role as the server renders it."""
+    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+    from luigi_pai.spec.submission import filled_commands  # noqa: PLC0415
+
+    if isinstance(job, JobProtocol):
+        commands = filled_commands(job)
+    else:
+        document = job.to_dict() if isinstance(job, PaiJob) else job
+        commands = {role["name"]: role["command"] for role in document["taskRoles"]}
+    return "".join(f"# taskRoles.{role}\n{command}\n" for role, command in commands.items())

@@ -1,0 +1,179 @@
+"""PaiProtocolTask: a job of OpenPAI's YAML job protocol as a step of a Luigi pipeline."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.task
+
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import ConfigError
+from luigi_pai.run import Run, Work
+from luigi_pai.source import folder_of
+from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.validate import room_for_attempts
+from luigi_pai.spec.validate_protocol import check_protocol
+
+__all__ = ["PaiJobTarget", "PaiProtocolTask"]
+
+_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
+
+
+class PaiProtocolTask(luigi.Task):
+    """A Luigi task whose work is a job of the YAML job protocol (OpenPAI 0.15 to 1.8).
+
+    Subclass it and give ``protocol``; ``parameters`` and ``secrets`` are merged into
+    it. It lives as a ``PaiTask`` does: the name identifies the work, a job that is
+    there is taken over, a failed one is submitted again as ``NAME__attempt2``.
+
+    Constructing a task asks nobody anything.
+    """
+
+    if TYPE_CHECKING:  # Luigi's own has no types
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    @property
+    @abc.abstractmethod
+    def protocol(self) -> JobProtocol | str | os.PathLike[str]:
+        """The job: a JobProtocol, YAML text, or a file of it. Required.
+
+        Text has a line break or begins with ``{``; any other string is a path,
+        absolute or relative to the folder of the module whose class says this.
+        """
+
+    @property
+    def name(self) -> str:
+        """Name of the job, unique among your jobs.
+
+        That of the protocol; where the task has parameters of Luigi's, with the hash
+        of their values that is in its ``task_id``, so that each set of values is a
+        job of its own.
+        """
+        name = self._read_protocol.name
+        has_parameters = any(parameter.significant for _, parameter in self.get_params())  # type: ignore[no-untyped-call]
+        return f"{name}_{self.task_id.rpartition('_')[2]}" if has_parameters else name
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Values for ``<% $parameters.KEY %>``, over those of the protocol."""
+        return {}
+
+    @property
+    def secrets(self) -> Mapping[str, Any]:
+        """Values for ``<% $secrets.KEY %>``, over those of the protocol; never shown.
+
+        Read them from where your secrets are, not from Luigi parameters: those are
+        shown on Luigi's page and in its logs.
+        """
+        return {}
+
+    @property
+    def accepts_messages(self) -> bool:
+        """Luigi's page may send ``stop``, which stops the job."""
+        return True
+
+    def job(self) -> JobProtocol:
+        """Return the job that ``run()`` submits. Override it to change what has no property here.
+
+        Raises:
+            SpecError: the protocol is no YAML, or has not the shape of one.
+            OSError: its file cannot be read.
+        """
+        return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
+
+    def output(self) -> Any:
+        """Return a target that exists when the job has succeeded.
+
+        Override it to return what the job writes. When the server has forgotten the
+        job (30 days after its end, by default), the work is complete if those
+        targets exist; the one of this method is then gone.
+        """
+        return PaiJobTarget(self)
+
+    def complete(self) -> bool:
+        """Return whether the work is done.
+
+        It is if an attempt of the job has succeeded; when the server does not know
+        it, if ``output()`` is overridden and all its targets exist.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            PaiApiError: the server did not say. That is not "no".
+        """
+        return Run(self._work()).is_complete()
+
+    def run(self) -> None:
+        """Find or submit the job, and follow it to its end.
+
+        Raises:
+            SpecError: the job cannot run as it is written; nothing was sent.
+            ConfigError: a setting is wrong.
+            PaiJobFailed: the job ended as FAILED or STOPPED.
+            PaiJobLost: the server has forgotten the job.
+            PaiApiError: the server refused the job, or did not answer for too long.
+        """
+        too_long = [dataclasses.replace(problem, path="name") for problem in room_for_attempts(self.name)]
+        check_protocol(self.job(), too_long)
+        Run(self._work()).to_the_end()
+
+    @functools.cached_property
+    def _read_protocol(self) -> JobProtocol:
+        given: Any = self.protocol
+        if isinstance(given, JobProtocol):
+            return given
+        if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
+            return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
+        if isinstance(given, (str, os.PathLike)):
+            return JobProtocol.from_file(folder_of(self, "protocol") / Path(given).expanduser())
+        raise TypeError(
+            f"protocol of {type(self).__name__} is {type(given).__name__}; give a JobProtocol, YAML text or a path"
+        )
+
+    def _work(self) -> Work:
+        if OpenPai().api_version == "v1":
+            raise ConfigError(
+                f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in [OpenPai] of "
+                "luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
+            )
+        secrets = [value for value in self.job().secrets.values() if isinstance(value, str)]
+        return Work(
+            task=self,
+            name=self.name,
+            make_job=lambda name: self.job().renamed(name),
+            targets=self._own_targets,
+            api_version="v2",
+            secrets=tuple(value for value in secrets if len(value) >= _SHORTEST_SECRET),
+        )
+
+    def _own_targets(self) -> list[luigi.Target]:
+        """Return the targets of ``output()`` where it is overridden."""
+        if type(self).output is PaiProtocolTask.output:
+            return []
+        targets: list[luigi.Target] = luigi.task.flatten(self.output())
+        return targets
+
+
+class PaiJobTarget(luigi.Target):
+    """A target that exists when the job of a task has succeeded.
+
+    Args:
+        task: whose job it is.
+    """
+
+    def __init__(self, task: PaiProtocolTask) -> None:
+        self.task = task
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.task!r})"
+
+    def exists(self) -> bool:
+        """Return whether the job has succeeded, as far as the server remembers."""
+        return self.task.complete()

@@ -1,0 +1,270 @@
+"""v1 job configs as v2 job protocols, and what is lost on the way.
+
+A v1 container is not a v2 container: other variables, no HDFS, a shell that goes
+on after a failed command. What can be made up for is made up for in front of the
+command; what cannot is said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.names import v2_name
+from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.validate import folded, validate_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Conversion", "convert"]
+
+_FS_URI = "$PAI_DEFAULT_FS_URI"
+_V1_SHELL = "set +o errexit +o nounset +o pipefail"
+_ONLY_PREREQUISITE = "default"
+_LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # what means itself, or a variable, in double quotes
+
+_FOLDERS = (
+    # v1 field, prerequisite type (and field of a role), reference, variable of v1 containers
+    ("dataDir", "data", "<% $data.uri[0] %>", "PAI_DATA_DIR"),
+    ("outputDir", "output", "<% $output.uri %>", "PAI_OUTPUT_DIR"),
+    ("codeDir", "script", "<% $script.uri %>", "PAI_CODE_DIR"),
+)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A v1 job as a v2 protocol.
+
+    Attributes:
+        protocol: the job, for OpenPAI 0.15 to 1.8.
+        losses: what of the v1 job has no counterpart, or another one, each with
+            the path of the v1 field.
+    """
+
+    protocol: JobProtocol
+    losses: tuple[Problem, ...]
+
+
+def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Conversion:
+    """Return a v1 job as a job protocol that every v2 release accepts.
+
+    Args:
+        job: a PaiJob, or the document as JSON gives it.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; v2 servers do not know it.
+
+    Raises:
+        SpecError: it is no v1 job, with every problem.
+    """
+    problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
+    document = job.to_dict() if isinstance(job, PaiJob) and not problems else job
+    if problems:
+        name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
+        raise SpecError(str(name), problems)
+    assert not isinstance(document, PaiJob)  # noqa: S101  for the type checker
+    return _Converter(document, fs_uri).convert()
+
+
+class _Converter:
+    """One conversion."""
+
+    def __init__(self, job: Mapping[str, Any], fs_uri: str | None) -> None:
+        self._job = job
+        self._fs_uri = fs_uri
+        self._losses: list[Problem] = []
+        self._parameters: dict[str, Any] = {}
+
+    def convert(self) -> Conversion:
+        job = self._job
+        name = v2_name(job["jobName"])
+        if name != job["jobName"]:
+            self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
+        self._lose_what_v2_has_not()
+        folders = {kind: self._folder(field) for field, kind, _, _ in _FOLDERS if job.get(field)}
+        names = dict(self._role_names())
+        roles = {
+            names[role["name"]]: self._role(f"taskRoles[{index}]", role, names, folders)
+            for index, role in enumerate(job["taskRoles"])
+        }
+        document: dict[str, Any] = {
+            "protocolVersion": 2,
+            "name": name,
+            "type": "job",
+            "jobRetryCount": self._retry_count(),
+            "prerequisites": [
+                {"name": _ONLY_PREREQUISITE, "type": "dockerimage", "uri": job["image"]},
+                *(
+                    {"name": _ONLY_PREREQUISITE, "type": kind, "uri": [path] if kind == "data" else path}
+                    for kind, path in folders.items()
+                ),
+            ],
+        }
+        if self._parameters:
+            document["parameters"] = self._parameters
+        document["taskRoles"] = roles
+        if job.get("virtualCluster"):
+            document["defaults"] = {"virtualCluster": job["virtualCluster"]}
+        return Conversion(JobProtocol.from_dict(document), tuple(self._losses))
+
+    def _lose(self, path: str, message: str) -> None:
+        self._losses.append(Problem(path, message, Level.WARNING))
+
+    def _lose_once(self, path: str, message: str) -> None:
+        if all(loss.path != path for loss in self._losses):
+            self._lose(path, message)
+
+    def _lose_what_v2_has_not(self) -> None:
+        job = self._job
+        if job.get("authFile"):
+            self._lose("authFile", "is left out; give the dockerimage prerequisite auth, with the password in secrets")
+        if job.get("gpuType"):
+            self._lose("gpuType", f"{job['gpuType']!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler")
+        if job.get("killAllOnCompletedTaskNumber"):
+            self._lose("killAllOnCompletedTaskNumber", "is left out; use minSucceededTaskCount of a role")
+        if job.get("extras"):
+            self._lose("extras", f"are left out: {', '.join(job['extras'])}; v2 gives extras another meaning")
+
+    def _retry_count(self) -> int:
+        count = int(self._job.get("retryCount") or 0)
+        if count < 0:
+            meaning = "for ever" if count == -1 else "until it succeeds"
+            self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 knows no negative count")
+        return max(count, 0)
+
+    def _folder(self, field: str) -> str:
+        path = str(self._job[field])
+        if _FS_URI in path and self._fs_uri:
+            path = path.replace(_FS_URI, self._fs_uri.rstrip("/"))
+        elif _FS_URI in path:
+            self._lose(
+                field,
+                f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; set fs_uri in [OpenPai] of luigi.cfg",
+            )
+        if field == "codeDir":
+            self._lose(field, "is not copied into the containers' working folder by v2; the command must fetch it")
+        return path
+
+    def _role_names(self) -> Iterator[tuple[str, str]]:
+        """Yield each role's name and the one it gets: letters and digits, in lower case, no two the same."""
+        taken: set[str] = set()
+        for index, role in enumerate(self._job["taskRoles"]):
+            name = folded(role["name"]) or "role"
+            name = name if name[0].isalpha() else f"role{name}"
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{name.rstrip('0123456789') or 'role'}{number}"
+            taken.add(name)
+            if name != role["name"]:
+                self._lose(
+                    f"taskRoles[{index}].name", f"{role['name']!r} becomes {name!r}: roles have letters and digits only"
+                )
+            yield role["name"], name
+
+    def _role(
+        self, path: str, role: Mapping[str, Any], names: Mapping[str, str], folders: Mapping[str, str]
+    ) -> dict[str, Any]:
+        count = int(role.get("taskNumber") or 1)
+        resources: dict[str, Any] = {
+            "cpu": int(role.get("cpuNumber") or 1),
+            "memoryMB": int(role.get("memoryMB") or 100),
+            "gpu": int(role.get("gpuNumber") or 0),
+        }
+        ports = self._ports(path, role)
+        if ports:
+            resources["ports"] = ports
+        converted: dict[str, Any] = {
+            "instances": count,
+            "completion": {
+                "minFailedInstances": _never_is_minus_one(role.get("minFailedTaskCount", 1)),
+                "minSucceededInstances": _never_is_minus_one(role.get("minSucceededTaskCount")),
+            },
+            "dockerImage": _ONLY_PREREQUISITE,
+            **dict.fromkeys(folders, _ONLY_PREREQUISITE),
+            "resourcePerInstance": resources,
+        }
+        if role.get("shmMB") is not None:
+            converted["extraContainerOptions"] = {"shmMB": int(role["shmMB"])}
+        command = str(role["command"])
+        if "<%" in command:
+            self._parameters[_LESS_PERCENT] = "<%"
+            command = command.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>")
+        converted["commands"] = [_V1_SHELL, *self._exports(role, count, names, folders), command]
+        return converted
+
+    def _ports(self, path: str, role: Mapping[str, Any]) -> dict[str, int]:
+        ports: dict[str, int] = {}
+        for index, port in enumerate(role.get("portList") or ()):
+            label = re.sub(r"[^A-Za-z0-9_]", "_", port["label"])
+            label = f"_{label}" if label[:1].isdigit() else label
+            if label != port["label"]:
+                self._lose(f"{path}.portList[{index}].label", f"{port['label']!r} becomes {label!r}")
+            if int(port.get("beginAt") or 0):
+                self._lose(
+                    f"{path}.portList[{index}].beginAt",
+                    f"{port['beginAt']} is left out: v2 chooses ports; the command reads PAI_PORT_LIST_ROLE_INDEX_{label}",
+                )
+            ports[label] = int(port.get("portNumber") or 1)
+        return ports
+
+    def _exports(
+        self, role: Mapping[str, Any], count: int, names: Mapping[str, str], folders: Mapping[str, str]
+    ) -> list[str]:
+        """Return commands that set what v1 containers have and v2 containers have not, or otherwise."""
+        own = {
+            "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
+            "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
+            "HADOOP_USER_NAME": '"$PAI_USER_NAME"',
+            "PAI_TASK_ROLE_NAME": role["name"],
+            "PAI_CURRENT_TASK_ROLE_NAME": role["name"],
+            "PAI_CURRENT_TASK_ROLE_TASK_COUNT": count,
+            "PAI_CURRENT_TASK_ROLE_CPU_COUNT": int(role.get("cpuNumber") or 1),
+            "PAI_CURRENT_TASK_ROLE_MEM_MB": int(role.get("memoryMB") or 100),
+            "PAI_CURRENT_TASK_ROLE_GPU_COUNT": int(role.get("gpuNumber") or 0),
+        }
+        commands = [
+            _export(own),
+            _export({
+                variable: f'"{reference}"' if _PLAIN_PATH.fullmatch(folders[kind]) else shlex.quote(folders[kind])
+                for _, kind, reference, variable in _FOLDERS
+                if kind in folders
+            }),
+            _export({
+                f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
+                for old, new in names.items()
+                if old != new and _VARIABLE.fullmatch(old)
+            }),
+            _export(self._environment()),
+        ]
+        return [command for command in commands if command]
+
+    def _environment(self) -> dict[str, str]:
+        """Return the job's own variables, as parameters where a shell can take those unharmed."""
+        values: dict[str, str] = {}
+        for key, value in (self._job.get("jobEnvs") or {}).items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            if not _VARIABLE.fullmatch(key):
+                self._lose_once(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
+            elif "'" in text or "<%" in text or key == _LESS_PERCENT:
+                values[key] = shlex.quote(text.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
+                self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in text else {}
+            else:
+                values[key] = f"'<% $parameters.{key} %>'"
+                self._parameters[key] = value
+        return values
+
+
+def _export(variables: Mapping[str, Any]) -> str:
+    return "export " + " ".join(f"{key}={value}" for key, value in variables.items()) if variables else ""
+
+
+def _never_is_minus_one(count: Any) -> int:
+    return -1 if count is None else int(count)
