@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 100
 _MOST_FROM_ALIASES = 100_000
 _EXACT = 2**53
+_OF_NOTHING: dict[str, Any] = {
+    "str": "", "null": None, "merge": None, "map": {}, "set": {}, "seq": [], "omap": [], "pairs": []
+}  # fmt: skip
 _PROTO = "__proto__"  # a key that JavaScript takes for something else
 
 _PLAIN_UNFIT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
@@ -136,7 +140,7 @@ class _Composer:
             )  # fmt: skip
         tag = event.tag
         if tag == "!" or (tag is None and not plain):
-            node.value = value
+            node.value = None if plain and not value else value
         elif tag is None:
             node.value = plain_value(value) if value else None
             node.merge = value == MERGE
@@ -145,12 +149,11 @@ class _Composer:
 
     def _tagged(self, node: Node, tag: str, value: str, *, empty: bool, path: tuple[str | int, ...]) -> None:
         name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
-        nothing: dict[str, Any] = {"str": "", "seq": [], "map": {}, "set": {}, "omap": [], "pairs": [], "null": None}
-        if empty and name in nothing:
-            node.value = nothing[name]
-            return
-        fits, node.value = tagged_value(name, value)
-        node.merge = name == "merge"
+        if empty:
+            fits, node.value = name in _OF_NOTHING, copy.copy(_OF_NOTHING.get(name))
+        else:
+            fits, node.value = tagged_value(name, value)
+            node.merge = name == "merge"
         if not fits:
             raise YamlTrouble(
                 "this value does not fit its tag, or the server knows no such tag; leave the tag out, or put a "
@@ -184,9 +187,13 @@ class _Composer:
         for inner, value in self._events:
             if isinstance(inner, ev.MappingEndEvent):
                 break
+            if not entries and not merged:
+                self._check_first_key(inner, event, path)
             key_node = self._node(inner, value, (*path, "?"))
             key = _key(key_node, path)
             inner, value = next(self._events)  # noqa: PLW2901  a mapping's events come in pairs
+            if isinstance(inner, ev.ScalarEvent) and inner.style in ("|", ">"):
+                self._check_block(inner, key_node, event, (*path, key))
             item = self._node(inner, value, (*path, key))
             if key_node.merge:
                 _merge(entries, merged, item, path)
@@ -206,6 +213,28 @@ class _Composer:
         if tag == f"{_TAG}set" and all(item.value is None for _, item in entries.values()):
             return
         raise YamlTrouble("this mapping does not fit its tag; leave the tag out", node.line, node.column, path)
+
+
+    def _check_first_key(self, key: ev.Event, mapping: Any, path: tuple[str | int, ...]) -> None:
+        """Refuse ``&anchor key: value`` and ``!tag key: value`` as the first line of a mapping."""
+        if mapping.flow_style or isinstance(key, ev.AliasEvent):
+            return
+        if getattr(key, "anchor", None) is None and getattr(key, "tag", None) is None:
+            return
+        if self._text[: key.start_mark.index].rstrip(" \t\r\n").endswith("?"):
+            return
+        raise YamlTrouble(
+            "an anchor or a tag cannot stand before the first key of a mapping, on its line; "
+            "put it on the line before, or a text that begins with '&' or '!' into quotes",
+            key.start_mark.line + 1, key.start_mark.column + 1, path,
+        )  # fmt: skip
+
+    def _check_block(self, value: Any, key: Node, mapping: Any, path: tuple[str | int, ...]) -> None:
+        if value.start_mark.line + 1 > key.line and value.start_mark.column <= mapping.start_mark.column:
+            raise YamlTrouble(
+                "this is indented no more than the key that it belongs to",
+                value.start_mark.line + 1, value.start_mark.column + 1, path,
+            )  # fmt: skip
 
 
 def _as_pair(item: Node) -> Node:

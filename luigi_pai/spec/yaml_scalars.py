@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 __all__ = ["MERGE", "Binary", "Moment", "binary", "javascript_text", "number", "plain_value", "tagged_value"]
@@ -118,8 +119,10 @@ def tagged_value(tag: str, text: str) -> tuple[bool, Any]:
 
 
 def number(value: float) -> int | float:
-    """Return a number of JavaScript's as JSON has it: integral ones are integers."""
-    return int(value) if math.isfinite(value) and value == int(value) else value
+    """Return a number of JavaScript's as it writes it: integral ones are integers, up to 21 digits."""
+    if abs(value) < _LARGEST_WITHOUT_EXPONENT and value == int(value):
+        return int(Decimal(repr(value)))  # not int(value): JavaScript fills up with zeros after 17 digits
+    return value
 
 
 def javascript_text(value: Any) -> str:
@@ -230,9 +233,7 @@ def _number_text(value: float) -> str:
     if value == 0:
         return "0"
     if _SMALLEST_WITHOUT_EXPONENT <= abs(value) < _LARGEST_WITHOUT_EXPONENT:
-        if value == int(value):
-            return str(int(value))
-        text = repr(value)
+        text = repr(number(value))
         if "e" not in text:
             return text
         digits, exponent = text.split("e")

@@ -188,6 +188,17 @@ class _Scanner(Reader, Scanner, Parser):
     def _ends_plain(self) -> bool:
         return not self.flow_level and self.column < self.indent + 1
 
+    def scan_flow_scalar_spaces(self, double: Any, start_mark: Any) -> list[str]:
+        """Keep the blanks before a line break, as js-yaml does."""
+        length = 0
+        while self.peek(length) in " \t":
+            length += 1
+        if self.peek(length) not in "\r\n":
+            return super().scan_flow_scalar_spaces(double, start_mark)
+        blanks = self.prefix(length)
+        self.forward(length)
+        return [blanks, *super().scan_flow_scalar_spaces(double, start_mark)]
+
     def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803  PyYAML's
         start = self.get_mark()
         self.forward()
