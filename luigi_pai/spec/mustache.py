@@ -10,10 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 __all__ = ["ABSENT", "SPACES", "Tag", "TemplateError", "Text", "javascript_text", "look_up", "parse", "steps"]
 
@@ -150,7 +147,9 @@ class _Parser:
         stop = until.search(template, at)
         closing = self._marks.closing.search(template, _end_of_value(template, kind, stop)) if stop else None
         if stop is None or closing is None:
-            raise TemplateError(f"the tag {_shown(template[opening.start() :])} is not closed", opening.start())
+            raise TemplateError(
+                f"the tag {_shown(template[opening.start() :])} is not closed", opening.start()
+            )
         tag = Tag("&" if kind == "{" else kind, template[at : stop.start()], opening.start())
         self._pieces.append(tag)
         self._follow(tag)
@@ -226,7 +225,7 @@ def steps(name: str) -> list[str]:
     return name.split(".") if name.find(".") > 0 else [name]
 
 
-def look_up(view: Mapping[str, Any], path: list[str]) -> Any:
+def look_up(view: Any, path: list[str]) -> Any:
     """Return what stands under a path as JavaScript finds it, or ``ABSENT``.
 
     A list has its indexes and ``length``, a text too, other plain values nothing.
@@ -259,7 +258,7 @@ def _property(value: Any, name: str) -> Any:
 
 
 def javascript_text(value: Any) -> str:
-    """Return a value as JavaScript writes it into a text: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
+    """Return a value as JavaScript writes it in a text: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
     if isinstance(value, str):
         return value
     if value is None:

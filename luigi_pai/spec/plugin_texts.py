@@ -10,31 +10,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level, Problem
-from luigi_pai.spec.schema_problems import path_text
+from luigi_pai.errors import Level
+from luigi_pai.spec.schema_problems import Finding, Path
 from luigi_pai.spec.template import plugin_filled, plugin_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["plugin_text_problems"]
+__all__ = ["plugin_text_findings"]
 
 
-def plugin_text_problems(document: Mapping[str, Any]) -> list[Problem]:
+def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the texts that a plugin would get otherwise than they are written. No text is shown."""
-    found: dict[str, Problem] = {}
+    found: dict[Path, Finding] = {}
     for roles, path, text in plugin_texts(document):
-        for role in roles or [None]:
+        for role in roles or ("",):
             wanted = plugin_filled(text, document, role)
             if wanted is None:  # reference_problems says why
                 continue
             read = _as_read(repr(text), document, role)
             if read != wanted:
-                found.setdefault(path_text(path), _problem(path_text(path), fails=read is None))
+                found.setdefault(path, _finding(path, fails=read is None))
     return list(found.values())
 
 
-def _as_read(written: str, document: Mapping[str, Any], role: str | None) -> str | None:
+def _as_read(written: str, document: Mapping[str, Any], role: str) -> str | None:
     """Return what the runtime reads, or None where it fails."""
     import yaml  # noqa: PLC0415  heavy, and only needed here
 
@@ -46,12 +46,12 @@ def _as_read(written: str, document: Mapping[str, Any], role: str | None) -> str
     return read[0] if isinstance(read, list) and len(read) == 1 and isinstance(read[0], str) else None
 
 
-def _problem(path: str, *, fails: bool) -> Problem:
+def _finding(path: Path, *, fails: bool) -> Finding:
     then = "every task fails when it starts" if fails else "the plugin gets another text"
-    return Problem(
+    return Finding(
         path,
-        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers take it, but "
-        f"their runtime misreads such a text in a plugin's parameters: {then}; write a line as a command of its own, "
-        "use one kind of quotes, or call a script",
+        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers take "
+        f"it, and their runtime misreads such a text in a plugin's parameters: {then}; write each line as a "
+        "command of its own, use one kind of quotes, or call a script",
         Level.STRICTER,
     )

@@ -1,4 +1,4 @@
-"""From a JSON Schema to the problems of a document: each with its path, what is wrong, and what would be right.
+"""From a JSON Schema to what is wrong with a document: where, what, and what would be right.
 
 The schemas in ``schemas/`` describe each field in words; those words are the
 messages. Beside JSON Schema's own keywords they have four:
@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import difflib
 import json
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
-from luigi_pai.errors import Level, Problem
+from luigi_pai.errors import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,10 +28,36 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["LONGEST_SHOWN", "named_nearest", "path_text", "release_number", "schema", "schema_problems"]
+__all__ = [
+    "LONGEST_SHOWN",
+    "Finding",
+    "Path",
+    "named_nearest",
+    "release_number",
+    "schema",
+    "schema_findings",
+    "without_echoes",
+]
+
+Path = tuple["str | int", ...]
 
 LONGEST_SHOWN = 80
 """So many characters of a wrong value are shown."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem whose path is still in steps.
+
+    Attributes:
+        path: where: keys and indexes.
+        message: what is wrong there, and what would be right.
+        level: what becomes of the job.
+    """
+
+    path: Path
+    message: str
+    level: Level = Level.REFUSED
 
 
 @lru_cache
@@ -41,12 +68,12 @@ def schema(name: str) -> dict[str, Any]:
     return found
 
 
-def schema_problems(
+def schema_findings(
     document: Any,
     name: str,
-    shown: Callable[[Any, list[Any]], str],
+    shown: Callable[[Any, Path], str],
     release: tuple[int, ...] | None = None,
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Yield what a schema finds wrong, in no order.
 
     Args:
@@ -57,17 +84,21 @@ def schema_problems(
     """
     for error in _validator(name).iter_errors(document):
         if error.validator != "since" or _older(release, str(error.validator_value)):
-            yield from _as_problems(error, shown)
+            yield from _findings(error, shown)
+
+
+def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield each finding once, and nothing more of a field that is refused."""
+    found = list(dict.fromkeys(findings))
+    hard = {finding.path for finding in found if finding.level is Level.REFUSED}
+    for finding in found:
+        if finding.level is Level.REFUSED or finding.path not in hard:
+            yield finding
 
 
 def release_number(release: str) -> tuple[int, ...]:
     """Return a release as numbers: ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``."""
     return tuple(int(part) for part in release.removeprefix("v").split("."))
-
-
-def path_text(parts: Iterable[str | int]) -> str:
-    """Return a path as it is shown: ``taskRoles.worker.commands[0]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
 
 
 def named_nearest(name: str, known: Iterable[str]) -> str:
@@ -85,8 +116,8 @@ def _older(release: tuple[int, ...] | None, than: str) -> bool:
 def _validator(name: str) -> Validator:
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
 
-    ours = {"stricter": _descend, "warning": _descend, "since": _since, "near": _near}
-    made = validators.extend(Draft202012Validator, ours)
+    keywords: dict[str, Any] = {"stricter": _descend, "warning": _descend, "since": _since, "near": _near}
+    made = validators.extend(Draft202012Validator, keywords)  # type: ignore[no-untyped-call]
     return cast("Validator", made(schema(name)))
 
 
@@ -121,8 +152,8 @@ def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> I
             yield name, near[0]
 
 
-def _as_problems(error: ValidationError, shown: Callable[[Any, list[Any]], str]) -> Iterator[Problem]:
-    path = list(error.absolute_path)
+def _findings(error: ValidationError, shown: Callable[[Any, Path], str]) -> Iterator[Finding]:
+    path = tuple(error.absolute_path)
     about = cast("Mapping[str, Any]", error.schema)
     level = _level(error)
     known = list(about.get("properties", {}))
@@ -130,25 +161,22 @@ def _as_problems(error: ValidationError, shown: Callable[[Any, list[Any]], str])
     if error.validator == "required":
         for missing in [name for name in about["required"] if name not in instance]:
             what = about["properties"][missing]["description"]
-            yield Problem(path_text([*path, missing]), f"is missing; it must be {what}", level)
+            yield Finding((*path, missing), f"is missing; it must be {what}", level)
     elif error.validator == "additionalProperties":
         for unknown in [name for name in instance if name not in known]:
-            yield Problem(
-                path_text([*path, unknown]), f"is not a field here; {named_nearest(str(unknown), known)}", level
-            )
+            hint = named_nearest(str(unknown), known)
+            yield Finding((*path, unknown), f"is not a field here; {hint}", level)
     elif error.validator == "near":
         for unknown, near in _nearest_unknown(instance, about):
-            yield Problem(
-                path_text([*path, unknown]),
-                f"is not a field that is known here; did you mean {near}? Servers take it and ignore it",
-                Level.WARNING,
-            )
+            what = f"is not a field that is known here; did you mean {near}? Servers take it and ignore it"
+            yield Finding((*path, unknown), what, Level.WARNING)
     elif error.validator == "since":
-        yield Problem(path_text(path), _came_with(str(error.validator_value), level), level)
+        yield Finding(path, _came_with(str(error.validator_value), level), level)
     elif "propertyNames" in error.absolute_schema_path:
-        yield Problem(path_text([*path, instance]), f"{instance!r} is not {about['description']}", level)
+        yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
     else:
-        yield Problem(path_text(path), f"{shown(instance, path)} is not {about.get('description', 'valid')}", level)
+        what = f"{shown(instance, path)} is not {about.get('description', 'valid')}"
+        yield Finding(path, what, level)
 
 
 def _came_with(release: str, level: Level) -> str:

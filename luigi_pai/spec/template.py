@@ -12,15 +12,17 @@ from __future__ import annotations
 import difflib
 import html
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec import mustache
-from luigi_pai.spec.schema_problems import path_text
+from luigi_pai.spec.schema_problems import Finding, Path, named_nearest
+from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 __all__ = [
     "MASK",
@@ -32,11 +34,10 @@ __all__ = [
     "masked",
     "plugin_filled",
     "plugin_texts",
+    "reference_findings",
     "reference_problems",
     "references",
 ]
-
-Path = tuple[str | int, ...]
 
 MASK: Final = "******"
 """What a server shows in place of secrets."""
@@ -98,7 +99,7 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
         try:
             found[role] = _rendered(_joined(commands, "\n" if newer else " && "), document, role, newer=newer)
         except mustache.TemplateError as error:
-            path = f"taskRoles.{role}.commands"
+            path = path_text(("taskRoles", role, "commands"))
             problems.append(Problem(path, f"{error}; the server answers 500"))
     if problems:
         raise SpecError(str(document.get("name")), problems)
@@ -135,8 +136,7 @@ def _role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, st
 
 def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
     name = _get(document.get("defaults"), "deployment")
-    deployments = document.get("deployments")
-    for index, deployment in enumerate(deployments if isinstance(deployments, list) else ()):
+    for index, deployment in enumerate(_items(document, "deployments")):
         if name is not None and _get(deployment, "name") == name:
             return index, deployment
     return None
@@ -144,6 +144,11 @@ def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
 
 def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
+
+
+def _items(value: Any, key: str) -> list[Any]:
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, list) else []
 
 
 def _joined(commands: list[tuple[Path, str]], by: str) -> str:
@@ -166,8 +171,7 @@ def _view(document: Mapping[str, Any], role: str) -> dict[str, Any]:
 
 
 def _prerequisite(document: Mapping[str, Any], kind: str, name: Any) -> Any:
-    prerequisites = document.get("prerequisites")
-    for item in prerequisites if isinstance(prerequisites, list) else ():
+    for item in _items(document, "prerequisites"):
         if name is not None and _get(item, "type") == kind and _get(item, "name") == name:
             return item
     return mustache.ABSENT
@@ -230,7 +234,7 @@ def _secret(secrets: Mapping[str, Any], name: str) -> Any:
 
 
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a document without its secrets: every value under ``secrets`` and ``auth`` is ``******``.
+    """Return a copy of a document in which every value under ``secrets`` and ``auth`` is ``******``.
 
     References among them stay, for they say no secret.
     """
@@ -240,7 +244,9 @@ def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     prerequisites = copy.get("prerequisites")
     if isinstance(prerequisites, list):
         copy["prerequisites"] = [
-            {**item, "auth": _masked_value(item["auth"])} if isinstance(item, dict) and "auth" in item else item
+            {**item, "auth": _masked_value(item["auth"])}
+            if isinstance(item, dict) and "auth" in item
+            else item
             for item in prerequisites
         ]
     return copy
@@ -259,8 +265,7 @@ def _masked_value(value: Any) -> Any:
 def mask(text: str, document: Mapping[str, Any]) -> str:
     """Return a text in which every secret of a document, and every value of an ``auth``, is ``******``."""
     values = set(_leaves(document.get("secrets")))
-    prerequisites = document.get("prerequisites")
-    for item in prerequisites if isinstance(prerequisites, list) else ():
+    for item in _items(document, "prerequisites"):
         values.update(_leaves(_get(item, "auth")))
     shown = sorted({mustache.javascript_text(value) for value in values} - {""}, key=len, reverse=True)
     secret = [value for value in shown if not value.lstrip().startswith("<%")]
@@ -291,7 +296,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
             found += _command_references(role, commands)
         except mustache.TemplateError:
             continue
-    for path, text, _ in _auth_texts(document):
+    for path, text in _auth_texts(document):
         try:
             found += [
                 Reference(path, piece.value, kind=piece.kind)
@@ -322,33 +327,36 @@ def _command_at(commands: list[tuple[Path, str]], offset: int) -> Path:
     return commands[-1][0]
 
 
-def _auth_texts(document: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
-    prerequisites = document.get("prerequisites")
-    for index, item in enumerate(prerequisites if isinstance(prerequisites, list) else ()):
+def _auth_texts(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    for index, item in enumerate(_items(document, "prerequisites")):
         auth = _get(item, "auth")
         for key, text in auth.items() if isinstance(auth, dict) else ():
             if isinstance(text, str) and _get(item, "type") == "dockerimage":
-                yield ("prerequisites", index, "auth", key), text, auth
+                yield ("prerequisites", index, "auth", key), text
 
 
 def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
     """Yield each text among the parameters of runtime plugins: for which roles, its path, the text."""
     declared = document.get("taskRoles")
     roles = declared if isinstance(declared, dict) else {}
-    prerequisites = document.get("prerequisites")
-    for index, item in enumerate(prerequisites if isinstance(prerequisites, list) else ()):
-        if not isinstance(item, dict) or not str(item.get("plugin", "")).startswith(PLUGIN):
+    for index, item in enumerate(_items(document, "prerequisites")):
+        if not isinstance(item, dict) or not _is_run(item):
             continue
-        users = [name for name, role in roles.items() if item.get("name") in (_get(role, "prerequisites") or ())]
+        users = [name for name, role in roles.items() if item.get("name") in _items(role, "prerequisites")]
         parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
         for path, text in _texts(parameters, ("prerequisites", index)):
             yield users, path, text
-    plugins = _get(document.get("extras"), PLUGIN)
-    for index, plugin in enumerate(plugins if isinstance(plugins, list) else ()):
+    for index, plugin in enumerate(_items(document.get("extras"), PLUGIN)):
         named = _get(plugin, "taskroles")
         users = [name for name in roles if not isinstance(named, list) or name in named]
         for path, text in _texts(_get(plugin, "parameters"), ("extras", PLUGIN, index, "parameters")):
             yield users, path, text
+
+
+def _is_run(prerequisite: Mapping[str, Any]) -> bool:
+    """Return whether the runtime runs it; callbacks without a plugin get one before they are sent."""
+    plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
+    return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -365,57 +373,56 @@ def reference_problems(document: Mapping[str, Any]) -> list[Problem]:
     A tag that is not closed makes the server fail. Whatever else is wrong the server
     takes, and the command then holds the reference, or nothing in its place.
     """
-    found: list[Problem] = []
-    for role, commands in _role_commands(document).items():
+    return [
+        Problem(path_text(finding.path), finding.message, finding.level)
+        for finding in reference_findings(document)
+    ]
+
+
+def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
+    """Return the same as ``reference_problems``, each path in steps."""
+    found: list[Finding | None] = []
+    for commands in _role_commands(document).values():
         try:
             mustache.parse(_joined(commands, "\n"))
         except mustache.TemplateError as error:
-            found.append(
-                Problem(path_text(_command_at(commands, error.at)), f"{error}; the server answers 500")
-            )
-    for path, text, _ in _auth_texts(document):
+            found.append(Finding(_command_at(commands, error.at), f"{error}; the server answers 500"))
+    for path, text in _auth_texts(document):
         try:
             mustache.parse(text)
         except mustache.TemplateError:
-            found.append(Problem(path_text(path), "has a tag that is not closed; the server answers 500"))
-    for reference in references(document):
-        problem = _reference_problem(reference, document)
-        if problem is not None and problem not in found:
-            found.append(problem)
-    return found
+            found.append(Finding(path, "has a tag that is not closed; the server answers 500"))
+    found += [_reference_finding(reference, document) for reference in references(document)]
+    return list(dict.fromkeys(filter(None, found)))
 
 
-def _reference_problem(reference: Reference, document: Mapping[str, Any]) -> Problem | None:
-    path = path_text(reference.path)
+def _reference_finding(reference: Reference, document: Mapping[str, Any]) -> Finding | None:
     if reference.kind == "!":
         return None
     if reference.kind != "name":
-        return Problem(
-            path,
-            f"the tag <%{reference.kind} {reference.name} %> is no reference; servers take it and drop it, "
-            "with what it encloses",
-            Level.STRICTER,
-        )
+        what = f"the tag <%{reference.kind} {reference.name} %> is no reference"
+        then = "servers take it and drop it, with what it encloses"
+        return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
     first, *rest = reference.steps
     if first not in _KNOWN:
         return _unknown_kind(reference, document)
     wrong = _wrong(reference, first, rest, document)
     if wrong is None:
         return None
-    return Problem(path, f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}", Level.STRICTER)
+    what = f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}"
+    return Finding(reference.path, what, Level.STRICTER)
 
 
-def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Problem:
+def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Finding:
     first = reference.steps[0]
-    near = difflib.get_close_matches(first, _KNOWN, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_KNOWN)}"
-    kept = not near and not first.startswith("$") and not reference.plugin and not document.get("secrets")
-    return Problem(
-        path_text(reference.path),
-        f"<% {reference.name} %> refers to nothing; {hint} {_consequence(reference, document).capitalize()}"
-        if near
-        else f"<% {reference.name} %> refers to nothing; {hint}; {_consequence(reference, document)}",
-        Level.WARNING if kept else Level.STRICTER,
+    hint = named_nearest(first, _KNOWN)
+    kept = not reference.plugin and not document.get("secrets")
+    harmless = kept and not first.startswith("$") and hint.startswith("there")
+    what = f"<% {reference.name} %> refers to nothing, {hint}".rstrip("?")
+    return Finding(
+        reference.path,
+        f"{what}; {_consequence(reference, document)}",
+        Level.WARNING if harmless else Level.STRICTER,
     )
 
 
@@ -450,9 +457,10 @@ def _wrong(reference: Reference, first: str, rest: list[str], document: Mapping[
 
 
 def _step(value: Any, step: str, *, lists_only: bool) -> Any:
-    if lists_only and (step == "length" and isinstance(value, list) or isinstance(value, str)):
+    """Return what a step leads to; the runtime knows no ``length`` and no characters of a text."""
+    if lists_only and (isinstance(value, str) or (isinstance(value, list) and step == "length")):
         return mustache.ABSENT
-    return mustache.look_up(value, [step]) if isinstance(value, dict | list | str) else mustache.ABSENT
+    return mustache.look_up(value, [step])
 
 
 def _nothing_there(reached: str, value: Any, step: str) -> str:
@@ -472,13 +480,17 @@ def _unfit(reference: Reference, value: Any) -> str | None:
     if value is None:
         return "it is null"
     if reference.plugin:
-        return None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
-    if isinstance(value, dict) or (isinstance(value, list) and "[object Object]" in mustache.javascript_text(value)):
+        return (
+            None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
+        )
+    if isinstance(value, dict) or (
+        isinstance(value, list) and "[object Object]" in mustache.javascript_text(value)
+    ):
         return "it is a mapping, not a text"
     return None
 
 
-def plugin_filled(text: str, document: Mapping[str, Any], role: str | None) -> str | None:
+def plugin_filled(text: str, document: Mapping[str, Any], role: str) -> str | None:
     """Return a text of a plugin's parameters with its references filled in, or None where one cannot be."""
     missing = False
 
@@ -486,7 +498,7 @@ def plugin_filled(text: str, document: Mapping[str, Any], role: str | None) -> s
         nonlocal missing
         reference = Reference((), f"${tag.group(1)}", role=role, plugin=True)
         first, *rest = reference.steps
-        view = {"$secrets": document.get("secrets"), **_view(document, role or "")}
+        view = {"$secrets": document.get("secrets"), **_view(document, role)}
         value = mustache.look_up(view, [first, *rest])
         missing = missing or not isinstance(value, str)
         return value if isinstance(value, str) else ""

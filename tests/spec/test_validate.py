@@ -81,7 +81,8 @@ JOB_FIELDS = (
 def with_value(path: str, value: object) -> dict:
     """Return the good job with another value at a path, or without it."""
     document = copy.deepcopy(GOOD)
-    keys = [int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path)]
+    steps = re.findall(r"""([^.\["\]]+)|\[(\d+)\]""", re.sub(r'\["(.*)"\]', r".\1", path))
+    keys = [int(index) if index else name for name, index in steps]
     place = document
     for key in keys[:-1]:
         place = place[key]
@@ -118,7 +119,8 @@ RULES = [
     ("jobEnvs", "A=hunter2", "a value of type str is not an object of environment variables"),
     ("jobEnvs.A", ["hunter2"], f"a value of type list is not {ENV_VALUE}"),
     ("jobEnvs.A", None, f"a value of type NoneType is not {ENV_VALUE}"),
-    *[(f"jobEnvs.{bad}", "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("1A", "A-B", "A B", "Ä")],
+    *[(f"jobEnvs.{bad}", "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("1A", "A-B")],
+    *[(f'jobEnvs["{bad}"]', "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("A B", "Ä")],
     ("extras", [], "[] is not an object"),
     *[("taskRoles", bad, f"{bad!r} is not a list of at least one task role") for bad in ([], None, {"a": 1})],
     ("taskRoles", GONE, "is missing; it must be a list of at least one task role"),

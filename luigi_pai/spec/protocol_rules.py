@@ -1,0 +1,325 @@
+"""The rules of a job protocol that concern more than one field, which a schema cannot say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from luigi_pai.errors import Level, SpecError
+from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.schema_problems import Finding, Path
+from luigi_pai.spec.template import PLUGIN, entrypoints, references
+from luigi_pai.spec.validate import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["rule_findings"]
+
+_HTML = re.compile("[&<>\"']")
+_TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_FREE_FIELDS = (1, 6)
+"""The first release that takes further fields, and no uri, in script, data and output."""
+
+
+def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    """Yield what breaks these rules, in no order.
+
+    Args:
+        document: the protocol; what the schema refuses of it is passed over.
+        release: the release that it is for; None for any.
+    """
+    yield from _same_names(document)
+    yield from _accounts(document)
+    if release is not None and release < _FREE_FIELDS:
+        yield from _before_free_fields(document)
+    yield from _secret_values(document)
+    yield from _roles(document)
+    yield from _deployments(document)
+    yield from _extras(document)
+
+
+def _mapping(value: Any, key: str | None = None) -> dict[str, Any]:
+    """Return a value, or what stands under its key, if that is a mapping; else an empty one."""
+    if key is not None:
+        value = _mapping(value).get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    found = _mapping(value).get(key)
+    return found if isinstance(found, list) else []
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
+    for field in ("prerequisites", "deployments"):
+        seen: dict[Any, int] = {}
+        for index, item in enumerate(_list(document, field)):
+            name, kind = _mapping(item).get("name"), _mapping(item).get("type")
+            if not isinstance(name, str):
+                continue
+            key = (name, kind if field == "prerequisites" and isinstance(kind, str) else None)
+            if key in seen:
+                of_type = f", which is a {kind} too" if field == "prerequisites" else " too"
+                yield Finding(
+                    (field, index, "name"), f"{name!r} is the name of {field}[{seen[key]}]{of_type}"
+                )
+            seen.setdefault(key, index)
+
+
+def _accounts(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the values under ``auth`` that the server cannot read references in."""
+    for index, item in enumerate(_list(document, "prerequisites")):
+        for key, value in _mapping(item, "auth").items():
+            if (
+                key not in ("username", "password", "registryuri")
+                and not isinstance(value, str)
+                and value not in (None, False, 0)
+            ):
+                yield Finding(
+                    ("prerequisites", index, "auth", key), "is not a string; the server answers 500"
+                )
+
+
+def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
+    known = ("name", "type", "uri", "protocolVersion", "version", "contributor", "description")
+    later = ("plugin", "require", "failurePolicy", "callbacks")  # the schema has them
+    for index, item in enumerate(_list(document, "prerequisites")):
+        about = _mapping(item)
+        if about.get("type") not in ("script", "output", "data"):
+            continue
+        if "uri" not in about:
+            yield Finding(
+                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 refuse that"
+            )
+        for key in about:
+            if key not in known and key not in later:
+                yield Finding(
+                    ("prerequisites", index, key),
+                    "is no field before release 1.6; those servers refuse what they do not know",
+                )
+
+
+def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
+    in_commands = {
+        reference.steps[1]
+        for reference in references(document)
+        if reference.role is not None
+        and not reference.plugin
+        and reference.steps[0] == "$secrets"
+        and len(reference.steps) > 1
+    }
+    for key, value in _mapping(document, "secrets").items():
+        for path, leaf in _leaves(value, ("secrets", key)):
+            if isinstance(leaf, str) and _HTML.search(leaf) and key in in_commands:
+                yield Finding(
+                    path,
+                    "has one of the characters & < > \" ' and is used in a command: the runtime of releases "
+                    "0.17 to 1.8 writes them there as HTML does (&amp; for &); encode the secret, with "
+                    "base64 for instance, and decode it in the command",
+                    Level.WARNING,
+                )
+            elif leaf is None or isinstance(leaf, bool | float):
+                yield Finding(
+                    path,
+                    f"is a value of type {type(leaf).__name__}, not a string; servers take it, and it "
+                    "arrives as Python writes it (True, None); put it in quotes",
+                    Level.STRICTER,
+                )
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _leaves(item, (*path, index))
+    else:
+        yield path, value
+
+
+# ---------------------------------------------------------------- task roles
+
+
+def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
+    gang = _mapping(document, "extras").get("gangAllocation") is not False
+    seen: dict[str, str] = {}
+    for name, value in _mapping(document, "taskRoles").items():
+        role, path = _mapping(value), ("taskRoles", name)
+        yield from _role_name(path, name, seen)
+        seen.setdefault(folded(name), name)
+        yield from _used_prerequisites(path, role, document)
+        yield from _counts(path, role)
+        if "instances" not in role and role:
+            yield Finding(
+                (*path, "instances"),
+                "is missing; the schema of servers takes that, and release 1.8 then answers 500; write "
+                "instances: 1",
+                Level.STRICTER,
+            )
+        if gang and role.get("taskRetryCount"):
+            yield Finding(
+                (*path, "taskRetryCount"),
+                "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
+                Level.WARNING,
+            )
+        yield from _blank(path, role, name, document)
+
+
+def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Finding]:
+    short = folded(name)
+    if short in seen:
+        yield Finding(
+            path,
+            f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
+            "take both and run neither rightly; give one of them another name",
+            Level.STRICTER,
+        )
+    elif short != name:
+        yield Finding(
+            path,
+            f"{name!r} has capitals or '_'; servers take it and fold it to {short!r}, and the runtime then "
+            "finds no such role: every task fails when it starts",
+            Level.STRICTER,
+        )
+
+
+def _used_prerequisites(
+    path: Path, role: Mapping[str, Any], document: Mapping[str, Any]
+) -> Iterator[Finding]:
+    by_type: dict[str, list[str]] = {kind: [] for kind in _TYPES.values()}
+    for item in _list(document, "prerequisites"):
+        name, kind = _mapping(item).get("name"), _mapping(item).get("type")
+        if isinstance(name, str) and isinstance(kind, str) and kind in by_type:
+            by_type[kind].append(name)
+    for field, kind in _TYPES.items():
+        name = role.get(field)
+        if isinstance(name, str) and name not in by_type[kind]:
+            yield Finding(
+                (*path, field), _no_such(f"prerequisite {name!r} of type {kind}", name, by_type[kind])
+            )
+    every = [name for names in by_type.values() for name in names]
+    for index, name in enumerate(_list(role, "prerequisites")):
+        if not isinstance(name, str):
+            continue
+        if name not in every:
+            yield Finding((*path, "prerequisites", index), _no_such(f"prerequisite {name!r}", name, every))
+
+
+def _no_such(what: str, name: str, known: list[str]) -> str:
+    return f"there is no {what}{nearest(name, dict.fromkeys(known))}"
+
+
+def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
+    instances = role.get("instances", 1)
+    for field in ("minFailedInstances", "minSucceededInstances"):
+        count = _mapping(role, "completion").get(field)
+        if _is_int(count) and _is_int(instances) and count > instances >= 1:
+            yield Finding(
+                (*path, "completion", field),
+                f"{count} is more than instances, {instances}; servers take it, and it is never reached: "
+                "write -1 for never",
+                Level.STRICTER,
+            )
+    memory, shm = (
+        _mapping(role, "resourcePerInstance").get("memoryMB"),
+        _mapping(role, "extraContainerOptions").get("shmMB"),
+    )
+    if _is_int(memory) and _is_int(shm) and shm > memory >= 1:
+        yield Finding(
+            (*path, "extraContainerOptions", "shmMB"),
+            f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
+            "much is killed",
+            Level.WARNING,
+        )
+
+
+def _blank(path: Path, role: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    commands = role.get("commands")
+    if not isinstance(commands, list) or not commands or not all(isinstance(item, str) for item in commands):
+        return
+    try:
+        command = entrypoints({**document, "taskRoles": {name: role}})[name]
+    except SpecError:
+        return  # reference_problems says so
+    if not command:
+        yield Finding(
+            (*path, "commands"), "are blank; servers take them, and every task ends at once", Level.STRICTER
+        )
+
+
+# ---------------------------------------------------------------- deployments and extras
+
+
+def _deployments(document: Mapping[str, Any]) -> Iterator[Finding]:
+    deployments = _list(document, "deployments")
+    names = [_mapping(item).get("name") for item in deployments]
+    chosen = _mapping(document, "defaults").get("deployment")
+    if isinstance(chosen, str) and chosen not in names:
+        known = [name for name in names if isinstance(name, str)]
+        yield Finding(("defaults", "deployment"), _no_such(f"deployment {chosen!r}", chosen, known))
+    for index, item in enumerate(deployments):
+        for role in _mapping(item, "taskRoles"):
+            yield from _unknown_role(
+                ("deployments", index, "taskRoles", role), role, document, "its commands never run"
+            )
+
+
+def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str) -> Iterator[Finding]:
+    known = list(_mapping(document, "taskRoles"))
+    if isinstance(role, str) and known and role not in known:
+        yield Finding(
+            path,
+            f"there is no task role {role!r}{nearest(role, known)}; servers take it, and {then}",
+            Level.STRICTER,
+        )
+
+
+def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
+    extras = _mapping(document, "extras")
+    for index, plugin in enumerate(_list(extras, PLUGIN)):
+        path: Path = ("extras", PLUGIN, index)
+        for position, role in enumerate(_list(plugin, "taskroles")):
+            yield from _unknown_role(
+                (*path, "taskroles", position), role, document, "the plugin does not run for it"
+            )
+        jobssh = _mapping(plugin, "parameters").get("jobssh")
+        if (
+            _mapping(plugin).get("plugin") == "ssh"
+            and jobssh in (True, "true")
+            and extras.get("gangAllocation") is False
+        ):
+            yield Finding(
+                (*path, "parameters", "jobssh"),
+                "has no effect while extras.gangAllocation is false",
+                Level.WARNING,
+            )
+    for role in _mapping(_mapping(extras, "hivedScheduler"), "taskRoles"):
+        yield from _unknown_role(
+            ("extras", "hivedScheduler", "taskRoles", role), role, document, "those with HiveD refuse it"
+        )
+    yield from _mounts(extras)
+
+
+def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
+    names: dict[str, int] = {}
+    mounts: dict[str, int] = {}
+    for index, item in enumerate(_list(extras, "storages")):
+        name = _mapping(item).get("name")
+        mount = _mapping(item).get("mountPath") or f"/mnt/{name}"
+        if not isinstance(name, str) or not isinstance(mount, str):
+            continue
+        for field, value, seen in (("name", name, names), ("mountPath", mount, mounts)):
+            if value in seen:
+                yield Finding(
+                    ("extras", "storages", index, field),
+                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers take it, and "
+                    "Kubernetes makes no container of it",
+                    Level.STRICTER,
+                )
+            seen.setdefault(value, index)
