@@ -7,8 +7,10 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.pages import JobListPage, JobPage, LogPage
-from luigi_pai.local.rest_v1 import Api, V1Handler
+from luigi_pai.local.log_files import LogFile, LogPage
+from luigi_pai.local.pages import JobListPage, JobPage
+from luigi_pai.local.rest_v1 import V1Handler
+from luigi_pai.local.rest_v2 import SHARED_PATHS, V2Handler
 from luigi_pai.local.settings import is_loopback
 from luigi_pai.local.wire import ApiError, RestHandler, no_api
 
@@ -18,31 +20,44 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
     from tornado.web import RequestHandler
 
-    from luigi_pai.local.task_files import JobFolders
+    from luigi_pai.local.rest import Api
 
 __all__ = ["make_app"]
 
+_CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
-def make_app(api: Api, folders: JobFolders, log: logging.Logger, *, loopback_only: bool) -> Application:
+
+def make_app(api: Api, apis: str, log: logging.Logger, *, loopback_only: bool) -> Application:
     """Return the application.
 
     Args:
         api: what the routes work with.
-        folders: the files of tasks.
+        apis: which APIs there are: ``both``, ``v1`` or ``v2``.
         log: gets one line a request, without query, body or headers.
         loopback_only: refuse requests that name another host than this machine.
     """
+    shared = {"api": api}
+    every_path = r"(?:/rest-server)?/api(?:/.*)?"
+    rest: dict[str, list[Any]] = {
+        "v1": [(every_path, V1Handler, shared)],
+        "v2": [(every_path, V2Handler, shared)],
+        "both": [
+            (f"(?i:(?:/rest-server)?{SHARED_PATHS})", V2Handler, shared),
+            (every_path, V1Handler, shared),
+        ],
+    }
     return _LocalApplication(
         [
-            (r"(?:/rest-server)?/api(?:/.*)?", V1Handler, {"api": api}),
+            *rest[apis],
             *api.hdfs.routes(),
-            (r"/", JobListPage, {"api": api}),
-            (r"/job-detail\.html", JobPage, {"api": api}),
+            (r"/", JobListPage, shared),
+            (r"/job-detail\.html", JobPage, shared),
             (
-                r"/node/containerlogs/(container_\d+_\d+_\d+_\d+)/([A-Za-z0-9_]+)/(?:(stdout|stderr)/?)?",
+                rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?",
                 LogPage,
-                {"api": api, "folders": folders},
+                shared,
             ),
+            (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,
         log_function=_log_request,

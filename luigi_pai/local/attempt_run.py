@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import processes
 from luigi_pai.local.completion import Outcome, attempt_outcome
 from luigi_pai.local.environment import Place, task_environment
+from luigi_pai.local.environment_v2 import task_environment_v2
+from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.role_scripts import role_scripts
+from luigi_pai.local.runtime_exit import runtime_exit
+from luigi_pai.local.store import now_ms
+from luigi_pai.spec.template import mask
 
 if TYPE_CHECKING:
     import subprocess
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.records import Attempt, Job, Task
     from luigi_pai.local.settings import HdfsAddress
+    from luigi_pai.local.storages import Storages
     from luigi_pai.local.store import Store
     from luigi_pai.local.task_files import JobFolders, TaskFiles
 
@@ -44,6 +52,7 @@ class Surroundings:
         folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
         hdfs: where HDFS is.
+        storages: the folders that v2 jobs mount.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when there is to be no further grace.
     """
@@ -52,6 +61,7 @@ class Surroundings:
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress
+    storages: Storages
     stop_grace: float
     hurry: asyncio.Event
 
@@ -143,6 +153,18 @@ class AttemptRun:
         await self._end(self.tasks, self._around.stop_grace)
         for child in self._children.values():
             await asyncio.to_thread(child.wait)
+        if self._around.store.secrets(self.job):
+            for task in self.tasks:
+                self._files(task).forget_scripts()
+
+    def end_tasks(self) -> None:
+        """Write down of every task that did not end by itself why it was ended (v2)."""
+        code = EXIT_STOPPED if self.ending == STOP else EXIT_JOB_ENDED
+        for task in self.tasks:
+            if task.exit_code is None:
+                task.exit_code = code
+                task.completed = now_ms()
+                self._around.store.save_task(task)
 
     def _start(self, task: Task, notes: Iterable[str]) -> None:
         """Start the process of a task; one that cannot be started has failed."""
@@ -154,18 +176,37 @@ class AttemptRun:
             hdfs=self._around.hdfs,
             app_id=self.attempt.application_id(self._around.store.cluster_timestamp),
         )
+        task.launched = now_ms()
         try:
-            files.prepare(self._roles[task.role]["command"], notes)
-            child = self._around.folders.start(files, task_environment(self.job, self.tasks, task, place))
+            if self.job.generation == 1:
+                files.prepare(self._roles[task.role]["command"], notes)
+                environment = task_environment(self.job, self.tasks, task, place)
+            else:
+                self._prepare_role(task, files, notes)
+                environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place)
+            child = self._around.folders.start(files, environment)
         except (OSError, ValueError) as error:
             with contextlib.suppress(OSError), files.stderr.open("a", encoding="utf-8") as stderr:
                 stderr.write(f"luigi-pai local: the task could not be started: {error}\n")
             task.exit_code = EXIT_NOT_STARTED
+            task.completed = now_ms()
         else:
             self._children[task.container_id] = child
             task.pid = child.pid
             task.pid_started = processes.started(child.pid)
         self._around.store.save_task(task)
+
+    def _prepare_role(self, task: Task, files: TaskFiles, notes: Iterable[str]) -> None:
+        """Write the scripts of a v2 task, with the secrets, and link the job's storages."""
+        scripts = role_scripts(
+            self.job.spec,
+            self._roles[task.role],
+            self._around.store.secrets(self.job),
+            [other.name for other in self.tasks if other is not task],
+            str(files.folder),
+        )
+        links = self._around.storages.mounts(self.job.spec["storages"], self.job.username)
+        files.prepare_role(scripts, links, notes)
 
     async def _ended(self, task: Task) -> None:
         """Wait until a task has ended, end what it left behind, and write down its exit code.
@@ -186,8 +227,25 @@ class AttemptRun:
         await self._end([task], grace=0)
         if code is None:
             raise TaskLost(f"task {task.name} ended while no server was running, and left no exit code")
+        task.completed = now_ms()
+        if code and self.job.generation > 1:
+            files = self._files(task)
+            found = await asyncio.to_thread(runtime_exit, code, (files.stdout, files.stderr), files.runtime)
+            task.exit_info = json.dumps(self._without_secrets(found.info))
+            code = found.code
         task.exit_code = code
         self._around.store.save_task(task)
+
+    def _without_secrets(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Return what the runtime says of a failure, with the secrets that the output may hold masked."""
+        hidden = {"secrets": self._around.store.secrets(self.job)}
+
+        def masked(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: masked(item) for key, item in value.items()}
+            return mask(value, hidden) if isinstance(value, str) else value
+
+        return {key: masked(value) for key, value in info.items()}
 
     async def _end(self, tasks: Iterable[Task], grace: float) -> None:
         folders = {str(self._files(task).folder): task.pid for task in tasks}

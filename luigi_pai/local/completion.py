@@ -1,6 +1,7 @@
 """When an attempt of a job is over, with what result, and whether there is another attempt.
 
-The rules of OpenPAI 0.7's launcher (its RetryPolicyDescriptor and user manual).
+The rules of OpenPAI 0.7's launcher (its RetryPolicyDescriptor and user manual),
+and of 1.8's: its exit specification (`exit_specs`).
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local import exit_specs
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from luigi_pai.local.records import Task
 
-__all__ = ["EXIT_STOPPED", "Again", "Outcome", "attempt_outcome", "exit_type", "retry"]
+__all__ = ["EXIT_STOPPED", "Again", "Outcome", "attempt_outcome", "exit_type", "retry", "stopped_code"]
 
 EXIT_STOPPED = 214
 _EXIT_TRANSIENT = 205
@@ -29,10 +32,12 @@ class Outcome:
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
         trigger: the task that decided it, or None if all simply ended.
+        rule: which count the task reached, in the words of 1.8's launcher.
     """
 
     exit_code: int
     trigger: Task | None = None
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,16 +67,27 @@ def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], tota
         if task.exit_code:
             failed[task.role] += 1
             if failed[task.role] == policy["minFailedTaskCount"]:
-                return Outcome(task.exit_code, task)
+                return Outcome(task.exit_code, task, _rule("Failed", failed[task.role], task))
         else:
             succeeded[task.role] += 1
             if succeeded[task.role] == policy["minSucceededTaskCount"]:
-                return Outcome(0, task)
+                return Outcome(0, task, _rule("Succeeded", succeeded[task.role], task))
     return Outcome(0) if len(ended) == total else None
 
 
-def exit_type(exit_code: int) -> str:
-    """Return the launcher's word for an exit code: whether trying again makes sense."""
+def _rule(word: str, count: int, task: Task) -> str:
+    return f"{word}TaskCount {count} has reached Min{word}TaskCount {count} in the TaskRole [{task.role}]"
+
+
+def stopped_code(generation: int) -> int:
+    """Return the exit code of a job that a user stopped."""
+    return EXIT_STOPPED if generation == 1 else exit_specs.EXIT_STOPPED
+
+
+def exit_type(exit_code: int, generation: int = 1) -> str:
+    """Return the launcher's word for an exit code: whether to try again; on v2, whether it is good."""
+    if generation > 1:
+        return "Failed" if exit_code else "Succeeded"
     return {
         0: "SUCCEEDED",
         _EXIT_TRANSIENT: "TRANSIENT_NORMAL",
@@ -80,14 +96,20 @@ def exit_type(exit_code: int) -> str:
     }.get(exit_code, "UNKNOWN")
 
 
-def retry(retry_count: int, exit_code: int, counted_retries: int) -> Again:
+def retry(retry_count: int, exit_code: int, counted_retries: int, generation: int = 1) -> Again:
     """Decide about another attempt.
 
     Args:
-        retry_count: the job's retryCount: -1 retries every failure, -2 even a success.
+        retry_count: the job's retryCount (jobRetryCount): -1 retries every failure, -2 even a success.
         exit_code: how the attempt ended.
         counted_retries: the retries so far that retryCount bounds.
+        generation: 1 or 2: whose classes of exit codes count.
     """
+    if generation > 1:
+        reaction = exit_specs.reaction(exit_code)
+        counted = reaction == "RETRY_TO_MAX"
+        again = counted_retries < retry_count if counted else reaction != "NEVER_RETRY"
+        return Again(again=again, counted=counted)
     if retry_count == _RETRY_ALWAYS:
         return Again(again=True, counted=True)
     kind = exit_type(exit_code)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.records import Job, Task
     from luigi_pai.local.settings import HdfsAddress
 
-__all__ = ["Place", "hdfs_directories", "past_proxies", "task_environment", "tool_path"]
+__all__ = ["Place", "hdfs_directories", "of_this_machine", "past_proxies", "task_environment", "tool_path"]
 
 CONTAINER_IP = "127.0.0.1"
 
@@ -77,7 +77,7 @@ def task_environment(job: Job, tasks: Sequence[Task], task: Task, place: Place) 
     http = str(task.ports["http"][0])
     index = str(task.index)
     environment = {
-        **_of_this_machine(place.bin),
+        **of_this_machine(place.bin),
         TASK_VARIABLE: str(place.folder),
         "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
         "HADOOP_USER_NAME": job.username,
@@ -151,7 +151,8 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     return past
 
 
-def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
+def of_this_machine(bin_folder: Path) -> Mapping[str, str]:
+    """Return the variables of the server that a task sees too, with a PATH of its own."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     return past_proxies(kept) | {"PATH": tool_path(bin_folder, os.environ.get("PATH", ""))}

@@ -1,6 +1,6 @@
-"""Values checked, converted and complained about as Joi 13 does, the validator inside OpenPAI 0.7.1.
+"""Values checked, converted and complained about as Joi 13 does, the validator inside OpenPAI.
 
-Only what that server's schemas use. A check takes the value, its label and the
+Only what its rest-servers' schemas use. A check takes the value, its label and the
 object it stands in, and returns the converted value or raises `Refused` with
 Joi's sentence. The first error ends the check, as there.
 """
@@ -54,6 +54,8 @@ class String:
 
     pattern: str = ""
     shown_pattern: str = ""
+    pattern_name: str = ""
+    one_of: tuple[str, ...] = ()
     allow_empty: bool = False
     min_length: int = 0
     token: bool = False
@@ -63,8 +65,10 @@ class String:
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:  # every rule has one signature
         """Return the string unchanged."""
         del parent
-        if value == "" and self.allow_empty:
+        if (value == "" and self.allow_empty) or value in self.one_of:
             return value
+        if self.one_of:
+            raise Refused(f'"{label}" must be one of [{", ".join(self.one_of)}]')
         if not isinstance(value, str):
             raise Refused(f'"{label}" must be a string')
         if not value:
@@ -75,7 +79,8 @@ class String:
             raise Refused(f'"{label}" must only contain alpha-numeric and underscore characters')
         if self.pattern and not re.fullmatch(self.pattern, value):
             shown = self.shown_pattern or f"/^{self.pattern}$/"
-            raise Refused(f'"{label}" with value "{value}" fails to match the required pattern: {shown}')
+            which = f"{self.pattern_name} pattern" if self.pattern_name else f"required pattern: {shown}"
+            raise Refused(f'"{label}" with value "{value}" fails to match the {which}')
         return value
 
 

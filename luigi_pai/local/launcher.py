@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.attempt_run import (
@@ -14,10 +15,11 @@ from luigi_pai.local.attempt_run import (
     Surroundings,
     TaskLost,
 )
-from luigi_pai.local.completion import EXIT_STOPPED, Again, Outcome, exit_type, retry
+from luigi_pai.local.completion import Again, Outcome, exit_type, retry, stopped_code
 from luigi_pai.local.ports import Ports
 from luigi_pai.local.records import COMPLETED, RUNNING, WAITING, Attempt, Job, Task
 from luigi_pai.local.store import now_ms
+from luigi_pai.spec.template import mask
 
 if TYPE_CHECKING:
     import logging
@@ -69,7 +71,7 @@ class Launcher:
             elif job.deleted:
                 self._forget(job)
             elif job.execution_type == "STOP":
-                self._complete(job, EXIT_STOPPED, "stopped before it ran")
+                self._complete(job, stopped_code(job.generation), "stopped before it ran")
             else:
                 self._waiting[job.id] = job
         self._fill()
@@ -90,7 +92,7 @@ class Launcher:
             self._runs[job.id].end(STOP)
         else:
             self._forget_waiting(job)
-            self._complete(job, EXIT_STOPPED, "stopped before it ran")
+            self._complete(job, stopped_code(job.generation), "stopped before it ran")
 
     def delete(self, job: Job) -> None:
         """Forget a job and everything of it, ending it first if it runs."""
@@ -157,8 +159,9 @@ class Launcher:
             container = app_id.replace("application", "container")
             folder = f"{self._around.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
             for number, (name, index, gpus, ports, said) in enumerate(reserved, start=_FIRST_CONTAINER):
+                one = f"{container}_01_{number:06d}" if job.generation == 1 else str(uuid.uuid4())
                 task = Task(
-                    container_id=f"{container}_01_{number:06d}",
+                    container_id=one,
                     attempt_id=attempt.id,
                     role=name,
                     index=index,
@@ -170,6 +173,7 @@ class Launcher:
                 self._store.add_task(task)
                 tasks.append(task)
             job.sub_state = RUNNING
+            job.launched = job.launched or attempt.launched
             self._store.save_job(job)
         self._follow(AttemptRun(job, attempt, tasks, notes, self._around))
 
@@ -224,13 +228,13 @@ class Launcher:
             self._forget(job)
             return
         with self._store.changing():
-            self._store.end_attempt(run.attempt)
+            self._end_attempt(run, outcome)
             if outcome is None and job.execution_type == "STOP":
-                self._complete(job, EXIT_STOPPED, "stopped by a user")
+                self._complete(job, stopped_code(job.generation), "stopped by a user")
                 return
             again = self._again(job, outcome)
             if outcome is not None and not again.again:
-                self._complete(job, outcome.exit_code, self._diagnostics(outcome))
+                self._complete(job, outcome.exit_code, self._diagnostics(job, outcome))
                 return
             if outcome is None:
                 self._log.info("job %s is run again: %s", job.name, problem)
@@ -248,7 +252,21 @@ class Launcher:
             return Again(again=True)
         if job.execution_type == "STOP":
             return Again(again=False)
-        return retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries)
+        return retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries, job.generation)
+
+    def _end_attempt(self, run: AttemptRun, outcome: Outcome | None) -> None:
+        """Write down how an attempt, and on v2 each of its tasks, ended."""
+        attempt = run.attempt
+        if outcome is not None:
+            attempt.exit_code = outcome.exit_code
+            attempt.trigger_message = outcome.rule or None
+            if outcome.trigger is not None:
+                attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
+        elif run.ending == STOP:
+            attempt.exit_code = stopped_code(run.job.generation)
+        if run.job.generation > 1:
+            run.end_tasks()
+        self._store.end_attempt(attempt)
 
     def _delay(self, job: Job) -> None:
         """Let a job that is tried again wait, longer each time."""
@@ -265,16 +283,18 @@ class Launcher:
         job.sub_state = COMPLETED
         job.completed = now_ms()
         job.exit_code = exit_code
-        job.exit_type = exit_type(exit_code)
+        job.exit_type = exit_type(exit_code, job.generation)
         job.diagnostics = diagnostics
         self._store.save_job(job)
+        self._store.forget_secrets(job)
 
-    def _diagnostics(self, outcome: Outcome) -> str | None:
-        """Return why an attempt failed: which task, its exit code, its last words."""
+    def _diagnostics(self, job: Job, outcome: Outcome) -> str | None:
+        """Return why an attempt failed: which task, its exit code, its last words without secrets."""
         if not outcome.exit_code or outcome.trigger is None:
             return None
         task = outcome.trigger
-        last = self._around.folders.of_task(task.folder).last_lines()
+        secrets = self._store.secrets(job)
+        last = mask(self._around.folders.of_task(task.folder).last_lines(), {"secrets": secrets})
         text = f"task {task.name} ended with exit code {outcome.exit_code}"
         return f"{text}; the last lines of its log:\n{last}" if last else f"{text}; its log is empty"
 

@@ -10,12 +10,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.processes import kill_all_under
-from luigi_pai.local.settings import DEFAULT_PASSWORD, DEFAULT_USER, PASSWORD_VARIABLE, Address, HdfsAddress
+from luigi_pai.local.settings import (
+    DEFAULT_PASSWORD,
+    DEFAULT_USER,
+    PASSWORD_VARIABLE,
+    Address,
+    HdfsAddress,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +51,7 @@ class LocalPai:
         max_tasks: how many task processes may run at once.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
+        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
 
     Attributes:
         username: the administrator.
@@ -61,19 +70,23 @@ class LocalPai:
         max_tasks: int | None = None,
         hdfs: str | None = None,
         fs_uri: str | None = None,
+        api: str = "both",
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
         self.username = username
         self.password = password
         self._port = port
-        self._options = [word for name in virtual_clusters for word in ("--virtual-cluster", name)]
-        if max_tasks is not None:
-            self._options += ["--max-tasks", str(max_tasks)]
-        if hdfs is not None:
-            self._options += ["--hdfs", hdfs]
-        if fs_uri is not None:
-            self._options += ["--fs-uri", fs_uri]
+        self._settings = Settings(
+            self.data,
+            user=username,
+            password=password,
+            virtual_clusters=tuple(dict.fromkeys(("default", *virtual_clusters))),
+            max_tasks=Settings.max_tasks if max_tasks is None else max_tasks,
+            hdfs=hdfs,
+            fs_uri=fs_uri,
+            api=api,
+        )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -107,11 +120,11 @@ class LocalPai:
             raise ConfigError("this local server is running already")
         self.data.mkdir(parents=True, exist_ok=True)
         errors = self.data / "start.log"
-        command = [sys.executable, "-m", "luigi_pai.cli", "local", "--until-stdin-closes"]
-        command += ["--port", str(self._port), "--data", str(self.data), "--user", self.username]
+        settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
+        command = [sys.executable, "-m", "luigi_pai.local", json.dumps(settings)]
         with errors.open("wb") as said:
             process = subprocess.Popen(  # noqa: S603 - our own program
-                [*command, *self._options],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=said,

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["compose", "earlier_config", "open_pai_section"]
 
 
-def open_pai_section(address: Address, hdfs: HdfsAddress, user: str, password: str) -> dict[str, str]:
-    """Return the keys of ``[OpenPai]`` for a local server and its HDFS."""
-    return {
+def open_pai_section(
+    address: Address, hdfs: HdfsAddress, user: str, password: str, api: str = "both"
+) -> dict[str, str]:
+    """Return the keys of ``[OpenPai]`` for a local server and its HDFS.
+
+    With both APIs, the user's own ``api_version`` stays.
+    """
+    section = {
         "pai_url": address.url,
         "username": user,
         "password": password,
@@ -29,6 +34,7 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, user: str, password: s
         "hdfs_user": user,
         "portal_url": address.url,
     }
+    return section if api == "both" else {**section, "api_version": api}
 
 
 def earlier_config() -> Path | None:

@@ -1,30 +1,21 @@
-"""What a person sees in a browser: the list of jobs, a job's page, a task's output."""
+"""What a person sees in a browser: the list of jobs, a job's page."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from datetime import datetime, timezone
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
-
-from tornado.iostream import StreamClosedError
-from tornado.web import HTTPError
 
 from luigi_pai.local.job_view import job_detail, job_row
 from luigi_pai.local.records import COMPLETED
 from luigi_pai.local.wire import SmallBodyHandler
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from luigi_pai.local.rest import Api
 
-    from luigi_pai.local.rest_v1 import Api
-    from luigi_pai.local.task_files import JobFolders
+__all__ = ["JobListPage", "JobPage"]
 
-__all__ = ["JobListPage", "JobPage", "LogPage"]
-
-_CHUNK = 256 * 1024
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% }
@@ -105,58 +96,6 @@ class JobPage(_Page):
             body += f"<h2>Reason</h2><pre>{escape(job.diagnostics)}</pre>"
         body += f'<h2>Tasks</h2>{_tasks(detail["taskRoles"])}<p><a href="/">All jobs</a></p>'
         self.show(job.name, body, refresh=job.sub_state != COMPLETED)
-
-
-class LogPage(SmallBodyHandler):
-    """The output of a task as plain text, while it runs too."""
-
-    def initialize(self, api: Api, folders: JobFolders) -> None:
-        """Take what all requests share."""
-        self.api = api
-        self.folders = folders
-
-    async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send stdout, stderr, or both, from byte ``start`` (negative: from the end), as YARN does."""
-        task = self.api.store.task(container_id)
-        if task is None:
-            raise HTTPError(404)
-        files = self.folders.of_task(task.folder)
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_header("Cache-Control", "no-store")
-        start = self._start()
-        if stream:
-            await self._send(files.stdout if stream == "stdout" else files.stderr, start)
-            return
-        for name, path in (("stdout", files.stdout), ("stderr", files.stderr)):
-            self.write(f"==> {name} <==\n")
-            await self._send(path, start)
-            self.write("\n")
-
-    def _start(self) -> int:
-        try:
-            return int(self.get_query_argument("start", "0"))
-        except ValueError:
-            raise HTTPError(400) from None
-
-    async def _send(self, path: Path, start: int) -> None:
-        """Send a file piece by piece, up to the length that it has now."""
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:  # the task is just being started
-            return
-        with file:
-            length = os.fstat(file.fileno()).st_size
-            position = file.seek(max(0, length + start) if start < 0 else min(start, length))
-            while position < length:
-                piece = await asyncio.to_thread(file.read, min(_CHUNK, length - position))
-                if not piece:
-                    return
-                position += len(piece)
-                self.write(piece)
-                try:
-                    await self.flush()
-                except StreamClosedError:
-                    return
 
 
 def _query(row: dict[str, Any]) -> str:

@@ -34,8 +34,13 @@ class Job:
     """A job. Times are milliseconds since 1970 UTC.
 
     Attributes:
-        config_json: the job config as the user sent it.
-        spec_json: the same with every default filled in.
+        config_json: the job config as the user sent it; of a v2 job its
+            protocol as JSON, without secrets.
+        spec_json: the same with every default filled in; of a v2 job what
+            `protocol_spec` makes of it.
+        generation: 1 for a job of the v1 API, 2 for one of the v2 API. The two
+            do not see each other's jobs.
+        launched: when its first attempt began.
         sub_state: WAITING, RUNNING or COMPLETED.
         retries: attempts made again, for whatever reason.
         counted_retries: those of them that retryCount bounds.
@@ -57,6 +62,16 @@ class Job:
     exit_type: str | None
     diagnostics: str | None
     deleted: bool
+    generation: int = 1
+    total_gpus: int = 0
+    total_tasks: int = 0
+    total_roles: int = 0
+    launched: int | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``USER~NAME``, as the v2 API writes it."""
+        return f"{self.username}~{self.name}"
 
     @cached_property
     def config(self) -> Any:
@@ -83,6 +98,8 @@ class Attempt:
         number: 1 for the first.
         interrupted: the server has begun to end it because it was shut down
             itself; the exit codes of its tasks say nothing then.
+        trigger_role, trigger_index, trigger_message: the task that decided how
+            it ended, and by which rule.
     """
 
     id: int
@@ -91,6 +108,10 @@ class Attempt:
     launched: int
     completed: int | None = None
     interrupted: bool = False
+    exit_code: int | None = None
+    trigger_role: str | None = None
+    trigger_index: int | None = None
+    trigger_message: str | None = None
 
     def application_id(self, cluster_timestamp: int) -> str:
         """Return its id as YARN would write it."""
@@ -107,6 +128,8 @@ class Task:
         gpus: bit map of its GPUs.
         pid: the process that runs it, also its process group and session.
         pid_started: when that process started, as the kernel counts.
+        exit_code: how it ended; of a v2 job as the runtime translates it.
+        exit_info: JSON of what the runtime says of a failure (v2).
     """
 
     container_id: str
@@ -119,6 +142,9 @@ class Task:
     pid: int | None = None
     pid_started: str | None = None
     exit_code: int | None = None
+    launched: int | None = None
+    completed: int | None = None
+    exit_info: str | None = None
 
     @property
     def name(self) -> str:

@@ -5,100 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from luigi_pai.local import config_rules
 from luigi_pai.local.cluster_hdfs import HdfsRefused
 from luigi_pai.local.job_view import job_detail, job_row, virtual_clusters
-from luigi_pai.local.joi import Object, Refused
-from luigi_pai.local.store import NameTaken
+from luigi_pai.local.joi import Refused
+from luigi_pai.local.rest import ApiHandler, route
+from luigi_pai.local.store import NameTaken, NewJob
 from luigi_pai.local.users import hash_password, password_matches
-from luigi_pai.local.wire import ApiError, RestHandler, no_api
+from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from luigi_pai.local.cluster_hdfs import ClusterHdfs
-    from luigi_pai.local.launcher import Launcher
     from luigi_pai.local.records import Job
-    from luigi_pai.local.settings import Address
-    from luigi_pai.local.store import Store
-    from luigi_pai.local.tokens import Bearer, Tokens
-    from luigi_pai.local.users import Users
+    from luigi_pai.local.tokens import Bearer
 
-__all__ = ["Api", "V1Handler"]
+__all__ = ["V1Handler"]
 
-_PREFIX = "/rest-server"
 _JOB_NAME = re.compile(r"[A-Za-z0-9\-._~]+")
 
 
-@dataclass(frozen=True)
-class Api:
-    """What the routes work with."""
-
-    store: Store
-    users: Users
-    tokens: Tokens
-    launcher: Launcher
-    address: Address
-    virtual_clusters: tuple[str, ...]
-    hdfs: ClusterHdfs
-
-
-_Route = tuple[str, re.Pattern[str], "Callable[..., Awaitable[None]]"]
-
-
-def _route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
-    return method, re.compile(path.replace(":name", "([^/]+)") + "/?", re.IGNORECASE), action
-
-
-class V1Handler(RestHandler):
-    """Every address under /api."""
-
-    def initialize(self, api: Api) -> None:
-        """Take what all requests share."""
-        self.api = api
-
-    async def get(self) -> None:
-        """Answer a GET."""
-        await self._dispatch("GET")
-
-    async def head(self) -> None:
-        """Answer a HEAD as the GET without its body."""
-        await self._dispatch("GET")
-
-    async def post(self) -> None:
-        """Answer a POST."""
-        await self._dispatch("POST")
-
-    async def put(self) -> None:
-        """Answer a PUT."""
-        await self._dispatch("PUT")
-
-    async def delete(self) -> None:
-        """Answer a DELETE."""
-        await self._dispatch("DELETE")
-
-    async def patch(self) -> None:
-        """Answer a PATCH."""
-        await self._dispatch("PATCH")
-
-    async def options(self) -> None:
-        """Answer an OPTIONS; no other site's page is allowed in (no CORS)."""
-        await self._dispatch("OPTIONS")
-
-    async def _dispatch(self, method: str) -> None:
-        """Find the route as express does: without case, with or without a slash at its end."""
-        path = self.request.path.removeprefix(_PREFIX)
-        self.body: Any = self.body_value()
-        for wanted, pattern, action in self._routes:
-            found = pattern.fullmatch(path)
-            if found and wanted in (method, "*"):
-                await action(self, *(unquote(part) for part in found.groups()))
-                return
-        raise no_api((self.request.uri or "").removeprefix(_PREFIX))
+class V1Handler(ApiHandler):
+    """Every address under /api that OpenPAI 0.7.1 knows."""
 
     # steps that several routes share
 
@@ -108,8 +36,8 @@ class V1Handler(RestHandler):
         Raises:
             ApiError: 401 without a valid token.
         """
-        scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
-        bearer = self.api.tokens.check(token.strip()) if scheme.lower() == "bearer" else None
+        scheme, token = self.credentials()
+        bearer = self.api.tokens.check(token) if scheme == "bearer" else None
         if bearer is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         return bearer
@@ -119,13 +47,6 @@ class V1Handler(RestHandler):
         if not bearer.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
         return bearer
-
-    def _checked(self, schema: Object) -> dict[str, Any]:
-        try:
-            checked: dict[str, Any] = schema.check(self.body)
-        except Refused as refused:
-            raise ApiError(400, "InvalidParametersError", str(refused)) from None
-        return checked
 
     def _job(self, name: str) -> Job:
         job = self.api.store.job(name)
@@ -140,14 +61,14 @@ class V1Handler(RestHandler):
         self.finish("<pre>PAI RESTful API</pre>")
 
     async def _token(self) -> None:
-        asked = self._checked(config_rules.TOKEN_REQUEST)
+        asked = self.checked(config_rules.TOKEN_REQUEST)
         name = asked["username"]
         user = self.api.users.get(name)
         if user is None:
             raise ApiError(400, "NoUserError", f"User {name} is not found.")
         if not await asyncio.to_thread(password_matches, user, asked["password"]):
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        token = self.api.tokens.issue(name, admin=user.admin, expiration=asked["expiration"])
+        token = self.api.tokens.log_in(name, admin=user.admin, expiration=asked["expiration"])
         self.answer(200, {"user": name, "token": token, "admin": user.admin})
 
     async def _list(self) -> None:
@@ -169,7 +90,7 @@ class V1Handler(RestHandler):
         await self._submit(name, self._submission(), bearer.username)
 
     def _submission(self) -> dict[str, Any]:
-        config = self._checked(config_rules.JOB_CONFIG)
+        config = self.checked(config_rules.JOB_CONFIG)
         try:
             config_rules.check_task_counts(config)
         except Refused as refused:
@@ -186,7 +107,7 @@ class V1Handler(RestHandler):
             raise ApiError(400, "UnknownError", "Bad Request")
         await self._prepare_hdfs(name, username)
         try:
-            job = self.api.store.add_job(name, username, virtual_cluster, self.body, spec)
+            job = self.api.store.add_job(NewJob(name, username, virtual_cluster, self.body, spec))
         except NameTaken:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
         self.api.launcher.add(job)
@@ -208,7 +129,7 @@ class V1Handler(RestHandler):
 
     async def _change_execution(self, name: str) -> None:
         job = self.api.store.job(name)
-        wanted = self._checked(config_rules.EXECUTION_TYPE)
+        wanted = self.checked(config_rules.EXECUTION_TYPE)
         self._bearer()
         if job is None:
             raise ApiError(404, "UnknownError", '{"error":"not found"}')
@@ -247,7 +168,7 @@ class V1Handler(RestHandler):
 
     async def _put_user(self) -> None:
         bearer = self._bearer()
-        body = self._checked(config_rules.USER_PUT)
+        body = self.checked(config_rules.USER_PUT)
         own = body["username"] == bearer.username and not body.get("admin") and body["modify"]
         if not (bearer.admin or own):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
@@ -256,34 +177,34 @@ class V1Handler(RestHandler):
 
     async def _delete_user(self) -> None:
         self._bearer()
-        body = self._checked(config_rules.USER_DELETE)
+        body = self.checked(config_rules.USER_DELETE)
         self._administrator()
         self.api.users.remove(body["username"])
         self.answer(200, {"message": "remove successfully"})
 
     async def _put_user_virtual_clusters(self, name: str) -> None:
         self._bearer()
-        body = self._checked(config_rules.USER_VIRTUAL_CLUSTERS)
+        body = self.checked(config_rules.USER_VIRTUAL_CLUSTERS)
         if not self._bearer().admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
         self.api.users.set_virtual_clusters(name, body.get("virtualClusters", ""))
         self.answer(201, {"message": "update user virtual clusters successfully"})
 
-    _routes = (
-        _route("*", "/api/v1", _root),
-        _route("POST", "/api/v1/token", _token),
-        _route("GET", "/api/v1/jobs", _list),
-        _route("POST", "/api/v1/jobs", _post),
-        _route("GET", "/api/v1/jobs/:name", _get),
-        _route("PUT", "/api/v1/jobs/:name", _put),
-        _route("DELETE", "/api/v1/jobs/:name", _delete),
-        _route("PUT", "/api/v1/jobs/:name/executionType", _change_execution),
-        _route("GET", "/api/v1/jobs/:name/config", _config),
-        _route("GET", "/api/v1/jobs/:name/ssh", _ssh),
-        _route("GET", "/api/v1/virtual-clusters", _virtual_clusters),
-        _route("GET", "/api/v1/virtual-clusters/:name", _virtual_cluster),
-        _route("GET", "/api/v1/user", _users),
-        _route("PUT", "/api/v1/user", _put_user),
-        _route("DELETE", "/api/v1/user", _delete_user),
-        _route("PUT", "/api/v1/user/:name/virtualClusters", _put_user_virtual_clusters),
+    routes = (
+        route("*", "/api/v1", _root),
+        route("POST", "/api/v1/token", _token),
+        route("GET", "/api/v1/jobs", _list),
+        route("POST", "/api/v1/jobs", _post),
+        route("GET", "/api/v1/jobs/:name", _get),
+        route("PUT", "/api/v1/jobs/:name", _put),
+        route("DELETE", "/api/v1/jobs/:name", _delete),
+        route("PUT", "/api/v1/jobs/:name/executionType", _change_execution),
+        route("GET", "/api/v1/jobs/:name/config", _config),
+        route("GET", "/api/v1/jobs/:name/ssh", _ssh),
+        route("GET", "/api/v1/virtual-clusters", _virtual_clusters),
+        route("GET", "/api/v1/virtual-clusters/:name", _virtual_cluster),
+        route("GET", "/api/v1/user", _users),
+        route("PUT", "/api/v1/user", _put_user),
+        route("DELETE", "/api/v1/user", _delete_user),
+        route("PUT", "/api/v1/user/:name/virtualClusters", _put_user_virtual_clusters),
     )

@@ -100,7 +100,9 @@ async def run_command(
         server = LocalServer(settings)
         try:
             config = scratch / "luigi.cfg"
-            section = open_pai_section(server.address, server.hdfs, settings.user, server.password())
+            section = open_pai_section(
+                server.address, server.hdfs, settings.user, server.password(), settings.api
+            )
             with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(compose(earlier, section))
             ready(server)

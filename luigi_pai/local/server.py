@@ -21,12 +21,14 @@ from luigi_pai.local import hdfs_command
 from luigi_pai.local.app import make_app
 from luigi_pai.local.attempt_run import Surroundings
 from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
+from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.launcher import Launcher
-from luigi_pai.local.rest_v1 import Api
+from luigi_pai.local.rest import Api
 from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
+from luigi_pai.local.storages import Storages
 from luigi_pai.local.store import Store
 from luigi_pai.local.task_files import JobFolders
-from luigi_pai.local.tokens import Tokens
+from luigi_pai.local.tokens import TokenRegister, Tokens
 from luigi_pai.local.users import Users, password_matches
 
 if TYPE_CHECKING:
@@ -93,11 +95,13 @@ class LocalServer:
         hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
         self.hdfs = hdfs.address
         folders = JobFolders(data / "jobs", data / "run-task.sh")
+        storages = Storages(data / "storages")
         around = Surroundings(
             store=self._store,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
+            storages=storages,
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
@@ -105,13 +109,16 @@ class LocalServer:
         api = Api(
             store=self._store,
             users=users,
-            tokens=Tokens.from_file(data / "token.key"),
+            tokens=TokenRegister(Tokens.from_file(data / "token.key"), self._store),
             launcher=self._launcher,
             address=self.address,
             virtual_clusters=settings.virtual_clusters,
             hdfs=hdfs,
+            folders=folders,
+            notes=JobNotes(self._store),
+            storages=storages,
         )
-        app = make_app(api, folders, self._log, loopback_only=is_loopback(settings.host))
+        app = make_app(api, settings.api, self._log, loopback_only=is_loopback(settings.host))
         self._server = HTTPServer(app, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()

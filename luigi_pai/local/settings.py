@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from luigi_pai.errors import ConfigError
 
 __all__ = [
+    "APIS",
     "DEFAULT_PASSWORD",
     "DEFAULT_PORT",
     "DEFAULT_USER",
@@ -23,6 +24,7 @@ __all__ = [
     "is_loopback",
 ]
 
+APIS = ("both", "v1", "v2")
 DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
@@ -47,6 +49,7 @@ class Settings:
         stop_grace: seconds between SIGTERM and SIGKILL for a task.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
+        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
     """
 
     data: Path
@@ -60,6 +63,7 @@ class Settings:
     stop_grace: float = 5.0
     hdfs: str | None = None
     fs_uri: str | None = None
+    api: str = "both"
 
     def check(self) -> None:
         """Refuse what cannot work or would open this machine to others.
@@ -69,6 +73,8 @@ class Settings:
         """
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
+        if self.api not in APIS:
+            raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
         if self.password is not None:
             _check_password(self.password)
         for name in self.virtual_clusters:

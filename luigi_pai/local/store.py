@@ -10,70 +10,42 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import ConfigError
 from luigi_pai.local.records import Attempt, Job, Task, User
+from luigi_pai.local.schema import open_database, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["NameTaken", "Store", "now_ms"]
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS users (
-    name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL, virtual_clusters TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS jobs (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL,
-    username TEXT NOT NULL,
-    virtual_cluster TEXT NOT NULL,
-    config_json TEXT NOT NULL,
-    spec_json TEXT NOT NULL,
-    sub_state TEXT NOT NULL,
-    execution_type TEXT NOT NULL DEFAULT 'START',
-    retries INTEGER NOT NULL DEFAULT 0,
-    counted_retries INTEGER NOT NULL DEFAULT 0,
-    created INTEGER NOT NULL,
-    completed INTEGER,
-    exit_code INTEGER,
-    exit_type TEXT,
-    diagnostics TEXT,
-    deleted INTEGER NOT NULL DEFAULT 0
-);
-CREATE UNIQUE INDEX IF NOT EXISTS jobs_by_name ON jobs (name) WHERE NOT deleted;
-CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (sub_state);
-CREATE TABLE IF NOT EXISTS attempts (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    launched INTEGER NOT NULL,
-    completed INTEGER,
-    interrupted INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX IF NOT EXISTS attempts_by_job ON attempts (job_id);
-CREATE TABLE IF NOT EXISTS tasks (
-    container_id TEXT PRIMARY KEY,
-    attempt_id INTEGER NOT NULL REFERENCES attempts (id) ON DELETE CASCADE,
-    role TEXT NOT NULL,
-    task_index INTEGER NOT NULL,
-    folder TEXT NOT NULL,
-    ports TEXT NOT NULL,
-    gpus INTEGER NOT NULL,
-    pid INTEGER,
-    pid_started TEXT,
-    exit_code INTEGER
-);
-CREATE INDEX IF NOT EXISTS tasks_by_attempt ON tasks (attempt_id);
-"""
+__all__ = ["NameTaken", "NewJob", "Store", "now_ms"]
 
 
 class NameTaken(Exception):
     """A job of this name is there already."""
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job that has been taken.
+
+    Attributes:
+        config: as the API shows it.
+        spec: as the launcher reads it.
+        generation: 1 or 2.
+        secrets: what a v2 job's commands are filled with; kept until it ends.
+    """
+
+    name: str
+    username: str
+    virtual_cluster: str
+    config: Any
+    spec: dict[str, Any]
+    generation: int = 1
+    secrets: Any = None
 
 
 def now_ms() -> int:
@@ -85,21 +57,11 @@ class Store:
     """The SQLite file.
 
     Raises:
-        ConfigError: the file is damaged, or is no SQLite file.
+        ConfigError: the file is damaged, is no SQLite file, or is a newer release's.
     """
 
     def __init__(self, path: Path) -> None:
-        path.touch(mode=0o600)
-        self._db = sqlite3.connect(path, isolation_level=None)
-        self._db.row_factory = sqlite3.Row
-        try:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            self._db.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise ConfigError(f"cannot use {path}: {error}") from None
+        self._db = open_database(path)
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
 
     def close(self) -> None:
@@ -112,16 +74,13 @@ class Store:
         row = self._db.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
         return str(row["value"])
 
-    @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> AbstractContextManager[None]:
         """Make every change inside take effect together, or none of them."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        return transaction(self._db)
+
+    def rows(self, sql: str, values: Iterable[Any] = ()) -> list[sqlite3.Row]:
+        """Run a statement of a module that keeps more here, and return its rows."""
+        return self._db.execute(sql, tuple(values)).fetchall()
 
     # users
 
@@ -147,39 +106,77 @@ class Store:
 
     # jobs
 
-    def add_job(
-        self, name: str, username: str, virtual_cluster: str, config: dict[str, Any], spec: dict[str, Any]
-    ) -> Job:
+    def add_job(self, new: NewJob) -> Job:
         """Write a new job, waiting to be started.
 
         Raises:
             NameTaken: the name is in use.
         """
         try:
-            cursor = self._db.execute(
-                "INSERT INTO jobs"
-                " (name, username, virtual_cluster, config_json, spec_json, sub_state, created)"
-                " VALUES (?, ?, ?, ?, ?, 'FRAMEWORK_WAITING', ?)",
-                (name, username, virtual_cluster, json.dumps(config), json.dumps(spec), now_ms()),
-            )
+            with self.changing():
+                cursor = self._db.execute(
+                    "INSERT INTO jobs (name, username, virtual_cluster, config_json, spec_json, sub_state,"
+                    " created, generation, total_gpus, total_tasks, total_roles)"
+                    " VALUES (?, ?, ?, ?, ?, 'FRAMEWORK_WAITING', ?, ?, ?, ?, ?)",
+                    (
+                        new.name,
+                        new.username,
+                        new.virtual_cluster,
+                        json.dumps(new.config),
+                        json.dumps(new.spec),
+                        now_ms(),
+                        new.generation,
+                        sum(role["gpuNumber"] * role["taskNumber"] for role in new.spec["taskRoles"]),
+                        sum(role["taskNumber"] for role in new.spec["taskRoles"]),
+                        len(new.spec["taskRoles"]),
+                    ),
+                )
+                if new.secrets is not None:
+                    self._db.execute(
+                        "INSERT INTO secrets VALUES (?, ?)", (cursor.lastrowid, json.dumps(new.secrets))
+                    )
         except sqlite3.IntegrityError:
-            raise NameTaken(name) from None
-        row = self._db.execute("SELECT * FROM jobs WHERE id = ?", (cursor.lastrowid,)).fetchone()
-        return _job(row)
+            raise NameTaken(new.name) from None
+        return _job(self._db.execute("SELECT * FROM jobs WHERE id = ?", (cursor.lastrowid,)).fetchone())
 
     def job(self, name: str) -> Job | None:
-        """Return the job of this name, or None."""
-        row = self._db.execute("SELECT * FROM jobs WHERE name = ? AND NOT deleted", (name,)).fetchone()
+        """Return the v1 job of this name, or None."""
+        row = self._db.execute(
+            "SELECT * FROM jobs WHERE name = ? AND generation = 1 AND NOT deleted", (name,)
+        ).fetchone()
         return None if row is None else _job(row)
 
-    def jobs(self, username: str | None = None) -> list[Job]:
-        """Return all jobs, or those of one user, newest first."""
-        where, values = ("AND username = ?", (username,)) if username else ("", ())
-        rows = self._db.execute(
-            f"SELECT * FROM jobs WHERE NOT deleted {where} ORDER BY created DESC, id DESC",  # noqa: S608 - constants
-            values,
-        )
-        return [_job(row) for row in rows]
+    def job_of(self, username: str, name: str) -> Job | None:
+        """Return the v2 job of this user and name, or None."""
+        row = self._db.execute(
+            "SELECT * FROM jobs WHERE username = ? AND name = ? AND generation = 2", (username, name)
+        ).fetchone()
+        return None if row is None else _job(row)
+
+    def jobs(self, username: str | None = None, generation: int | None = 1) -> list[Job]:
+        """Return all jobs of one generation or of both, or those of one user, newest first."""
+        where = "NOT deleted"
+        values: list[Any] = []
+        if username:
+            where, values = f"{where} AND username = ?", [username]
+        if generation:
+            where, values = f"{where} AND generation = ?", [*values, generation]
+        return self.select_jobs(f"WHERE {where} ORDER BY created DESC, id DESC", values)
+
+    def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
+        """Return the jobs that the clauses of a SELECT pick."""
+        sql = f"SELECT * FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
+        return [_job(row) for row in self.rows(sql, values)]
+
+    def secrets(self, job: Job) -> dict[str, Any]:
+        """Return the secrets of a job that has not ended."""
+        rows = self.rows("SELECT value FROM secrets WHERE job_id = ?", (job.id,))
+        secrets: dict[str, Any] = json.loads(rows[0]["value"]) if rows else {}
+        return secrets
+
+    def forget_secrets(self, job: Job) -> None:
+        """Remove the secrets of a job that has ended, from the disk too."""
+        self._db.execute("DELETE FROM secrets WHERE job_id = ?", (job.id,))
 
     def unfinished_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, and deleted ones, in the order they came."""
@@ -192,12 +189,14 @@ class Store:
         """Write what may change about a job."""
         self._db.execute(
             "UPDATE jobs SET sub_state = ?, execution_type = ?, retries = ?, counted_retries = ?,"
-            " completed = ?, exit_code = ?, exit_type = ?, diagnostics = ?, deleted = ? WHERE id = ?",
+            " launched = ?, completed = ?, exit_code = ?, exit_type = ?, diagnostics = ?, deleted = ?"
+            " WHERE id = ?",
             (
                 job.sub_state,
                 job.execution_type,
                 job.retries,
                 job.counted_retries,
+                job.launched,
                 job.completed,
                 job.exit_code,
                 job.exit_type,
@@ -228,15 +227,31 @@ class Store:
 
     def last_attempt(self, job: Job) -> Attempt | None:
         """Return the newest attempt of a job, or None before the first."""
-        row = self._db.execute(
-            "SELECT * FROM attempts WHERE job_id = ? ORDER BY id DESC LIMIT 1", (job.id,)
-        ).fetchone()
-        return None if row is None else Attempt(**{**dict(row), "interrupted": bool(row["interrupted"])})
+        return next(iter(self._attempts("job_id = ? ORDER BY id DESC LIMIT 1", job.id)), None)
+
+    def attempts(self, job: Job) -> list[Attempt]:
+        """Return every attempt of a job, the first one first."""
+        return self._attempts("job_id = ? ORDER BY id", job.id)
+
+    def _attempts(self, where: str, *values: int) -> list[Attempt]:
+        rows = self.rows(f"SELECT * FROM attempts WHERE {where}", values)  # noqa: S608 - constants
+        return [Attempt(**{**dict(row), "interrupted": bool(row["interrupted"])}) for row in rows]
 
     def end_attempt(self, attempt: Attempt) -> None:
-        """Write that an attempt is over, now."""
+        """Write that an attempt is over, now, and how."""
         attempt.completed = now_ms()
-        self._db.execute("UPDATE attempts SET completed = ? WHERE id = ?", (attempt.completed, attempt.id))
+        self._db.execute(
+            "UPDATE attempts SET completed = ?, exit_code = ?, trigger_role = ?, trigger_index = ?,"
+            " trigger_message = ? WHERE id = ?",
+            (
+                attempt.completed,
+                attempt.exit_code,
+                attempt.trigger_role,
+                attempt.trigger_index,
+                attempt.trigger_message,
+                attempt.id,
+            ),
+        )
 
     def interrupt_attempt(self, attempt: Attempt) -> None:
         """Write that an attempt is being ended because the server is."""
@@ -246,7 +261,8 @@ class Store:
     def add_task(self, task: Task) -> None:
         """Write a task whose process is about to be started."""
         self._db.execute(
-            "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+            "INSERT INTO tasks (container_id, attempt_id, role, task_index, folder, ports, gpus)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 task.container_id,
                 task.attempt_id,
@@ -259,10 +275,19 @@ class Store:
         )
 
     def save_task(self, task: Task) -> None:
-        """Write a task's process and exit code."""
+        """Write a task's process, times and exit code."""
         self._db.execute(
-            "UPDATE tasks SET pid = ?, pid_started = ?, exit_code = ? WHERE container_id = ?",
-            (task.pid, task.pid_started, task.exit_code, task.container_id),
+            "UPDATE tasks SET pid = ?, pid_started = ?, exit_code = ?, launched = ?, completed = ?,"
+            " exit_info = ? WHERE container_id = ?",
+            (
+                task.pid,
+                task.pid_started,
+                task.exit_code,
+                task.launched,
+                task.completed,
+                task.exit_info,
+                task.container_id,
+            ),
         )
 
     def tasks(self, attempt: Attempt) -> list[Task]:

@@ -1,8 +1,9 @@
 """The files of a task: its folder, its script, its output, its exit code.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
-``stderr``, ``exit`` (written by the task's own process, so that it is known
-even if no server was there at the end) and ``work``, the working folder.
+``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
+own process, so that it is known even if no server was there at the end) and
+``work``, the working folder.
 """
 
 from __future__ import annotations
@@ -56,9 +57,21 @@ fetch_code() {
 }
 
 code=1
+plugins() {
+  [ ! -e "$folder/$1" ] || "$BASH" "$folder/$1" >>"$folder/runtime" 2>&1
+}
+
 if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
-  "$BASH" "$folder/command.sh"
+  plugins before.sh
   code=$?
+  if [ "$code" = 0 ]; then
+    "$BASH" "$folder/command.sh"
+    code=$?
+  fi
+  if [ "$code" = 0 ]; then
+    plugins after.sh
+    code=$?
+  fi
 fi
 printf '%s\\n' "$code" >"$folder/exit"
 exit "$code"
@@ -85,6 +98,42 @@ class TaskFiles:
     def stderr(self) -> Path:
         """What the command wrote to its standard error."""
         return self.folder / "stderr"
+
+    @property
+    def runtime(self) -> Path:
+        """What the plugins of a v2 task wrote before and after the command."""
+        return self.folder / "runtime"
+
+    def prepare_role(
+        self, scripts: Mapping[str, str], links: Mapping[str, Path], notes: Iterable[str]
+    ) -> None:
+        """Make the folder, scripts and logs of a v2 task.
+
+        Args:
+            scripts: their texts by file name; secrets stand in them, so nobody else may read them.
+            links: folders that appear within the working folder, by the path that they have there.
+            notes: sentences to begin the plugins' log with.
+
+        Raises:
+            OSError: the disk does not take them.
+        """
+        self.work.mkdir(parents=True)
+        for name, text in scripts.items():
+            script = self.folder / name
+            script.touch(mode=0o600)
+            script.write_text(text, "utf-8", "surrogatepass")
+        for path, folder in links.items():
+            link = self.work / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(folder)
+        self.stdout.touch()
+        self.stderr.touch()
+        self.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+
+    def forget_scripts(self) -> None:
+        """Remove the scripts, in which secrets were filled in."""
+        for script in self.folder.glob("*.sh"):
+            script.unlink(missing_ok=True)
 
     def prepare(self, command: str, notes: Iterable[str]) -> None:
         """Make the folder, the script and the two logs.
@@ -121,8 +170,8 @@ class TaskFiles:
             return float("inf")
 
     def last_lines(self) -> str:
-        """Return the end of the error log, or of the output if there is no error log."""
-        for path in (self.stderr, self.stdout):
+        """Return the end of the error log, or of the output if there is none, or of what plugins wrote."""
+        for path in (self.stderr, self.stdout, self.runtime):
             text = _tail(path)
             if text:
                 return text

@@ -57,6 +57,23 @@ class Users:
         """Return the user, or None."""
         return self._store.user(name)
 
+    def all(self) -> list[User]:
+        """Return every user, by name."""
+        return self._store.users()
+
+    def create(self, name: str, password_hash: str, *, admin: bool, virtual_clusters: Sequence[str]) -> None:
+        """Add a user who is not there yet."""
+        names = self._virtual_clusters if admin else virtual_clusters
+        self._store.save_user(User(name, password_hash, admin, self._names(names)))
+
+    def may_use(self, name: str, virtual_cluster: str) -> bool:
+        """Say whether there is such a virtual cluster and the user may submit to it."""
+        try:
+            self.check_virtual_cluster(name, virtual_cluster)
+        except ApiError:
+            return False
+        return True
+
     def rows(self) -> list[dict[str, str]]:
         """Return what GET /user shows: every value a string, no password."""
         return [

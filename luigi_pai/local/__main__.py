@@ -1,0 +1,46 @@
+"""``python -m luigi_pai.local SETTINGS``: the server of a `LocalPai`, which ends with its standard input.
+
+SETTINGS is JSON of `settings.Settings`; the password comes in LUIGI_PAI_LOCAL_PASSWORD.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.serve import serve
+from luigi_pai.local.settings import PASSWORD_VARIABLE, Settings
+
+if TYPE_CHECKING:
+    from luigi_pai.local.server import LocalServer
+
+_EXIT_USAGE = 2
+
+
+def _silent(_server: LocalServer) -> None:
+    """Say nothing: nobody reads it."""
+
+
+def main() -> int:
+    """Serve until standard input ends, and return the exit code."""
+    given = json.loads(sys.argv[1])
+    settings = Settings(
+        **{**given, "data": Path(given["data"]), "virtual_clusters": tuple(given["virtual_clusters"])}
+    )
+    settings = replace(settings, password=os.environ.pop(PASSWORD_VARIABLE, None) or None)
+    try:
+        asyncio.run(serve(settings, _silent, _silent, until_stdin_closes=True))
+    except ConfigError as error:
+        sys.stderr.write(f"luigi-pai local: {error}\n")
+        return _EXIT_USAGE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Requests of the v2 API: whose they are, and what their body is."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.rest import ApiHandler
+from luigi_pai.local.wire import ApiError
+
+if TYPE_CHECKING:
+    from luigi_pai.local.tokens import Bearer
+
+__all__ = ["AccessV2"]
+
+
+class AccessV2(ApiHandler):
+    """A request of the v2 API."""
+
+    def body_value(self) -> Any:
+        """Return the body: a text of any ``text/*`` as it is, all else as v1 has it."""
+        kind = self.request.headers.get("Content-Type", "").strip().lower()
+        if self.too_large or not kind.startswith("text/"):
+            return self._checked_json(kind)
+        return bytes(self.content).decode("utf-8", "replace") or {}
+
+    def _checked_json(self, kind: str) -> Any:
+        text = bytes(self.content).decode("utf-8", "replace")
+        first = text.lstrip(" \t\r\n")[:1]
+        if kind.startswith("application/json") and text and first not in ("{", "[") and not self.too_large:
+            raise ApiError(400, None, f"Unexpected token '{first}', \"#\" is not valid JSON")
+        return super().body_value()
+
+    def who(self) -> Bearer:
+        """Return who asks.
+
+        Raises:
+            ApiError: 401 without a token that is in force.
+        """
+        if "Authorization" not in self.request.headers:
+            raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
+        bearer = self._bearer()
+        if bearer is None or self.api.users.get(bearer.username) is None:
+            raise ApiError(401, "UnauthorizedUserError", "Your token is invalid.")
+        return bearer
+
+    def _bearer(self) -> Bearer | None:
+        """Return who the Authorization header speaks for: ``Bearer TOKEN``, or ``Basic`` of USER:TOKEN."""
+        scheme, credentials = self.credentials()
+        if scheme == "bearer":
+            return self.api.tokens.check(credentials)
+        if scheme != "basic":
+            return None
+        try:
+            name, _, token = base64.b64decode(credentials).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        bearer = self.api.tokens.check(token)
+        return bearer if bearer and bearer.application and bearer.username == name else None
+
+    def is_admin(self, bearer: Bearer) -> bool:
+        """Say whether somebody is an administrator now."""
+        user = self.api.users.get(bearer.username)
+        return user is not None and user.admin
+
+    def person(self) -> Bearer:
+        """Return who asks, if that is no program.
+
+        Raises:
+            ApiError: 401, or 403 for an application token.
+        """
+        bearer = self.who()
+        if bearer.application:
+            raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")
+        return bearer
+
+    def require_admin(self, bearer: Bearer) -> None:
+        """Refuse whoever is no administrator.
+
+        Raises:
+            ApiError: 403.
+        """
+        if not self.is_admin(bearer):
+            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
+
+    def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
+        """Send a text."""
+        self.set_status(status)
+        self.set_header("Content-Type", f"{content_type}; charset=utf-8")
+        self.finish(text)
+
+    def answer_as_yaml(self, value: Any) -> None:
+        """Send JSON under the name of YAML, as GET config does."""
+        self.answer_text("text/yaml", json.dumps(value, separators=(",", ":")))

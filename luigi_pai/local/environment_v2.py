@@ -1,0 +1,117 @@
+"""The environment of a v2 task: what OpenPAI 1.8 sets in a container, per its rest-server and runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.environment import CONTAINER_IP, of_this_machine
+from luigi_pai.local.processes import TASK_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from luigi_pai.local.environment import Place
+    from luigi_pai.local.records import Attempt, Job, Task
+
+__all__ = ["task_environment_v2"]
+
+
+def task_environment_v2(
+    job: Job, attempt: Attempt, tasks: Sequence[Task], task: Task, place: Place
+) -> dict[str, str]:
+    """Return every variable of a v2 task.
+
+    Args:
+        job: the job.
+        attempt: the attempt.
+        tasks: all tasks of the attempt, with their ports.
+        task: the task whose environment is wanted.
+        place: where it runs.
+    """
+    role = next(item for item in job.roles if item["name"] == task.role)
+    environment = {
+        **of_this_machine(place.bin),
+        TASK_VARIABLE: str(place.folder),
+        "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
+        "LUIGI_PAI_MOUNTS": str(place.work),
+        "HADOOP_USER_NAME": job.username,
+        "PYTHONUNBUFFERED": "1",
+        "FC_FRAMEWORK_NAME": job.full_name,
+        "FC_FRAMEWORK_ATTEMPT_ID": str(attempt.number - 1),
+        "FC_TASKROLE_NAME": role["name"],
+        "FC_TASK_INDEX": str(task.index),
+        "FC_TASK_ATTEMPT_ID": "0",
+        "FC_POD_UID": task.container_id,
+        **_of_the_job(job),
+        **_of_all_tasks(job.roles, tasks),
+        **_of_the_task(task),
+        "PAI_WORK_DIR": str(place.work),
+        "PAI_CURRENT_TASK_ROLE_NAME": role["shown"],
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
+        "PAI_TASK_INDEX": str(task.index),
+    }
+    if not role["gpuNumber"]:
+        environment["NVIDIA_VISIBLE_DEVICES"] = "none"
+        environment["CUDA_VISIBLE_DEVICES"] = ""  # without the container, this is what hides the GPUs
+    return environment
+
+
+def _of_the_job(job: Job) -> dict[str, str]:
+    roles = job.roles
+    names = ",".join(role["shown"] for role in roles)
+    total = str(sum(role["taskNumber"] for role in roles))
+    variables = {
+        "PAI_FRAMEWORK_NAME": job.full_name,
+        "PAI_JOB_NAME": job.full_name,
+        "PAI_USER_NAME": job.username,
+        "PAI_USERNAME": job.username,
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_VIRTUAL_CLUSTER": job.virtual_cluster,
+        "PAI_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_TASK_ROLE_LIST": names,
+        "PAI_TASKS_NUM": total,
+        "PAI_JOB_TASK_COUNT": total,
+        "PAI_TASK_ROLES_NUM": str(len(roles)),
+        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_JOB_TASK_ROLE_LIST": names,
+    }
+    for role in roles:
+        name = role["shown"]
+        resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
+        variables |= {
+            f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role["taskNumber"]),
+            f"PAI_RESOURCE_{name}": ",".join(map(str, resources)),
+            f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role["minFailedTaskCount"]),
+            f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role["minSucceededTaskCount"]),
+        }
+    return variables
+
+
+def _of_all_tasks(roles: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> dict[str, str]:
+    """Return how every task finds every other."""
+    variables = {"PAI_TASK_ROLE_INSTANCES": ",".join(f"{other.role}:{other.index}" for other in tasks)}
+    for other in tasks:
+        variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
+        for label, ports in other.ports.items():
+            numbers = ",".join(map(str, ports))
+            variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
+            variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
+    for role in roles:
+        variables[f"PAI_TASK_ROLE_{role['name']}_HOST_LIST"] = ",".join(
+            f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in tasks if other.role == role["name"]
+        )
+    return variables
+
+
+def _of_the_task(task: Task) -> dict[str, str]:
+    """Return the task's own address and ports."""
+    lists = {label: ",".join(map(str, ports)) for label, ports in task.ports.items()}
+    return {
+        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
+        "PAI_CURRENT_CONTAINER_PORT": str(task.ports["http"][0]),
+        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
+        "PAI_CONTAINER_HOST_PORT": str(task.ports["http"][0]),
+        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
+        "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{ports};" for label, ports in lists.items()),
+        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": ports for label, ports in lists.items()},
+    }

@@ -1,0 +1,89 @@
+"""What is kept beside a v2 job: its tags, and what happened to it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.store import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from luigi_pai.local.records import Job
+    from luigi_pai.local.store import Store
+
+__all__ = ["JobNotes"]
+
+_AT_ONCE = 500  # parameters of one statement
+
+
+class JobNotes:
+    """Tags and events of jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
+        """Return the tags of jobs by the jobs' ids; nothing for those that have none."""
+        found: dict[int, list[str]] = {}
+        ids = [job.id for job in jobs]
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            marks = ", ".join("?" * len(part))
+            sql = f"SELECT * FROM tags WHERE job_id IN ({marks}) ORDER BY rowid"  # noqa: S608 - marks
+            for row in self._store.rows(sql, part):
+                found.setdefault(row["job_id"], []).append(row["name"])
+        return found
+
+    def add_tag(self, job: Job, tag: str) -> None:
+        """Give a job a tag, unless it has it."""
+        self._store.rows("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
+
+    def remove_tag(self, job: Job, tag: str) -> bool:
+        """Take a tag from a job; False if it does not have it."""
+        where = "WHERE job_id = ? AND name = ?"
+        known = bool(self._store.rows(f"SELECT 1 FROM tags {where}", (job.id, tag)))  # noqa: S608 - constants
+        self._store.rows(f"DELETE FROM tags {where}", (job.id, tag))  # noqa: S608 - constants
+        return known
+
+    def happened(
+        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
+    ) -> None:
+        """Write an event down."""
+        self._store.rows(
+            "INSERT INTO events (job_id, container_id, type, reason, message, at) VALUES (?, ?, ?, ?, ?, ?)",
+            (job.id, container_id, "Warning" if warning else "Normal", reason, message, now_ms()),
+        )
+
+    def events(self, job: Job, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return what happened to a job, the latest first, as the API shows it but for the job's name."""
+        rows = self._store.rows(
+            "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
+            " WHERE events.job_id = ? ORDER BY events.id DESC",
+            (job.id,),
+        )
+        return [
+            {
+                "uid": str(row["id"]),
+                "podUid": row["container_id"],
+                "taskroleName": row["role"],
+                "taskName": None if row["role"] is None else f"{row['role']}-{row['task_index']}",
+                "taskIndex": row["task_index"],
+                "type": row["type"],
+                "reason": row["reason"],
+                "message": row["message"],
+                "firstTimestamp": _iso(row["at"]),
+                "lastTimestamp": _iso(row["at"]),
+                "count": 1,
+                "sourceComponent": "luigi-pai-local",
+                "sourceHost": "localhost",
+            }
+            for row in rows
+            if kind in (None, row["type"])
+        ]
+
+
+def _iso(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,111 @@
+"""Lists of v2 jobs: the filters, the order and the pages of GET /api/v2/jobs, as SQL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.wire import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from luigi_pai.local.records import Job
+    from luigi_pai.local.store import Store
+
+__all__ = ["JobSearch"]
+
+_DEFAULT_LIMIT = 5000
+_MAX_LIMIT = 50000
+
+_STATE = """CASE
+    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
+    WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' THEN 'STOPPING'
+    WHEN sub_state <> 'FRAMEWORK_COMPLETED' THEN 'RUNNING'
+    WHEN exit_code = 0 THEN 'SUCCEEDED'
+    WHEN exit_code IN (-210, -220) THEN 'STOPPED'
+    ELSE 'FAILED' END"""
+
+_ORDERS = {
+    "jobName": "name",
+    "submissionTime": "created",
+    "username": "username",
+    "vc": "virtual_cluster",
+    "retries": "retries",
+    "totalTaskNumber": "total_tasks",
+    "totalGpuNumber": "total_gpus",
+    "state": _STATE,
+    "completionTime": "completed",
+    "jobPriority": "NULL",
+}
+_NULLS = {"ASC": "NULLS LAST", "DESC": "NULLS FIRST"}
+
+
+class JobSearch:
+    """The jobs that a query asks for.
+
+    Args:
+        query: the parameters of the request.
+
+    Raises:
+        ApiError: 400 for a limit that is too large, 500 for one that is no number.
+    """
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        self._query = query
+        self._where = ["generation = 2"]
+        self._values: list[Any] = []
+        self.offset = _number(query["offset"]) if "offset" in query else 0
+        self.limit = _number(query["limit"]) if "limit" in query else _DEFAULT_LIMIT
+        if self.limit > _MAX_LIMIT:
+            raise ApiError(400, "InvalidParametersError", f"Limit exceeds max number {_MAX_LIMIT}.")
+        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", _STATE)):
+            if key in query:
+                self._add(f"{column} IN", query[key].split(","))
+        for key, start in (("tagsContain", "EXISTS"), ("tagsNotContain", "NOT EXISTS")):
+            if key in query:
+                having = f"{start} (SELECT 1 FROM tags WHERE job_id = jobs.id AND tags.name IN"  # noqa: S608
+                self._add(having, query[key].split(","), ")")
+        self._add_keyword()
+
+    def _add(self, condition: str, values: Sequence[str], end: str = "") -> None:
+        self._where.append(f"{condition} ({', '.join('?' * len(values))}){end}")
+        self._values += values
+
+    def _add_keyword(self) -> None:
+        """Add the text to be found in user, name or virtual cluster, and the priority."""
+        priorities = self._query["jobPriority"].split(",") if "jobPriority" in self._query else None
+        if priorities is not None and "default" in priorities:
+            return  # on the server it is one OR with the text, and every job here has the default priority
+        if priorities is not None:
+            self._where.append("0")
+        if "keyword" in self._query:
+            columns = ("username", "name", "virtual_cluster")
+            self._where.append(f"({' OR '.join(f'instr({column}, ?)' for column in columns)})")
+            self._values += [self._query["keyword"]] * len(columns)
+
+    def jobs(self, store: Store) -> list[Job]:
+        """Return the jobs of the page that is asked for."""
+        clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order()} LIMIT ? OFFSET ?"
+        return store.select_jobs(clauses, [*self._values, self.limit, self.offset])
+
+    def total(self, store: Store) -> int:
+        """Return how many jobs there are on all pages."""
+        sql = f"SELECT COUNT(*) FROM jobs WHERE {' AND '.join(self._where)}"  # noqa: S608 - our own words
+        return int(store.rows(sql, self._values)[0][0])
+
+    def _order(self) -> str:
+        field, _, way = self._query.get("order", "").partition(",")
+        way = way.partition(",")[0]
+        if field not in _ORDERS or way not in _NULLS:
+            return "created DESC, id DESC"
+        nulls = f" {_NULLS[way]}" if field in ("completionTime", "jobPriority") else ""
+        return f"{_ORDERS[field]} {way}{nulls}, id {way}"
+
+
+def _number(text: str) -> int:
+    """Return the number that a text begins with, as parseInt does; without one, fail as the server does."""
+    found = re.match(r"\s*([+-]?\d+)", text)
+    if found is None:
+        raise ApiError(500, None, 'column "nan" does not exist')
+    return int(found[1])

@@ -1,0 +1,167 @@
+"""The output of tasks over HTTP: as plain text, whole or the end of it, while they run too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError
+
+from luigi_pai.local.job_view_v2 import framework_name
+from luigi_pai.local.wire import SmallBodyHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from luigi_pai.local.records import Job, Task
+    from luigi_pai.local.rest import Api
+    from luigi_pai.local.task_files import TaskFiles
+
+__all__ = ["LogFile", "LogPage", "log_locations"]
+
+_CHUNK = 256 * 1024
+_TAIL = 16384
+_LOCATION_SECONDS = 24 * 3600
+_NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
+
+
+def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
+    """Return where the logs of a v2 task are: names and paths on this server.
+
+    The paths carry a token of their own that ends after a day; whoever has one
+    can read this log and nothing else.
+
+    Args:
+        api: what the routes work with.
+        job: the task's job.
+        task: the task.
+        tail: paths to the last 16 KiB only.
+    """
+    query = {
+        "username": job.username,
+        "framework-name": framework_name(job),
+        "pod-uid": task.container_id,
+        "taskrole": task.role,
+        "token": api.tokens.for_log(task.container_id, _LOCATION_SECONDS),
+    }
+    if tail:
+        query["tail-mode"] = "true"
+    root = f"/log-manager/{api.address.netloc}/api/v1/logs"
+    return [{"name": name, "uri": f"{root}/{file}?{urlencode(query)}"} for name, file in _NAMES.items()]
+
+
+class _Log(SmallBodyHandler):
+    """Sends files of a task."""
+
+    def initialize(self, api: Api) -> None:
+        """Take what all requests share."""
+        self.api = api
+
+    def files(self, container_id: str) -> TaskFiles:
+        """Return the files of a task.
+
+        Raises:
+            HTTPError: 404 if there is no such task.
+        """
+        task = self.api.store.task(container_id)
+        if task is None:
+            raise HTTPError(404)
+        return self.api.folders.of_task(task.folder)
+
+    def begin(self) -> None:
+        """Say that plain text comes, which may be more the next time."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+
+    async def send(self, path: Path, start: int) -> None:
+        """Send a file from ``start`` (negative: from its end) to where it ends now, piece by piece."""
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:  # the task is just being started
+            return
+        with file:
+            length = os.fstat(file.fileno()).st_size
+            position = file.seek(max(0, length + start) if start < 0 else min(start, length))
+            while position < length:
+                piece = await asyncio.to_thread(file.read, min(_CHUNK, length - position))
+                if not piece:
+                    return
+                position += len(piece)
+                self.write(piece)
+                try:
+                    await self.flush()
+                except StreamClosedError:
+                    return
+
+
+class LogPage(_Log):
+    """The output of a task, for people and as 0.7.1 has it."""
+
+    async def get(self, container_id: str, _user: str, stream: str | None) -> None:
+        """Send stdout, stderr, or both, from byte ``start`` (negative: from the end), as YARN does."""
+        files = self.files(container_id)
+        start = self._start()
+        self.begin()
+        if stream:
+            await self.send(_file(files, stream), start)
+            return
+        for name in ("stdout", "stderr"):
+            self.write(f"==> {name} <==\n")
+            await self.send(_file(files, name), start)
+            self.write("\n")
+
+    def _start(self) -> int:
+        try:
+            return int(self.get_query_argument("start", "0"))
+        except ValueError:
+            raise HTTPError(400) from None
+
+
+class LogFile(_Log):
+    """The output of a task, where 1.8's log list points."""
+
+    async def get(self, name: str) -> None:
+        """Send a log, or its last 16 KiB.
+
+        ``user-all`` is stdout, then stderr: nobody has written down which line came first.
+        """
+        container_id = self.get_query_argument("pod-uid", "")
+        if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
+            raise HTTPError(403)
+        files = self.files(container_id)
+        paths = _paths(files, name)
+        self.begin()
+        if self.get_query_argument("tail-mode", "") == "true":
+            self.set_status(206)
+            await self._send_tail(paths)
+            return
+        for path in paths:
+            await self.send(path, 0)
+
+    async def _send_tail(self, paths: Sequence[Path]) -> None:
+        lengths = [path.stat().st_size if path.exists() else 0 for path in paths]
+        for number, path in enumerate(paths):
+            wanted = _TAIL - sum(lengths[number + 1 :])
+            if wanted > 0:
+                await self.send(path, -wanted)
+
+
+def _file(files: TaskFiles, name: str) -> Path:
+    return {"stdout": files.stdout, "stderr": files.stderr}.get(name, files.runtime)
+
+
+def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
+    known: dict[str, Any] = {
+        "user-all": (files.stdout, files.stderr),
+        "user-stdout": (files.stdout,),
+        "user-stderr": (files.stderr,),
+        "runtime.log": (files.runtime,),
+    }
+    if name not in known:
+        raise HTTPError(404)
+    paths: Sequence[Path] = known[name]
+    return paths

@@ -1,0 +1,17 @@
+"""The v2 REST API of OpenPAI 1.8, with the part of v1 that this release still has."""
+
+from __future__ import annotations
+
+from luigi_pai.local import rest_v2_cluster, rest_v2_jobs, rest_v2_people
+from luigi_pai.local.access_v2 import AccessV2
+
+__all__ = ["SHARED_PATHS", "V2Handler"]
+
+SHARED_PATHS = r"/api/(?:v2(?:/.*)?|v1/authn/.*|v1/token/.+|v1/user/[^/]+/?)"
+"""The paths that are this API's where 0.7.1 answers beside it."""
+
+
+class V2Handler(AccessV2):
+    """Every address under /api that OpenPAI 1.8 knows."""
+
+    routes = (*rest_v2_people.ROUTES, *rest_v2_cluster.ROUTES, *rest_v2_jobs.ROUTES)

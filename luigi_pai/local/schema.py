@@ -1,0 +1,158 @@
+"""The tables of the server's SQLite file, and how an older file becomes a present one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["VERSION", "open_database", "transaction"]
+
+VERSION = 1
+"""PRAGMA user_version of the files that this module writes; the first release wrote 0."""
+
+_FIRST_TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS users (
+    name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL, virtual_clusters TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS jobs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    username TEXT NOT NULL,
+    virtual_cluster TEXT NOT NULL,
+    config_json TEXT NOT NULL,
+    spec_json TEXT NOT NULL,
+    sub_state TEXT NOT NULL,
+    execution_type TEXT NOT NULL DEFAULT 'START',
+    retries INTEGER NOT NULL DEFAULT 0,
+    counted_retries INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
+    completed INTEGER,
+    exit_code INTEGER,
+    exit_type TEXT,
+    diagnostics TEXT,
+    deleted INTEGER NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX IF NOT EXISTS jobs_by_name ON jobs (name) WHERE NOT deleted;
+CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (sub_state);
+CREATE TABLE IF NOT EXISTS attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    launched INTEGER NOT NULL,
+    completed INTEGER,
+    interrupted INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS attempts_by_job ON attempts (job_id);
+CREATE TABLE IF NOT EXISTS tasks (
+    container_id TEXT PRIMARY KEY,
+    attempt_id INTEGER NOT NULL REFERENCES attempts (id) ON DELETE CASCADE,
+    role TEXT NOT NULL,
+    task_index INTEGER NOT NULL,
+    folder TEXT NOT NULL,
+    ports TEXT NOT NULL,
+    gpus INTEGER NOT NULL,
+    pid INTEGER,
+    pid_started TEXT,
+    exit_code INTEGER
+);
+CREATE INDEX IF NOT EXISTS tasks_by_attempt ON tasks (attempt_id)
+"""
+
+_BOTH_GENERATIONS = """
+ALTER TABLE jobs ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE jobs ADD COLUMN total_gpus INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN total_tasks INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN total_roles INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN launched INTEGER;
+DROP INDEX jobs_by_name;
+CREATE UNIQUE INDEX jobs_v1_by_name ON jobs (name) WHERE generation = 1 AND NOT deleted;
+CREATE UNIQUE INDEX jobs_v2_by_name ON jobs (username, name) WHERE generation = 2;
+CREATE INDEX jobs_by_created ON jobs (generation, created);
+ALTER TABLE attempts ADD COLUMN exit_code INTEGER;
+ALTER TABLE attempts ADD COLUMN trigger_role TEXT;
+ALTER TABLE attempts ADD COLUMN trigger_index INTEGER;
+ALTER TABLE attempts ADD COLUMN trigger_message TEXT;
+ALTER TABLE tasks ADD COLUMN launched INTEGER;
+ALTER TABLE tasks ADD COLUMN completed INTEGER;
+ALTER TABLE tasks ADD COLUMN exit_info TEXT;
+CREATE TABLE secrets (
+    job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE, value TEXT NOT NULL
+);
+CREATE TABLE tags (
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE, name TEXT NOT NULL,
+    PRIMARY KEY (job_id, name)
+);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    container_id TEXT,
+    type TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    message TEXT NOT NULL,
+    at INTEGER NOT NULL
+);
+CREATE INDEX events_by_job ON events (job_id);
+CREATE TABLE tokens (token TEXT PRIMARY KEY, username TEXT NOT NULL, ends INTEGER);
+CREATE INDEX tokens_by_user ON tokens (username)
+"""
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open the file, making it or bringing it up to date where that is needed.
+
+    Deleted secrets are overwritten on disk (``secure_delete``).
+
+    Raises:
+        ConfigError: the file is damaged, is no SQLite file, or is a newer release's.
+    """
+    path.touch(mode=0o600)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.row_factory = sqlite3.Row
+    try:
+        found = _version(db, path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")
+        if found < VERSION:
+            with transaction(db):
+                for statement in (*_FIRST_TABLES.split(";"), *_BOTH_GENERATIONS.split(";")):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise ConfigError(f"cannot use {path}: {error}") from None
+    except ConfigError:
+        db.close()
+        raise
+    return db
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > VERSION:
+        raise ConfigError(
+            f"{path} was written by a newer luigi-pai (its schema is {found}, this one knows {VERSION}); "
+            "use that one, or another folder with --data"
+        )
+    return found
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Make every change inside take effect together, or none of them."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")

@@ -1,0 +1,141 @@
+"""What becomes of the body of POST /api/v2/jobs: a protocol that is taken, or the answer of OpenPAI 1.8."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, SpecError
+from luigi_pai.local.ajv import complaints
+from luigi_pai.local.config_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
+from luigi_pai.local.protocol_spec import job_spec
+from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.schema_problems import schema
+from luigi_pai.spec.template import PLUGIN, masked
+from luigi_pai.spec.validate_protocol import validate_protocol
+from luigi_pai.spec.yaml_text import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from luigi_pai.local.storages import Storages
+
+__all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
+
+_RELEASE = "1.8.0"
+_MASK = "******"
+_KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
+
+
+def read_protocol(text: str) -> dict[str, Any]:
+    """Return the document of a body that 1.8 takes.
+
+    Raises:
+        ApiError: 500 for what is no YAML, 400 for what is no protocol.
+    """
+    try:
+        document = read_yaml(text).value
+    except SpecError as error:
+        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
+    wrong = complaints(schema("protocol.v2"), document)
+    if wrong:
+        raise _invalid(json.dumps(wrong, separators=(",", ":")))
+    _check_names(document)
+    if any("instances" not in role for role in document["taskRoles"].values()):
+        raise ApiError(500, "UnknownError", "a task role has no instances")
+    refused = [item for item in validate_protocol(document, release=_RELEASE) if item.level is Level.REFUSED]
+    if refused:
+        raise _invalid("; ".join(map(str, refused)))
+    return dict(document)
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(400, "InvalidProtocolError", message)
+
+
+def _check_names(document: Mapping[str, Any]) -> None:
+    """Refuse names that are there twice and references to what is not there, as the server does."""
+    known = _unique(
+        ((item["type"], item["name"]) for item in document.get("prerequisites") or ()),
+        "Duplicate {0} prerequisites {1}.",
+    )
+    deployments = _unique(
+        (("", item["name"]) for item in document.get("deployments") or ()), "Duplicate deployments {1}."
+    )
+    roles = document["taskRoles"].values()
+    for role in roles:
+        for name in role.get("prerequisites") or ():
+            if name not in {item for _, item in known}:
+                raise _invalid(f"Prerequisite {name} does not exist.")
+    for role in roles:
+        for field, kind in _KINDS.items():
+            if field in role and (kind, role[field]) not in known:
+                raise _invalid(f"Prerequisite {role[field]} does not exist.")
+    chosen = (document.get("defaults") or {}).get("deployment")
+    if chosen is not None and ("", chosen) not in deployments:
+        raise _invalid(f"Default deployment {chosen} does not exist.")
+
+
+def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, str]]:
+    known: set[tuple[str, str]] = set()
+    for name in names:
+        if name in known:
+            raise _invalid(complaint.format(*name))
+        known.add(name)
+    return known
+
+
+def virtual_cluster(document: Mapping[str, Any]) -> str:
+    """Return the virtual cluster that a protocol asks for."""
+    chosen = (document.get("defaults") or {}).get("virtualCluster")
+    return "default" if chosen is None else str(chosen)
+
+
+def spec_of(document: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
+    """Return a protocol as the launcher reads it.
+
+    Raises:
+        ApiError: 404 for a storage that is not there, 500 for commands that cannot be
+            rendered, 400 for more tasks or ports than this server takes.
+    """
+    extras = dict(document.get("extras") or {})
+    wanted = extras.get("storages")
+    if not wanted and "storages" not in extras:
+        wanted = _team_storages(extras)
+    known = storages.names()
+    if wanted is not None:
+        extras["storages"] = wanted = list(wanted) or [{"name": name, "share": True} for name in known]
+        for item in wanted:
+            if item.get("name") and item["name"] not in known:
+                raise ApiError(404, "NoStorageError", f"Storage {item['name']} is not found.")
+    try:
+        spec = job_spec({**document, "extras": extras})
+    except SpecError as error:
+        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
+    _check_size(spec)
+    return spec
+
+
+def _team_storages(extras: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the storages of the older way to ask for them, or None."""
+    wanted = None
+    for plugin in extras.get(PLUGIN) or ():
+        if plugin.get("plugin") == "teamwise_storage":
+            names = (plugin.get("parameters") or {}).get("storageConfigNames") or ()
+            wanted = [{"name": name} for name in names]
+    return wanted
+
+
+def _check_size(spec: Mapping[str, Any]) -> None:
+    """Refuse more tasks and ports than this machine is meant for."""
+    tasks = sum(role["taskNumber"] for role in spec["taskRoles"])
+    ports = [sum(port["portNumber"] for port in role["portList"]) for role in spec["taskRoles"]]
+    wanted = sum(role["taskNumber"] * count for role, count in zip(spec["taskRoles"], ports, strict=True))
+    if tasks > MAX_TASKS or max(ports) > MAX_PORTS + 2 or wanted > MAX_JOB_PORTS + 2 * MAX_TASKS:
+        raise _invalid(f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job")
+
+
+def shown_config(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a protocol as GET config shows it: without secrets, and without passwords of registries."""
+    shown = masked(document)
+    return {**shown, "secrets": _MASK} if "secrets" in shown else shown
