@@ -184,6 +184,10 @@ class Run:
     def _make_job(self, name: str, number: int) -> PaiJob | JobProtocol:
         """Return the job under an attempt's name, with its uploads and its output folder in place on HDFS."""
         work = self._work
+        if not name.startswith(work.name):
+            logger.warning(
+                "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only", work.name, name
+            )
         job = work.make_job(name)
         if number > 1 and isinstance(job, PaiJob):
             job.outputDir = job.outputDir or work.output_dir

@@ -26,6 +26,7 @@ __all__ = ["Conversion", "convert"]
 
 _FS_URI = "$PAI_DEFAULT_FS_URI"
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
+_FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR/*" .; fi'
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
@@ -149,7 +150,7 @@ class _Converter:
                 f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; set fs_uri in [OpenPai] of luigi.cfg",
             )
         if field == "codeDir":
-            self._lose(field, "is not copied into the containers' working folder by v2; the command must fetch it")
+            self._lose(field, "is copied into the working folder only where the image has the hdfs command: v2 copies nothing")
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
@@ -243,6 +244,7 @@ class _Converter:
                 if old != new and _VARIABLE.fullmatch(old)
             }),
             _export(self._environment()),
+            _FETCH_CODE if "script" in folders else "",
         ]
         return [command for command in commands if command]
 

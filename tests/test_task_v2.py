@@ -1,0 +1,189 @@
+"""A PaiTask written for v1 on a v2 cluster: the dialect is learned, the life is the same."""
+
+from __future__ import annotations
+
+import logging
+
+import luigi
+import pytest
+
+from luigi_pai import PaiTask, TaskRole
+from luigi_pai.errors import PaiHttpError, PaiJobFailed, SpecError
+from luigi_pai.spec.names import v2_name
+
+V2 = ["0.17.0", "1.8.0"]
+
+
+class Train(PaiTask):
+    """A task as users of v1 clusters have them."""
+
+    name = luigi.Parameter(default="train")
+    image = "ubuntu"
+    tasks = (TaskRole("ps_server", "python ps.py"), TaskRole("worker", "python train.py", 2))
+
+
+@pytest.fixture(params=V2)
+def cluster(pai, request):
+    """A cluster of the v2 dialect."""
+    pai.release = request.param
+    return pai
+
+
+def jobs_asked(pai):
+    return [f"{method} {path}" for method, path in pai.calls if "token" not in path]
+
+
+def test_it_runs_converted(cluster):
+    """The job arrives as a protocol, and its success completes the task."""
+    task = Train()
+    assert not task.complete()
+    task.run()
+    assert task.complete()
+    assert cluster.posts() == ["train"]
+    protocol = cluster.jobs["train"].config
+    assert list(protocol["taskRoles"]) == ["psserver", "worker"]
+    assert protocol["taskRoles"]["worker"]["instances"] == 2
+
+
+def test_a_v1_cluster_is_asked_nothing_more(pai):
+    """Learning the dialect costs a v1 cluster no request."""
+    Train().run()
+    assert jobs_asked(pai) == ["GET /api/v1/jobs/train", "POST /api/v1/jobs", "GET /api/v1/jobs/train"]
+
+
+def test_the_dialect_is_learned_once(pai):
+    """Of 1.8, one answer tells; later tasks of the process ask in v2 at once."""
+    pai.release = "1.8.0"
+    Train().complete()
+    assert jobs_asked(pai)[0] == "GET /api/v1/jobs/train"
+    pai.calls.clear()
+    Train(name="other").run()
+    assert not [call for call in jobs_asked(pai) if "/api/v1/" in call]
+
+
+def test_0_17_tells_when_the_job_is_posted(pai):
+    """0.15 to 1.0 take the question for a v1 job as one for a job of theirs; the post is refused."""
+    pai.release = "0.17.0"
+    Train().run()
+    assert jobs_asked(pai)[:3] == [
+        "GET /api/v1/jobs/train",
+        "POST /api/v1/jobs",
+        "GET /api/v2/jobs/admin~train",
+    ]
+    assert pai.posts() == ["train"]
+
+
+def test_a_job_that_is_there_is_not_posted_again(cluster):
+    """What an earlier process submitted in v2 is found, also where only the post tells the dialect."""
+    cluster.add("train", runs_for=0.3)
+    Train().run()
+    assert cluster.count("POST", "/api/v2/jobs") == 0
+    assert cluster.posts() == ["train"]
+
+
+def test_a_failed_job_is_posted_as_the_next_attempt(cluster):
+    """Attempts have names that v2 takes."""
+    cluster.add("train", ends_as="FAILED", exit_code=1)
+    Train().run()
+    assert cluster.posts() == ["train", "train__attempt2"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a~b"])
+def test_a_name_that_v2_does_not_know(cluster, name, caplog):
+    """The job gets another name, which is said; attempts, and a later look, know it by that."""
+    cluster.add(v2_name(name), ends_as="FAILED", exit_code=1)
+    task = Train(name=name)
+    with caplog.at_level(logging.WARNING, "luigi-interface"):
+        task.run()
+    assert cluster.posts() == [v2_name(name), f"{v2_name(name)}__attempt2"]
+    assert task.complete()
+    assert f"Job {name} is called {v2_name(name)}__attempt2 on this cluster" in caplog.text
+
+
+def test_what_is_lost_is_logged(cluster, caplog):
+    """Each loss of the conversion is a warning."""
+    with caplog.at_level(logging.WARNING, "luigi-interface"):
+        Train().run()
+    assert "Job train on a v2 cluster: taskRoles[0].name: 'ps_server' becomes 'psserver'" in caplog.text
+
+
+def test_a_failure_raises(pai):
+    """FAILED is an error with the job's page, as on v1."""
+    pai.release = "1.8.0"
+    pai.plan = {"ends_as": "FAILED", "exit_code": 255, "diagnostics": "no such file"}
+    with pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    assert str(caught.value).startswith(
+        "job 'train' ended as FAILED with exit code 255 (Failed): no such file\n  job page: "
+    )
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", ["reset", "hang", 500, 503])
+def test_a_lost_answer_to_the_post(pai, kind, after):
+    """Whether the server had taken the job or not: it is there once."""
+    pai.release = "1.8.0"
+    Train().complete()
+    pai.fail("POST", "/api/v2/jobs", kind, after=after)
+    Train().run()
+    assert pai.posts() == ["train"]
+    assert Train().complete()
+
+
+def test_later_attempts_of_a_forgotten_job_are_found(pai):
+    """NAME is gone after 30 days; NAME__attempt2, which is younger, is not."""
+    pai.release = "1.8.0"
+    pai.add("train__attempt2")
+    assert Train().complete()
+    assert pai.count("GET", r"/api/v2/jobs\?") == 1
+
+
+def test_lists_are_shared(pai):
+    """Servers limit lists to 60 a minute: tasks that are looked at together share one."""
+    pai.release = "1.8.0"
+    assert not any(Train(name=f"t{number}").complete() for number in range(20))
+    assert pai.count("GET", r"/api/v2/jobs\?") == 1
+
+
+def test_another_users_job_of_that_name_is_none_of_mine(pai):
+    """Names are each user's own in v2."""
+    pai.release = "1.8.0"
+    pai.add("train", username="bob")
+    assert not Train().complete()
+
+
+@pytest.mark.parametrize("release", V2)
+def test_api_version_v2_asks_no_v1(pai, settings, release):
+    """A configuration that says v2 is believed from the start."""
+    pai.release = release
+    settings(api_version="v2")
+    Train().run()
+    assert not [call for call in jobs_asked(pai) if "/api/v1/" in call]
+
+
+def test_api_version_v1_on_a_v2_cluster(cluster, settings):
+    """A configuration that says v1 where it is not spoken is told so."""
+    settings(api_version="v1")
+    with pytest.raises(PaiHttpError, match="speaks the v2 dialect .*take api_version = v1 out of"):
+        Train().run()
+    assert cluster.posts() == []
+
+
+def test_api_version_v2_on_a_v1_cluster(pai, settings):
+    """A configuration that says v2 where it is not spoken is told so."""
+    settings(api_version="v2")
+    with pytest.raises(PaiHttpError, match=r"NoApiError.*the v2 dialect begin with 0\.15"):
+        Train().run()
+
+
+def test_a_job_too_large_in_v2_is_not_sent(pai, monkeypatch):
+    """100 kB count for the protocol too; nothing is sent."""
+    pai.release = "1.8.0"
+    monkeypatch.setattr(Train, "tasks", (TaskRole("a", "true"),))
+    room = 100 * 1024 - len(Train().job().to_json())
+    monkeypatch.setattr(Train, "tasks", (TaskRole("a", "true" + " " + "x" * (room - 1)),))
+    assert len(Train().job().to_json()) == 100 * 1024  # as much as v1 takes
+    Train().complete()
+    with pytest.raises(SpecError, match="bytes"):
+        Train().run()
+    assert pai.posts() == []
