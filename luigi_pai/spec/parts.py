@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
-import os
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date
-from enum import Enum
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import UNSET
+from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.plain_values import plain
 from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typing_extensions import Self
+
     from luigi_pai.spec.yaml_text import Path
 
-    Lines = Mapping[Path, int]
+    Wrong = list[tuple[Path, str]]
 
-__all__ = ["Part", "listed", "mapped", "one", "plain", "read"]
+__all__ = ["Part", "listed", "mapped", "one", "read"]
 
 P = TypeVar("P", bound="Part")
 
@@ -63,12 +63,12 @@ class Part:
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
 
     @classmethod
-    def _chosen(cls: type[P], document: Mapping[str, Any]) -> type[P]:  # noqa: ARG003  for subclasses
+    def _chosen(cls, document: Mapping[str, Any]) -> type[Part]:  # noqa: ARG003  for subclasses
         """Return the class that a document is read as."""
         return cls
 
     @classmethod
-    def from_dict(cls: type[P], document: Any) -> P:
+    def from_dict(cls, document: Any) -> Self:
         """Take over a document; it is copied.
 
         Raises:
@@ -90,12 +90,20 @@ class Part:
             given = getattr(self, name)
             if given is UNSET or (key not in self._read_keys and _is_empty(given)):
                 continue
-            found[key] = plain(given, (*path, key))
+            found[key] = _written(given, (*path, key))
         for key, given in self.more.items():
             if key not in found or _is_empty(found[key]):
                 found[key] = plain(given, (*path, key))
         order = [key for key in self._read_keys if key in found]
         return {key: found[key] for key in (*order, *(key for key in found if key not in order))}
+
+    def __setattr__(self, name: str, given: Any) -> None:
+        if name not in self.__dataclass_fields__:
+            raise AttributeError(
+                f"{type(self).__name__} has no field {name!r}"
+                f"{nearest(name, [each for each, _, _ in _fields(type(self))])}; further keys go into 'more'"
+            )
+        object.__setattr__(self, name, given)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Part) or type(other) is not type(self):
@@ -116,64 +124,37 @@ class Part:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def read(cls: type[P], document: Any, lines: Lines | None = None) -> P:
+def read(cls: type[P], document: Any, lines: Mapping[Path, int] | None = None) -> P:
     """Return the part that a document describes.
+
+    Args:
+        cls: the class of the part.
+        document: as JSON has it.
+        lines: where its parts stand in a file.
 
     Raises:
         SpecError: with every place where the shape is wrong.
     """
-    problems: list[Problem] = []
-    found = _read(cls, document, (), problems)
-    if problems or found is None:
-        name = document.get("name", "") if isinstance(document, Mapping) else ""
+    wrong: Wrong = []
+    found = _read(cls, document, (), wrong)
+    if wrong or not isinstance(found, cls):
+        name = document.get("name") if isinstance(document, Mapping) else None
         raise SpecError(
             name if isinstance(name, str) else "",
-            [dataclasses.replace(problem, line=_line(problem.path, lines or {})) for problem in problems],
+            [Problem(path_text(path), message, line=(lines or {}).get(path)) for path, message in wrong],
         )
     return found
 
 
-def plain(given: Any, path: Path = ()) -> Any:
-    """Return a value as JSON has it: of Luigi parameters, too.
-
-    Mappings become dicts, lists and tuples lists, dates texts (ISO), paths texts;
-    an enum's member its value if that is what it is a kind of, else its name, as
-    Luigi writes it on a command line.
-
-    Raises:
-        SpecError: it is none of these.
-    """
-    if given is None or isinstance(given, bool):
-        return given
-    if isinstance(given, Enum):
-        return plain(given.value if isinstance(given, str | int | float) else given.name, path)
-    if isinstance(given, str):
-        return str(given)
-    if isinstance(given, int):
-        return int(given)
-    if isinstance(given, float):
-        if not math.isfinite(given):
-            raise SpecError("", [Problem(path_text(path), "is infinite or not a number, which JSON cannot say")])
-        return float(given)
-    if isinstance(given, date):  # a datetime is one
-        return given.isoformat()
-    if isinstance(given, os.PathLike):
-        return plain(os.fspath(given), path)
+def _written(given: Any, path: Path) -> Any:
+    """Return a field's value as JSON has it."""
     if isinstance(given, Part):
         return given._document(path)  # noqa: SLF001  this is its module
-    if isinstance(given, Mapping):
-        return {_plain_key(key, path): plain(item, (*path, str(key))) for key, item in given.items() if item is not UNSET}
-    if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray | memoryview):
-        return [plain(item, (*path, index)) for index, item in enumerate(given)]
-    kind = type(given).__name__
-    hint = "; write int(...) or float(...) of it" if hasattr(given, "__index__") or hasattr(given, "__float__") else ""
-    raise SpecError("", [Problem(path_text(path), f"is of type {kind}, which JSON does not have{hint}")])
-
-
-def _plain_key(key: Any, path: Path) -> str:
-    if isinstance(key, str):
-        return str(key)
-    raise SpecError("", [Problem(path_text(path), f"has a key of type {type(key).__name__}; keys are texts")])
+    if isinstance(given, dict):
+        return {key: _written(item, (*path, key)) for key, item in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [_written(item, (*path, index)) for index, item in enumerate(given)]
+    return plain(given, path)
 
 
 def _fields(cls: type[Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -189,64 +170,54 @@ def _is_empty(given: Any) -> bool:
     return isinstance(given, list | dict | tuple) and not given
 
 
-def _read(cls: type[P], document: Any, path: Path, problems: list[Problem]) -> P | None:
+def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | None:
     if not isinstance(document, Mapping):
-        problems.append(_wrong(path, document, "a mapping"))
+        wrong.append((path, _is_not(document, "a mapping")))
         return None
     chosen = cls._chosen(document)
     given: dict[str, Any] = {}
-    known = set()
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = dict(document)
     for name, key, metadata in _fields(chosen):
-        known.add(key)
         if key not in document:
-            if not ("shape" in metadata and _has_factory(chosen, name)):
+            if (
+                "shape" not in metadata
+                or chosen.__dataclass_fields__[name].default_factory is dataclasses.MISSING
+            ):
                 given[name] = UNSET
             continue
-        found: list[Problem] = []
-        given[name] = _field(document[key], metadata, (*path, key), found)
+        found: Wrong = []
+        item = _field(document[key], metadata, (*path, key), found)
         if found and metadata.get("lenient"):
-            more[key] = copy.deepcopy(document[key])
-            del given[name]
-        else:
-            problems += found
-    more |= {key: copy.deepcopy(item) for key, item in document.items() if key not in known}
-    made: P = chosen(**given, more=more)
-    made._read_keys = tuple(document)  # noqa: SLF001
+            continue
+        given[name] = item
+        wrong += found
+        del more[key]
+    made = chosen(**given, more=copy.deepcopy(more))
+    made._read_keys = tuple(document)  # noqa: SLF001  the same
     return made
 
 
-def _has_factory(cls: type[Any], name: str) -> bool:
-    return any(
-        each.name == name and each.default_factory is not dataclasses.MISSING for each in dataclasses.fields(cls)
-    )
-
-
-def _field(item: Any, metadata: Mapping[str, Any], path: Path, problems: list[Problem]) -> Any:
-    shape, of = metadata.get("shape"), metadata.get("of")
+def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> Any:
+    """Return what a field holds for what the document says."""
+    shape = metadata.get("shape")
     if shape is None:
         return copy.deepcopy(item)
     if shape == "one":
-        return _read(of, item, path, problems)  # type: ignore[type-var]
-    wanted: type[Any] = list if shape == "list" else dict
-    if not isinstance(item, wanted):
-        problems.append(_wrong(path, item, "a list" if wanted is list else "a mapping"))
-        return wanted()
-    if of is None:
+        return _read(metadata["of"], item, path, wrong)
+    cls = metadata["of"]
+    if isinstance(item, list if shape == "list" else dict) and cls is None:
         return copy.deepcopy(item)
-    if isinstance(item, list):
-        return [_read(of, each, (*path, index), problems) for index, each in enumerate(item)]
-    return {key: _read(of, each, (*path, key), problems) for key, each in item.items()}
+    if isinstance(item, list) and shape == "list":
+        return [_read(cls, each, (*path, index), wrong) for index, each in enumerate(item)]
+    if isinstance(item, dict) and shape == "mapping":
+        return {key: _read(cls, each, (*path, key), wrong) for key, each in item.items()}
+    wrong.append((path, _is_not(item, f"a {shape}")))
+    return None
 
 
-def _wrong(path: Path, item: Any, wanted: str) -> Problem:
-    kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "empty (null)"}
-    kind = kinds.get(type(item), "a number" if isinstance(item, int | float) else f"a {type(item).__name__}")
-    return Problem(path_text(path), f"is {kind}; it must be {wanted}" if path else f"the document is {kind}; it must be {wanted}")
-
-
-def _line(path: str, lines: Lines) -> int | None:
-    return next((line for found, line in lines.items() if path_text(found) == path), None)
+def _is_not(item: Any, wanted: str) -> str:
+    kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "empty"}
+    return f"this is {kinds.get(type(item), f'of type {type(item).__name__}')}; it must be {wanted}"
 
 
 def _masked(given: Any) -> str:

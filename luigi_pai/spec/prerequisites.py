@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.callbacks import callback_problems, with_event_of_releases
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.own_references import filled, reference_to_self_problems
 from luigi_pai.spec.yaml_text import path_text
@@ -32,12 +33,6 @@ __all__ = ["prerequisite_problems", "resolve"]
 
 _CMD = "com.microsoft.pai.runtimeplugin.cmd"
 _DOCKER_IMAGE = "dockerimage"
-_EVENTS = {
-    "taskStarts": "taskStarts",
-    "taskSucceeds": "taskSucceeds",
-    "containerStart": "taskStarts",
-    "containerExit": "taskSucceeds",
-}
 _KINDS = ("script", "data", "output")
 
 
@@ -82,7 +77,7 @@ def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
     return [
         *_unresolvable(known),
         *_namesakes(known),
-        *_callbacks(known),
+        *_unfit_callbacks(known),
         *_not_run(known),
     ]
 
@@ -170,14 +165,9 @@ def _sent(prerequisite: Any) -> Any:
     sent = filled(prerequisite)
     callbacks = sent.get("callbacks")
     if isinstance(callbacks, list) and callbacks:
-        sent["callbacks"] = [_with_event_of_releases(each) for each in callbacks]
+        sent["callbacks"] = [with_event_of_releases(each) for each in callbacks]
         sent.setdefault("plugin", _CMD)
     return sent
-
-
-def _with_event_of_releases(callback: Any) -> Any:
-    event = callback.get("event") if isinstance(callback, dict) else None
-    return {**callback, "event": _EVENTS.get(event, event)} if isinstance(event, str) else callback
 
 
 def _resolved_role(role: Any, known: _Prerequisites) -> Any:
@@ -217,9 +207,7 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
 
 def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
     if name not in known.named:
-        others = [
-            other for other in known.named if known.meant(other).get("type") != _DOCKER_IMAGE
-        ]
+        others = [other for other in known.named if known.meant(other).get("type") != _DOCKER_IMAGE]
         yield Problem(
             path_text(path),
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
@@ -240,66 +228,42 @@ def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
     uses: list[tuple[Path, str]] = []
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
-            uses += [(("prerequisites", index, "require", at), name) for at, name in _names(each.get("require"))]
+            uses += [
+                (("prerequisites", index, "require", at), name) for at, name in _names(each.get("require"))
+            ]
     for role, of in known.roles.items():
         if isinstance(of, dict):
             uses += [
-                (("taskRoles", role, "prerequisites", at), name) for at, name in _names(of.get("prerequisites"))
+                (("taskRoles", role, "prerequisites", at), name)
+                for at, name in _names(of.get("prerequisites"))
             ]
     for path, name in uses:
         indexes = known.named.get(name, [])
         if len(indexes) > 1:
-            kinds = ", ".join(f"prerequisites[{index}] ({known.listed[index].get('type')})" for index in indexes)
+            kinds = ", ".join(
+                f"prerequisites[{index}] ({known.listed[index].get('type')})" for index in indexes
+            )
             yield Problem(
                 path_text(path),
-                f"{name!r} is the name of {kinds}; the server takes that, and runs only the last; "
+                f"{name!r} names {kinds}; the server takes that, and runs only the last; "
                 "give them different names",
                 Level.STRICTER,
             )
 
 
-def _callbacks(known: _Prerequisites) -> Iterator[Problem]:
-    """Yield what the runtime cannot make out of callbacks: the server does not look at them."""
+def _unfit_callbacks(known: _Prerequisites) -> Iterator[Problem]:
     for index, each in enumerate(known.listed):
-        if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or "callbacks" not in each:
-            continue
-        path: Path = ("prerequisites", index, "callbacks")
-        if not isinstance(each["callbacks"], list):
-            yield _unfit(path, "is not a list of {event, commands}")
-            continue
-        for at, callback in enumerate(each["callbacks"]):
-            yield from _callback(callback, (*path, at))
-
-
-def _callback(callback: Any, path: Path) -> Iterator[Problem]:
-    if not isinstance(callback, dict):
-        yield _unfit(path, "is not a mapping with event and commands")
-        return
-    event, commands = callback.get("event"), callback.get("commands")
-    if not isinstance(event, str) or event not in _EVENTS:
-        known = ("taskStarts", "taskSucceeds")
-        yield Problem(
-            path_text((*path, "event")),
-            f"{event!r} is no event{nearest(str(event), known)}; the server takes it, and the commands never run",
-            Level.STRICTER,
-        )
-    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
-        yield _unfit((*path, "commands"), "is not a list of texts")
-
-
-def _unfit(path: Path, message: str) -> Problem:
-    return Problem(
-        path_text(path), f"{message}; the server takes it, and the task fails when it starts", Level.STRICTER
-    )
+        if isinstance(each, dict) and each.get("type") != _DOCKER_IMAGE and "callbacks" in each:
+            yield from callback_problems(each["callbacks"], ("prerequisites", index, "callbacks"))
 
 
 def _not_run(known: _Prerequisites) -> Iterator[Problem]:
     """Yield a warning for callbacks that never run, and requirements of what a role only refers to."""
     run = known.run()
     for index, each in enumerate(known.listed):
-        if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each.get("callbacks"):
+        if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
-        if each["name"] not in run and each.get("type") != _DOCKER_IMAGE:
+        if isinstance(each.get("name"), str) and each["name"] not in run:
             yield Problem(
                 path_text(("prerequisites", index, "callbacks")),
                 f"these commands never run: no role has {each['name']!r} among its prerequisites"
@@ -319,11 +283,15 @@ def _not_run(known: _Prerequisites) -> Iterator[Problem]:
 
 
 def _is(prerequisite: Any, kind: str, name: Any) -> bool:
-    return isinstance(prerequisite, dict) and prerequisite.get("type") == kind and prerequisite.get("name") == name
+    return (
+        isinstance(prerequisite, dict)
+        and prerequisite.get("type") == kind
+        and prerequisite.get("name") == name
+    )
 
 
 def _referring(prerequisite: Mapping[str, Any], known: _Prerequisites) -> str:
-    """Return what to add where a role refers to a prerequisite by its field ``data``, ``script`` or ``output``."""
+    """Return what to add where a role's ``data``, ``script`` or ``output`` is this prerequisite."""
     kind = prerequisite.get("type")
     if kind not in _KINDS:
         return ""

@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, mapped, one, plain, read
+from luigi_pai.spec.parts import Part, listed, mapped, one, read
+from luigi_pai.spec.plain_values import plain
+from luigi_pai.spec.protocol_extras import (
+    Extras,
+    HivedRole,
+    HivedScheduler,
+    RuntimePlugin,
+    StatusNotification,
+    Storage,
+)
+from luigi_pai.spec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
 from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from luigi_pai.spec.yaml_text import Path
 
@@ -44,111 +54,6 @@ __all__ = [
     "StatusNotification",
     "Storage",
 ]
-
-_RUNTIME_PLUGIN = "com.microsoft.pai.runtimeplugin"
-
-_CMD = f"{_RUNTIME_PLUGIN}.cmd"
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: given for name, given in fields.items() if given is not UNSET}
-
-
-def _callbacks(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
-    events = {"taskStarts": on_start, "taskSucceeds": on_success}
-    for event, commands in events.items():
-        if isinstance(commands, str):
-            raise TypeError(f"{event}: a list of commands is wanted, not one text")
-    return [Callback(event, list(commands)) for event, commands in events.items() if commands]
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class Callback(Part):
-    """Commands that a plugin runs on an event.
-
-    Args:
-        event: ``taskStarts`` or ``taskSucceeds``.
-        commands: shell commands.
-    """
-
-    event: str = field(kw_only=False)
-    commands: list[str] = field(kw_only=False, metadata=listed(hidden=True))
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class Prerequisite(Part):
-    """Something that roles need: a script, data, an output.
-
-    Args:
-        name: unique among the prerequisites of its type.
-        type: ``script``, ``data`` or ``output``; ``dockerimage`` is a DockerImage.
-        uri: where it is: a text; for data a list of texts.
-        plugin: what handles it: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
-        require: names of prerequisites that come before it.
-        failurePolicy: ``fail`` (the default) or ``ignore``.
-        callbacks: commands at the start and after the success of a task (1.6 and later).
-        more: any further key; commands refer to it by ``<% this.parameters.key %>``.
-    """
-
-    name: str = field(kw_only=False)
-    type: str = "script"
-    uri: str | list[str] | Unset = UNSET
-    plugin: str | Unset = UNSET
-    require: list[str] = field(default_factory=list, metadata=listed())
-    failurePolicy: str | Unset = UNSET
-    callbacks: list[Callback] = field(default_factory=list, metadata=listed(Callback))
-    protocolVersion: int | str | Unset = UNSET
-    version: str | float | Unset = UNSET
-    contributor: str | Unset = UNSET
-    description: str | Unset = UNSET
-
-    @classmethod
-    def _chosen(cls, document: Mapping[str, Any]) -> type[Any]:
-        return DockerImage if document.get("type") == "dockerimage" else cls
-
-    @classmethod
-    def cmd(
-        cls,
-        name: str,
-        *,
-        on_start: Sequence[str] = (),
-        on_success: Sequence[str] = (),
-        **fields: Any,
-    ) -> Prerequisite:
-        """Return a prerequisite that runs commands in each task of its roles.
-
-        Args:
-            name: its name.
-            on_start: commands before the role's own, in this order.
-            on_success: commands after the role's own have succeeded.
-            fields: any other field of Prerequisite.
-        """
-        callbacks = _callbacks(on_start, on_success)
-        return cls(name, **{"plugin": _CMD, "callbacks": callbacks, **fields})
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class RegistryAuth(Part):
-    """An account of a Docker registry; write the password as ``<% $secrets.name %>``."""
-
-    username: str | Unset = UNSET
-    password: str | Unset = field(default=UNSET, metadata={"hidden": True})
-    registryuri: str | Unset = UNSET
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class DockerImage(Prerequisite):
-    """A Docker image that roles run in.
-
-    Args:
-        name: what roles call it.
-        uri: the image, as ``docker pull`` takes it.
-        auth: the account that may pull it.
-    """
-
-    uri: str = field(kw_only=False)
-    type: str = "dockerimage"
-    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=one(RegistryAuth))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -262,199 +167,6 @@ class Defaults(Part):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RuntimePlugin(Part):
-    """A plugin of the runtime in the containers.
-
-    Args:
-        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``.
-        parameters: what it takes.
-        taskroles: roles that it works in; all if there are none.
-        failurePolicy: ``fail`` (the default) or ``ignore``.
-    """
-
-    plugin: str = field(kw_only=False)
-    parameters: Any = field(default=UNSET, metadata={"hidden": True})
-    taskroles: list[str] = field(default_factory=list, metadata=listed(lenient=True))
-    failurePolicy: str | Unset = UNSET
-
-    @classmethod
-    def ssh(
-        cls,
-        *,
-        jobssh: bool = True,
-        sshbarrier: bool | Unset = UNSET,
-        sshbarrierTimeout: int | Unset = UNSET,
-        userssh: str | Unset = UNSET,
-        taskroles: Sequence[str] = (),
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin for SSH between the containers, and from outside.
-
-        Args:
-            jobssh: the containers reach each other as ``ROLE-INDEX``.
-            sshbarrier: the commands wait until all containers can be reached.
-            sshbarrierTimeout: minutes that they wait at most; 30 on the server.
-            userssh: a public key that may log in from outside.
-            taskroles: roles that it works in; all if there are none.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
-        parameters = _given(
-            jobssh=jobssh, sshbarrier=sshbarrier, sshbarrierTimeout=sshbarrierTimeout, userssh=user
-        )
-        return cls("ssh", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
-
-    @classmethod
-    def tensorboard(
-        cls,
-        logdir: str | Mapping[str, str] = "/mnt/tensorboard",
-        *,
-        port: int = 6006,
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin that runs TensorBoard in the first instance of the first role.
-
-        Args:
-            logdir: folder of the logs; or name -> folder.
-            port: where it listens.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        folders = {"path": logdir} if isinstance(logdir, str) else dict(logdir)
-        return cls("tensorboard", parameters={"port": port, "logdir": folders}, failurePolicy=failurePolicy)
-
-    @classmethod
-    def git(
-        cls,
-        repo_uri: str,
-        *,
-        clone_dir: str | Unset = UNSET,
-        options: Sequence[str] = (),
-        taskroles: Sequence[str] = (),
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin that clones a repository.
-
-        Args:
-            repo_uri: the repository.
-            clone_dir: where to; not there yet, or empty. ``/usr/local/pai/code`` on the server.
-            options: of ``git clone``.
-            taskroles: roles that it works in; all if there are none.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        parameters = _given(repo_uri=repo_uri, options=list(options) or UNSET, clone_dir=clone_dir)
-        return cls("git", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
-
-    @classmethod
-    def cmd(
-        cls,
-        *,
-        on_start: Sequence[str] = (),
-        on_success: Sequence[str] = (),
-        taskroles: Sequence[str] = (),
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin that runs commands before a role's own and after their success.
-
-        Args:
-            on_start: commands before.
-            on_success: commands after.
-            taskroles: roles that it works in; all if there are none.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        callbacks = [callback.to_dict() for callback in _callbacks(on_start, on_success)]
-        return cls(
-            "cmd", parameters={"callbacks": callbacks}, taskroles=list(taskroles), failurePolicy=failurePolicy
-        )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class Storage(Part):
-    """A storage of the cluster, mounted in every container.
-
-    Args:
-        name: as the cluster calls it.
-        mountPath: where; ``/mnt/NAME`` on the server.
-        readOnly: nothing can be written.
-        share: False: a folder of this job alone.
-    """
-
-    name: str = field(kw_only=False)
-    mountPath: str | Unset = UNSET
-    readOnly: bool | Unset = UNSET
-    share: bool | Unset = UNSET
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class HivedRole(Part):
-    """What a role asks the HiveD scheduler for.
-
-    Args:
-        skuType: kind of SKU; any if None.
-        skuNum: SKUs of one instance.
-        affinityGroupName: roles with the same one are placed together.
-        pinnedCellId: cell of the cluster's configuration to run in.
-    """
-
-    skuType: str | Unset | None = UNSET
-    skuNum: int | Unset = UNSET
-    affinityGroupName: str | Unset | None = UNSET
-    pinnedCellId: str | Unset | None = UNSET
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class HivedScheduler(Part):
-    """What the job asks the HiveD scheduler for.
-
-    Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``.
-        taskRoles: role -> what it asks for.
-    """
-
-    jobPriorityClass: str | Unset = UNSET
-    taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class StatusNotification(Part):
-    """Which changes of the job its user is told of, where the cluster does so (1.5 and later)."""
-
-    running: bool | Unset = UNSET
-    succeeded: bool | Unset = UNSET
-    stopped: bool | Unset = UNSET
-    failed: bool | Unset = UNSET
-    retried: bool | Unset = UNSET
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class Extras(Part):
-    """Everything that is not of the protocol's core; the server takes any shape here.
-
-    Args:
-        runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
-        storages: mounts; an empty list mounts none, where leaving it out mounts the user's default ones.
-        gangAllocation: all instances start together (the default), or each when it can.
-        hivedScheduler: what to ask the HiveD scheduler for.
-        jobStatusChangeNotification: which changes the user is told of.
-        tensorBoard: of the web portal.
-        submitFrom: what the job was submitted with.
-    """
-
-    runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=listed(RuntimePlugin, lenient=True, key=_RUNTIME_PLUGIN)
-    )
-    storages: list[Storage] | Unset = field(default=UNSET, metadata=listed(Storage, lenient=True))
-    gangAllocation: bool | Unset = UNSET
-    hivedScheduler: HivedScheduler = field(
-        default_factory=HivedScheduler, metadata=one(HivedScheduler, lenient=True)
-    )
-    jobStatusChangeNotification: StatusNotification = field(
-        default_factory=StatusNotification, metadata=one(StatusNotification, lenient=True)
-    )
-    tensorBoard: Any = UNSET
-    submitFrom: Any = UNSET
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
 class JobProtocol(Part):
     """A job of the v2 dialect: OpenPAI 0.15 to 1.8.
 
@@ -504,7 +216,7 @@ class JobProtocol(Part):
         """
         document = read_yaml(text, source)
         found = read(cls, document.value, document.lines)
-        found._text = document
+        found._text = document  # noqa: SLF001  its own
         return found
 
     @classmethod
@@ -520,7 +232,9 @@ class JobProtocol(Part):
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise SpecError(str(path), [Problem("", "is not UTF-8, which a server reads; save it as UTF-8", line=line)]) from None
+            raise SpecError(
+                str(path), [Problem("", "is not UTF-8, which a server reads; save it as UTF-8", line=line)]
+            ) from None
         return cls.from_yaml(text, str(path))
 
     def to_yaml(self) -> str:
@@ -571,7 +285,9 @@ class JobProtocol(Part):
 def _same(one_document: Any, other: Any) -> bool:
     """Return whether two documents are equal to a server: True is not 1, and order counts for nothing."""
     if isinstance(one_document, dict) and isinstance(other, dict):
-        return one_document.keys() == other.keys() and all(_same(item, other[key]) for key, item in one_document.items())
+        return one_document.keys() == other.keys() and all(
+            _same(item, other[key]) for key, item in one_document.items()
+        )
     if isinstance(one_document, list) and isinstance(other, list):
         return len(one_document) == len(other) and all(map(_same, one_document, other))
     if isinstance(one_document, bool) or isinstance(other, bool):

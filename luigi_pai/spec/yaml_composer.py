@@ -1,116 +1,83 @@
-"""From the events of a YAML text to the value that js-yaml 3 builds of them, and the lines of its parts."""
+"""From the events of a YAML text to the nodes that js-yaml 3 makes of them."""
 
 from __future__ import annotations
 
 import copy
-import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from yaml import events as ev
 
+from luigi_pai.errors import Level
+from luigi_pai.spec.yaml_nodes import DEEPEST, Entries, Node, too_deep
 from luigi_pai.spec.yaml_scalars import MERGE, Binary, Moment, javascript_text, plain_value, tagged_value
 from luigi_pai.spec.yaml_scanner import YamlTrouble, events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from luigi_pai.spec.yaml_scanner import Steps
 
-__all__ = ["Node", "compose", "expand"]
+__all__ = ["compose"]
 
 _TAG = "tag:yaml.org,2002:"
-_DEEPEST = 100
-_MOST_FROM_ALIASES = 100_000
-_EXACT = 2**53
 _OF_NOTHING: dict[str, Any] = {
-    "str": "", "null": None, "merge": None, "map": {}, "set": {}, "seq": [], "omap": [], "pairs": []
+    "str": "", "null": None, "merge": None, "map": {}, "set": {}, "seq": [], "omap": [], "pairs": [],
 }  # fmt: skip
 _PROTO = "__proto__"  # a key that JavaScript takes for something else
 
-_PLAIN_UNFIT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-_QUOTED_UNFIT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
+_UNFIT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_UNFIT_IN_QUOTES = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(eq=False)
-class Node:
-    """A part of the text.
-
-    Attributes:
-        value: of a scalar; a list of nodes; or a dict of key -> (line of the key, node).
-        line: where it begins, from 1.
-        column: the same.
-        merge: it is a plain ``<<``.
-        size: how many nodes it stands for, itself included.
-    """
-
-    value: Any
-    line: int
-    column: int
-    merge: bool = False
-    size: int = 1
-    complete: bool = True
-    path: tuple[str | int, ...] = field(default=())
-
-
 def compose(text: str) -> Node:
-    """Read a text with one document.
+    """Read a text with one document; a text without any is null.
 
     Raises:
-        YamlTrouble: it is not YAML, has several documents, or says what JSON cannot hold.
+        YamlTrouble: it is not YAML, or the server does not take it.
     """
-    return _Composer(text).document()
+    if text and text[-1] not in "\r\n":
+        text += "\n"
+    return _Composer(text.removeprefix("\ufeff")).document()
 
 
 class _Composer:
     def __init__(self, text: str) -> None:
-        if text and text[-1] not in "\r\n":
-            text += "\n"
-        self._text = text.removeprefix("\ufeff")
+        self._text = text
         self._check_characters()
-        self._events = events(self._text)
+        self._events = events(text)
         self._anchors: dict[str, Node] = {}
 
     def _check_characters(self) -> None:
         match = re.search("\0", self._text) or _HALF.search(self._text)
-        if match:
-            before = re.sub("\r\n?", "\n", self._text[: match.start()])
-            what = "a NUL" if match[0] == "\0" else "half a character (a lone surrogate)"
-            raise YamlTrouble(
-                f"{what} stands here, which no server reads; remove it",
-                before.count("\n") + 1,
-                len(before) - before.rfind("\n"),
-            )
+        if match is None:
+            return
+        before = re.sub("\r\n?", "\n", self._text[: match.start()])
+        what = "a NUL character" if match[0] == "\0" else "half a character (a lone surrogate)"
+        raise YamlTrouble(
+            f"{what} is here, which no server reads; remove it",
+            before.count("\n") + 1,
+            len(before) - before.rfind("\n"),
+        )
 
     def document(self) -> Node:
+        """Return the root of the one document."""
         root: Node | None = None
+        event: Any
         for event, value in self._events:
             if isinstance(event, ev.DocumentStartEvent):
                 if root is not None:
-                    line = event.start_mark.line + 1
-                    raise YamlTrouble("a second document begins here; a job is one document", line)
-                self._anchors = {}
-            elif not isinstance(event, ev.StreamStartEvent | ev.StreamEndEvent | ev.DocumentEndEvent):
+                    raise YamlTrouble("a second document begins here; a job is one document", _line(event))
+            elif not isinstance(event, (ev.StreamStartEvent, ev.StreamEndEvent, ev.DocumentEndEvent)):
                 root = self._node(event, value, ())
         return root or Node(None, 1, 1)
 
-    def _node(self, event: ev.Event, value: str, path: tuple[str | int, ...]) -> Node:
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
-        if len(path) > _DEEPEST:
-            raise YamlTrouble(f"this is nested more than {_DEEPEST} levels deep", line, column)
+    def _node(self, event: Any, value: str, path: Steps) -> Node:
+        node = Node(None, event.start_mark.line + 1, event.start_mark.column + 1, is_complete=False)
+        if len(path) > DEEPEST:
+            raise node.trouble(too_deep(), level=Level.STRICTER)
         if isinstance(event, ev.AliasEvent):
-            node = self._anchors.get(event.anchor)
-            if node is None:
-                raise YamlTrouble(
-                    "a '*' begins a reference to an anchor, and there is none of this name; put a text that "
-                    "begins with '*' into quotes",
-                    line, column, path,
-                )  # fmt: skip
-            if not node.complete:
-                raise YamlTrouble("this refers to a part of the document that it is in itself", line, column, path)
-            return node
-        node = Node(None, line, column, complete=False)
+            return self._anchored(event, node, path)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         if isinstance(event, ev.ScalarEvent):
@@ -119,49 +86,63 @@ class _Composer:
             self._sequence(node, event, path)
         else:
             self._mapping(node, event, path)
-        node.complete = True
+        node.is_complete = True
         return node
 
-    def _scalar(self, node: Node, event: ev.ScalarEvent, value: str, path: tuple[str | int, ...]) -> None:
-        plain = event.style is None
-        raw = value if plain or event.style in "|>" else self._text[event.start_mark.index : event.end_mark.index]
-        unfit = (_PLAIN_UNFIT if plain or event.style in "|>" else _QUOTED_UNFIT).search(raw.replace("\r", "\n"))
-        if unfit:
-            raise YamlTrouble(
-                f'a control character (U+{ord(unfit[0]):04X}) is in this text; write it in "..." as '
-                f"\\x{ord(unfit[0]):02x}" if ord(unfit[0]) < 256 else "a character that is none is in this text",  # noqa: PLR2004
-                node.line, node.column, path,
-            )  # fmt: skip
-        value = _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
-        if _HALF.search(value):
-            raise YamlTrouble(
-                "half a character (a lone surrogate) is in this text; no JSON can carry it",
-                node.line, node.column, path,
-            )  # fmt: skip
-        tag = event.tag
-        if tag == "!" or (tag is None and not plain):
-            node.value = None if plain and not value else value
-        elif tag is None:
-            node.value = plain_value(value) if value else None
-            node.merge = value == MERGE
-        else:
-            self._tagged(node, tag, value, empty=plain and not value, path=path)
+    def _anchored(self, event: Any, alias: Node, path: Steps) -> Node:
+        node = self._anchors.get(event.anchor)
+        if node is None or node.is_empty:
+            raise alias.trouble(
+                "'*' begins a reference, and nothing has an anchor of this name; "
+                "put a text that begins with '*' into quotes",
+                path,
+            )
+        if not node.is_complete:
+            raise alias.trouble("this refers to a part of the document that it is in itself", path)
+        return node
 
-    def _tagged(self, node: Node, tag: str, value: str, *, empty: bool, path: tuple[str | int, ...]) -> None:
+    # ------------------------------------------------------------ scalars
+
+    def _scalar(self, node: Node, event: Any, value: str, path: Steps) -> None:
+        is_plain = event.style is None
+        if is_plain or event.style in "|>":
+            unfit = _UNFIT.search(value)
+        else:  # what is escaped is not meant: look at the source
+            unfit = _UNFIT_IN_QUOTES.search(self._text, event.start_mark.index, event.end_mark.index)
+        if unfit:
+            raise node.trouble(_unfit(ord(unfit[0])), path)
+        value = _PAIR.sub(_joined, value)
+        if _HALF.search(value):
+            raise node.trouble("half a character (a lone surrogate) is in this text; remove it", path)
+        node.is_empty = is_plain and not value
+        if event.tag not in (None, "!"):
+            self._tagged(node, event.tag, value, path)
+        elif node.is_empty:
+            node.value = None
+        elif event.tag == "!" or not is_plain:
+            node.value = value
+        else:
+            node.value = plain_value(value)
+            node.is_merge = value == MERGE
+
+    def _tagged(self, node: Node, tag: str, value: str, path: Steps) -> None:
         name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
-        if empty:
+        if node.is_empty:
             fits, node.value = name in _OF_NOTHING, copy.copy(_OF_NOTHING.get(name))
+            node.is_empty = False
         else:
             fits, node.value = tagged_value(name, value)
-            node.merge = name == "merge"
+            node.is_merge = name == "merge"
         if not fits:
-            raise YamlTrouble(
-                "this value does not fit its tag, or the server knows no such tag; leave the tag out, or put a "
-                "text that begins with '!' into quotes",
-                node.line, node.column, path,
-            )  # fmt: skip
+            raise node.trouble(
+                "this value does not fit its tag, or there is no such tag; leave the tag out, or put a text "
+                "that begins with '!' into quotes",
+                path,
+            )
 
-    def _sequence(self, node: Node, event: ev.SequenceStartEvent, path: tuple[str | int, ...]) -> None:
+    # ------------------------------------------------------------ lists
+
+    def _sequence(self, node: Node, event: Any, path: Steps) -> None:
         items: list[Node] = []
         for inner, value in self._events:
             if isinstance(inner, ev.SequenceEndEvent):
@@ -169,72 +150,90 @@ class _Composer:
             items.append(self._node(inner, value, (*path, len(items))))
         node.value = items
         node.size += sum(item.size for item in items)
-        tag = event.tag
-        if tag in (None, "!", f"{_TAG}seq"):
+        name = (event.tag or "!").removeprefix(_TAG)
+        if name in ("!", "seq"):
             return
-        if tag in (f"{_TAG}omap", f"{_TAG}pairs"):
-            pairs = [item.value if isinstance(item.value, dict) and len(item.value) == 1 else None for item in items]
-            keys = [next(iter(pair)) for pair in pairs if pair]
-            if None not in pairs and (tag == f"{_TAG}pairs" or len(set(keys)) == len(keys)):
-                if tag == f"{_TAG}pairs":
-                    node.value = [_as_pair(item) for item in items]
-                return
-        raise YamlTrouble("this list does not fit its tag; leave the tag out", node.line, node.column, path)
+        keys = [_only_key(item) for item in items]
+        is_fit = None not in keys and (name == "pairs" or (name == "omap" and len(set(keys)) == len(keys)))
+        if not is_fit:
+            raise node.trouble("this list does not fit its tag; leave the tag out", path)
+        if name == "pairs":
+            node.value = [_as_pair(item) for item in items]
 
-    def _mapping(self, node: Node, event: ev.Event, path: tuple[str | int, ...]) -> None:
-        entries: dict[str, tuple[int, Node]] = {}
+    # ------------------------------------------------------------ mappings
+
+    def _mapping(self, node: Node, event: Any, path: Steps) -> None:
+        entries: Entries = {}
         merged: set[str] = set()
+        is_first = True
         for inner, value in self._events:
             if isinstance(inner, ev.MappingEndEvent):
                 break
-            if not entries and not merged:
-                self._check_first_key(inner, event, path)
-            key_node = self._node(inner, value, (*path, "?"))
-            key = _key(key_node, path)
-            inner, value = next(self._events)  # noqa: PLW2901  a mapping's events come in pairs
-            if isinstance(inner, ev.ScalarEvent) and inner.style in ("|", ">"):
-                self._check_block(inner, key_node, event, (*path, key))
-            item = self._node(inner, value, (*path, key))
-            if key_node.merge:
-                _merge(entries, merged, item, path)
-                continue
-            if key in entries and key not in merged:
-                raise YamlTrouble(
-                    f"this key was given already, in line {entries[key][0]}; the server refuses a key twice",
-                    key_node.line, key_node.column, (*path, key),
-                )  # fmt: skip
-            merged.discard(key)
-            entries[key] = key_node.line, item
+            if is_first and not event.flow_style:
+                self._check_first_key(inner, path)
+            is_first = False
+            self._entry(self._node(inner, value, (*path, "?")), event, entries, merged, path)
         node.value = entries
         node.size += sum(item.size for _, item in entries.values())
-        tag = getattr(event, "tag", None)
-        if tag in (None, "!", f"{_TAG}map"):
-            return
-        if tag == f"{_TAG}set" and all(item.value is None for _, item in entries.values()):
-            return
-        raise YamlTrouble("this mapping does not fit its tag; leave the tag out", node.line, node.column, path)
+        name = (event.tag or "!").removeprefix(_TAG)
+        is_set = name == "set" and all(item.value is None for _, item in entries.values())
+        if name not in ("!", "map") and not is_set:
+            raise node.trouble("this mapping does not fit its tag; leave the tag out", path)
 
+    def _entry(self, key_node: Node, mapping: Any, entries: Entries, merged: set[str], path: Steps) -> None:
+        key = _key(key_node, path)
+        event: Any
+        event, value = next(self._events)
+        place = (*path, key)
+        item = self._node(event, value, place)
+        is_block = isinstance(event, ev.ScalarEvent) and event.style in ("|", ">")
+        if is_block and item.line > key_node.line and item.column <= mapping.start_mark.column + 1:
+            raise item.trouble("this is indented no more than the key that it belongs to", place)
+        if key_node.is_merge:
+            _merge(item, entries, merged, path)
+            return
+        if key in entries and key not in merged:
+            raise key_node.trouble(
+                f"this key is in line {entries[key][0]} already; the server refuses a key that is there twice",
+                place,
+            )
+        merged.discard(key)
+        entries[key] = key_node.line, item
 
-    def _check_first_key(self, key: ev.Event, mapping: Any, path: tuple[str | int, ...]) -> None:
-        """Refuse ``&anchor key: value`` and ``!tag key: value`` as the first line of a mapping."""
-        if mapping.flow_style or isinstance(key, ev.AliasEvent):
+    def _check_first_key(self, key: Any, path: Steps) -> None:
+        """Refuse ``&anchor key: value`` and ``!tag key: value`` as a mapping's first line, as js-yaml does."""
+        if isinstance(key, ev.AliasEvent) or (key.anchor is None and key.tag is None):
             return
-        if getattr(key, "anchor", None) is None and getattr(key, "tag", None) is None:
-            return
-        if self._text[: key.start_mark.index].rstrip(" \t\r\n").endswith("?"):
+        if self._text[: key.start_mark.index].rstrip().endswith("?"):
             return
         raise YamlTrouble(
-            "an anchor or a tag cannot stand before the first key of a mapping, on its line; "
-            "put it on the line before, or a text that begins with '&' or '!' into quotes",
-            key.start_mark.line + 1, key.start_mark.column + 1, path,
-        )  # fmt: skip
+            "'&' or '!' cannot stand before the first key of a mapping, on its line; put what it begins on "
+            "the line before, or a key that begins with it into quotes",
+            key.start_mark.line + 1,
+            key.start_mark.column + 1,
+            path,
+        )
 
-    def _check_block(self, value: Any, key: Node, mapping: Any, path: tuple[str | int, ...]) -> None:
-        if value.start_mark.line + 1 > key.line and value.start_mark.column <= mapping.start_mark.column:
-            raise YamlTrouble(
-                "this is indented no more than the key that it belongs to",
-                value.start_mark.line + 1, value.start_mark.column + 1, path,
-            )  # fmt: skip
+
+def _line(event: Any) -> int:
+    """Return where an event begins, from 1."""
+    line: int = event.start_mark.line
+    return line + 1
+
+
+def _unfit(code: int) -> str:
+    if code <= 0xFF:  # noqa: PLR2004  what \x.. can say
+        return f'a control character (U+{code:04X}) is in this text; write it as \\x{code:02x} in "..."'
+    return f"U+{code:04X}, which is no character, is in this text; remove it"
+
+
+def _joined(pair: re.Match[str]) -> str:
+    """Return the character that two escapes of JavaScript's make."""
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def _only_key(node: Node) -> str | None:
+    return next(iter(node.value)) if isinstance(node.value, dict) and len(node.value) == 1 else None
 
 
 def _as_pair(item: Node) -> Node:
@@ -242,90 +241,46 @@ def _as_pair(item: Node) -> Node:
     return Node([Node(key, line, item.column), value], item.line, item.column, size=item.size + 1)
 
 
-def _key(node: Node, path: tuple[str | int, ...]) -> str:
+def _key(node: Node, path: Steps) -> str:
     """Return the text that JavaScript makes of a key."""
     value = node.value
     if isinstance(value, dict):
         return "[object Object]"
     if isinstance(value, list):
-        return ",".join(_key_item(item, path) for item in value)
-    if isinstance(value, Moment | Binary):
-        raise YamlTrouble(
-            "a key that is a date or binary becomes something else on the server; put it into quotes",
-            node.line, node.column, path,
-        )  # fmt: skip
+        return ",".join(_key_in_list(item, path) for item in value)
+    if isinstance(value, (Moment, Binary)):
+        raise node.trouble(
+            "the server makes a long English text of a key that is a date, and of binary what it happens to "
+            "spell; put the key into quotes",
+            path,
+            Level.STRICTER,
+        )
     key = value if isinstance(value, str) else javascript_text(value)
     if key == _PROTO:
-        raise YamlTrouble(f"{_PROTO} is a key that servers lose; give it another name", node.line, node.column, path)
+        raise node.trouble(
+            f"the server takes the key {_PROTO} and loses its value; give it another name",
+            path,
+            Level.STRICTER,
+        )
     return key
 
 
-def _key_item(item: Node, path: tuple[str | int, ...]) -> str:
+def _key_in_list(item: Node, path: Steps) -> str:
     if isinstance(item.value, list):
-        raise YamlTrouble("a list in a list cannot be a key", item.line, item.column, path)
+        raise item.trouble("a list within a list cannot be a key", path)
     return "" if item.value is None else _key(item, path)
 
 
-def _merge(
-    entries: dict[str, tuple[int, Node]], merged: set[str], source: Node, path: tuple[str | int, ...]
-) -> None:
+def _merge(source: Node, entries: Entries, merged: set[str], path: Steps) -> None:
+    """Take over what a mapping, or each of a list of mappings, has and the mapping itself has not."""
     for each in source.value if isinstance(source.value, list) else [source]:
         if isinstance(each.value, dict):
-            found = {key: (line, item) for key, (line, item) in each.value.items()}
-        elif isinstance(each.value, list):
+            found: Entries = each.value
+        elif isinstance(each.value, list):  # to JavaScript a list has keys too
             found = {str(index): (item.line, item) for index, item in enumerate(each.value)}
         else:
-            raise YamlTrouble("'<<' takes a mapping, or a list of them", each.line, each.column, (*path, MERGE))
+            raise each.trouble("'<<' takes a mapping, or a list of them", (*path, MERGE))
         for key, entry in found.items():
             if key not in entries:
                 entries[key] = entry
                 merged.add(key)
-
-
-def expand(root: Node) -> tuple[Any, dict[tuple[str | int, ...], int], list[tuple[tuple[str | int, ...], str]]]:
-    """Return the value of a tree as JSON has it, the lines of its parts, and what to remark on.
-
-    Raises:
-        YamlTrouble: its aliases make too much of it, or it says what JSON cannot.
-    """
-    if root.size > _MOST_FROM_ALIASES:
-        raise YamlTrouble(
-            f"with its aliases the document has more than {_MOST_FROM_ALIASES:,} parts; write fewer", root.line
-        )
-    lines: dict[tuple[str | int, ...], int] = {}
-    remarks: list[tuple[tuple[str | int, ...], str]] = []
-    value = _expanded(root, (), root.line, lines, remarks)
-    return value, lines, remarks
-
-
-def _expanded(
-    node: Node,
-    path: tuple[str | int, ...],
-    line: int,
-    lines: dict[tuple[str | int, ...], int],
-    remarks: list[tuple[tuple[str | int, ...], str]],
-) -> Any:
-    if len(path) > _DEEPEST:
-        raise YamlTrouble(f"this is nested more than {_DEEPEST} levels deep", node.line, node.column)
-    lines[path] = line
-    value = node.value
-    if isinstance(value, dict):
-        return {
-            key: _expanded(item, (*path, key), at, lines, remarks) for key, (at, item) in value.items()
-        }
-    if isinstance(value, list):
-        return [
-            _expanded(item, (*path, index), item.line, lines, remarks) for index, item in enumerate(value)
-        ]
-    if isinstance(value, Moment):
-        remarks.append((path, f"the server takes this for a moment, {value}; put it into quotes if it is a text"))
-        return str(value)
-    if isinstance(value, Binary):
-        return {"type": "Buffer", "data": list(value.data)}
-    if isinstance(value, float) and not math.isfinite(value):
-        raise YamlTrouble(
-            "infinity and not-a-number are no JSON; put it into quotes if it is a text", node.line, node.column, path
-        )
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
-        remarks.append((path, f"the server rounds numbers beyond {_EXACT}; put it into quotes if it is a text"))
-    return value

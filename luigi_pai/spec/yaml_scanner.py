@@ -7,7 +7,6 @@ PyYAML's and registers nothing with it.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from yaml.error import MarkedYAMLError, YAMLError
@@ -16,40 +15,55 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner, ScannerError
 from yaml.tokens import ScalarToken
 
+from luigi_pai.errors import Level
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from yaml.events import Event
 
-__all__ = ["YamlTrouble", "events"]
+__all__ = ["Steps", "YamlTrouble", "events"]
+
+Steps = tuple[str | int, ...]
+"""The keys and indexes that lead to a part of a document."""
 
 _BREAK = "\0\r\n"
 _BLANK = "\0 \t\r\n"
 _FLOW = ",[]{}"
 _NEVER_FIRST = "\0 \t\r\n,[]{}#&*!|>'\"%@`"
-_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 _ODD_BREAKS = "\x85\u2028\u2029"
 """Line breaks to PyYAML, text to js-yaml."""
 
+_OPEN_QUOTE = "the quote that begins here is never closed"
+_BLOCK_HEADER = "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow"
+_UNKNOWN_TAG = "this tag is not declared; leave it out, or put a text that begins with '!' into quotes"
 _SAID = (
-    ("mapping values are not allowed", "a second ': ' stands in this line, or it is indented wrongly; put a text with ': ' into quotes"),
-    ("sequence entries are not allowed", "a list's '- ' cannot stand here; begin it on a line of its own"),
+    (
+        "mapping values are not allowed",
+        "a second ': ' is in this line, or its indentation is wrong; put a text with ': ' into quotes",
+    ),
+    ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
     ("could not find expected ':'", "a key needs ': ' after it, on the same line"),
-    ("expected <block end>, but found '<block mapping start>'", "this is indented more than what it belongs to"),
-    ("expected <block end>", "this fits no line above it; look at its indentation, and at quotes and brackets before it"),
-    ("expected ',' or", "a ',' or the closing bracket is missing before this"),
-    ("found unexpected end of stream", "a quote is opened and never closed"),
-    ("found unexpected document separator", "a quote is opened and never closed"),
-    ("unknown escape", "this escape is unknown; in \"...\" write a backslash as \\\\, or use '...'"),
+    ("but found '<block mapping start>'", "this is indented more than the lines that it belongs to"),
+    (
+        "expected <block end>",
+        "this does not fit the lines above; look at its indentation, and at quotes and brackets before it",
+    ),
+    ("expected ',' or", "',' or the closing bracket is missing before this"),
+    ("found unexpected end of stream", _OPEN_QUOTE),
+    ("found unexpected document separator", _OPEN_QUOTE),
+    ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
     ("expected escape sequence", "this escape needs more hexadecimal digits"),
-    ("expected chomping or indentation", "only +, -, a digit from 1 to 9 or a comment may follow '|' or '>'"),
-    ("expected a comment or a line break", "only +, -, a digit from 1 to 9 or a comment may follow '|' or '>'"),
-    ("expected indentation indicator", "the digit after '|' or '>' is from 1 to 9"),
+    ("expected chomping or indentation", _BLOCK_HEADER),
+    ("expected a comment or a line break", _BLOCK_HEADER),
+    ("expected indentation indicator", _BLOCK_HEADER),
     ("expected '<document start>'", "the document has ended before this; look at the indentation"),
-    ("undefined tag handle", "this tag's handle is not declared; leave the tag out, or put the text into quotes"),
+    (
+        "undefined tag handle",
+        _UNKNOWN_TAG,
+    ),
     ("incompatible document", "only YAML 1.1 and 1.2 are read"),
-)  # fmt: skip
+)
 
 
 class YamlTrouble(Exception):
@@ -59,13 +73,17 @@ class YamlTrouble(Exception):
         line: from 1.
         column: from 1; 0 where only the line is known.
         path: where in the document, as far as it is known.
+        level: whether the server refuses it too.
     """
 
-    def __init__(self, message: str, line: int, column: int = 0, path: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self, message: str, line: int, column: int = 0, path: Steps = (), level: Level = Level.REFUSED
+    ) -> None:
         super().__init__(message)
         self.line = line
         self.column = column
         self.path = path
+        self.level = level
 
 
 class _Scanner(Reader, Scanner, Parser):
@@ -87,10 +105,15 @@ class _Scanner(Reader, Scanner, Parser):
             if self.peek() == "#":
                 while self.peek() not in _BREAK:
                     self.forward()
-            if not self.scan_line_break():
+            if not self._line_break():
                 return
             if not self.flow_level:
                 self.allow_simple_key = True
+
+    def _line_break(self) -> str:
+        """Pass over a line break, if one is here, and return it as a newline."""
+        found: str = self.scan_line_break()  # type: ignore[no-untyped-call]  # PyYAML's
+        return found
 
     def _indents(self) -> bool:
         """Return whether the tab here is the indentation of something."""
@@ -138,7 +161,7 @@ class _Scanner(Reader, Scanner, Parser):
         indent = self.indent + 1
         between = ""
         while True:
-            length = self._plain_length(not chunks)
+            length = self._plain_length(is_first=not chunks)
             if not length:
                 break
             self.allow_simple_key = False
@@ -148,12 +171,12 @@ class _Scanner(Reader, Scanner, Parser):
             between = "".join(self.scan_plain_spaces(indent, start) or ())
             if not between or self.peek() == "#" or (not self.flow_level and self.column < indent):
                 break
-        return ScalarToken("".join(chunks), True, start, end)
+        return ScalarToken("".join(chunks), True, start, end)  # noqa: FBT003  PyYAML's
 
-    def _plain_length(self, first: bool) -> int:
+    def _plain_length(self, *, is_first: bool) -> int:
         """Return how many characters from here are of a plain scalar, up to the next blank."""
         length = 0
-        if self.peek() == "#" and not first:
+        if self.peek() == "#" and not is_first:
             return 0
         while (character := self.peek(length)) not in _BLANK:
             following = self.peek(length + 1)
@@ -172,7 +195,7 @@ class _Scanner(Reader, Scanner, Parser):
         self.forward(length)
         if self.peek() not in "\r\n":
             return [blanks] if blanks else []
-        self.scan_line_break()
+        self._line_break()
         self.allow_simple_key = True
         breaks = []
         while True:
@@ -181,7 +204,7 @@ class _Scanner(Reader, Scanner, Parser):
             if self.peek() == " " or (self.peek() == "\t" and not self._ends_plain()):
                 self.forward()
             elif self.peek() in "\r\n":
-                breaks.append(self.scan_line_break())
+                breaks.append(self._line_break())
             else:
                 return breaks or [" "]
 
@@ -199,7 +222,7 @@ class _Scanner(Reader, Scanner, Parser):
         self.forward(length)
         return [blanks, *super().scan_flow_scalar_spaces(double, start_mark)]
 
-    def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803  PyYAML's
+    def scan_anchor(self, TokenClass: Any) -> Any:
         start = self.get_mark()
         self.forward()
         length = 0
@@ -217,7 +240,7 @@ class _Scanner(Reader, Scanner, Parser):
         super().scan_block_scalar_ignored_line(start_mark)
 
 
-def events(text: str) -> Iterator[tuple[Event, str]]:
+def events(text: str) -> Iterator[tuple[Any, str]]:
     """Yield the parser's events, each with its scalar's value, or nothing.
 
     Raises:
@@ -230,7 +253,7 @@ def events(text: str) -> Iterator[tuple[Event, str]]:
     scanner = _Scanner(text)
     try:
         while scanner.check_event():
-            event = scanner.get_event()
+            event: Any = scanner.get_event()  # type: ignore[no-untyped-call]  # PyYAML's
             value = getattr(event, "value", "")
             yield event, value.translate(back) if stand_ins else value
     except MarkedYAMLError as error:
@@ -245,12 +268,12 @@ def _stand_ins(text: str) -> dict[str, str]:
     return {odd: next(free) for odd in _ODD_BREAKS if odd in text}
 
 
-def _said(error: MarkedYAMLError) -> YamlTrouble:
-    """Return an error of PyYAML's without the text that it quotes."""
+def _said(error: Any) -> YamlTrouble:
+    """Return an error of PyYAML's without the text that it quotes: that may be a secret."""
     problem = error.problem or ""
     mark = error.problem_mark or error.context_mark
     said = next((ours for theirs, ours in _SAID if theirs in problem), None)
-    if "quote is opened" in (said or ""):
+    if said == _OPEN_QUOTE:
         mark = error.context_mark or mark
     if "cannot start any token" in problem:
         said = (
@@ -258,4 +281,5 @@ def _said(error: MarkedYAMLError) -> YamlTrouble:
             if r"'\t'" in problem
             else "a value cannot begin with this character; put it into quotes"
         )
-    return YamlTrouble(said or "this is not YAML", mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    return YamlTrouble(said or "this cannot stand here, in YAML; put a text into quotes", line, column)

@@ -82,18 +82,21 @@ def read_yaml(text: str, source: str = "") -> Document:
         SpecError: it is not YAML, or not one that a server takes; one problem,
             with line and column, and without a word of the text: it may hold a secret.
     """
-    from luigi_pai.spec.yaml_composer import YamlTrouble, compose, expand  # noqa: PLC0415  loads PyYAML
+    from luigi_pai.spec.yaml_composer import compose  # noqa: PLC0415  loads PyYAML
+    from luigi_pai.spec.yaml_nodes import expand  # noqa: PLC0415  the same
+    from luigi_pai.spec.yaml_scanner import YamlTrouble  # noqa: PLC0415  the same
 
     try:
-        value, lines, remarks = expand(compose(text))
+        reading = expand(compose(text))
     except YamlTrouble as trouble:
         where = f"column {trouble.column}: " if trouble.column else ""
-        problem = Problem(path_text(trouble.path), f"{where}{trouble}", line=trouble.line)
+        problem = Problem(path_text(trouble.path), f"{where}{trouble}", trouble.level, trouble.line)
         raise SpecError(source, [problem]) from None
     warnings = tuple(
-        Problem(path_text(path), message, Level.WARNING, lines.get(path)) for path, message in remarks
+        Problem(path_text(path), message, Level.WARNING, reading.lines[path])
+        for path, message in reading.remarks
     )
-    return Document(value, text, source, lines, warnings)
+    return Document(reading.value, text, source, reading.lines, warnings)
 
 
 def write_yaml(value: Any) -> str:
@@ -162,7 +165,7 @@ def _inline(value: Any, path: Path) -> str:
             raise _not_json(path, "is infinite or not a number, which JSON cannot say")
         text = repr(value)
         return text if "." in text else text.replace("e", ".0e")
-    if value == {} or value == []:
+    if isinstance(value, dict | list):  # empty
         return json.dumps(value)
     raise _not_json(path, f"is a {type(value).__name__}, which JSON cannot say")
 

@@ -1,0 +1,66 @@
+"""Commands that a plugin runs on an event: ``callbacks`` of a prerequisite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem
+from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.yaml_text import path_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.spec.yaml_text import Path
+
+__all__ = ["callback_problems", "with_event_of_releases"]
+
+_EVENTS = {
+    "taskStarts": "taskStarts",
+    "taskSucceeds": "taskSucceeds",
+    "containerStart": "taskStarts",
+    "containerExit": "taskSucceeds",
+}
+"""Events, those of the proposal too, and what releases call them."""
+
+
+def with_event_of_releases(callback: Any) -> Any:
+    """Return a callback with its event as releases call it."""
+    event = callback.get("event") if isinstance(callback, dict) else None
+    return {**callback, "event": _EVENTS.get(event, event)} if isinstance(event, str) else callback
+
+
+def callback_problems(callbacks: Any, path: Path) -> Iterator[Problem]:
+    """Yield what the runtime cannot make out of callbacks: the server does not look at them.
+
+    Args:
+        callbacks: a list of {event, commands}, it is to be hoped.
+        path: where they are in the protocol.
+    """
+    if not isinstance(callbacks, list):
+        yield _unfit(path, "this is not a list of {event, commands}")
+        return
+    for index, callback in enumerate(callbacks):
+        yield from _callback(callback, (*path, index))
+
+
+def _callback(callback: Any, path: Path) -> Iterator[Problem]:
+    if not isinstance(callback, dict):
+        yield _unfit(path, "this is not a mapping with event and commands")
+        return
+    event, commands = callback.get("event"), callback.get("commands")
+    if not isinstance(event, str) or event not in _EVENTS:
+        yield Problem(
+            path_text((*path, "event")),
+            f"{event!r} is no event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
+            "the server takes it, and the commands never run",
+            Level.STRICTER,
+        )
+    if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
+        yield _unfit((*path, "commands"), "this is not a list of texts")
+
+
+def _unfit(path: Path, message: str) -> Problem:
+    return Problem(
+        path_text(path), f"{message}; the server takes it, and the task fails when it starts", Level.STRICTER
+    )

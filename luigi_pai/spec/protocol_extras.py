@@ -1,0 +1,212 @@
+"""The extras of a job protocol, typed: plugins of the runtime, storages, schedulers, notifications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.spec.job import UNSET, Unset
+from luigi_pai.spec.parts import Part, listed, mapped, one
+from luigi_pai.spec.protocol_prerequisites import RUNTIME_PLUGIN, callbacks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Extras", "HivedRole", "HivedScheduler", "RuntimePlugin", "StatusNotification", "Storage"]
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: given for name, given in fields.items() if given is not UNSET}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RuntimePlugin(Part):
+    """A plugin of the runtime in the containers.
+
+    Args:
+        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``.
+        parameters: what it takes.
+        taskroles: roles that it works in; all if there are none.
+        failurePolicy: ``fail`` (the default) or ``ignore``.
+    """
+
+    plugin: str = field(kw_only=False)
+    parameters: Any = field(default=UNSET, metadata={"hidden": True})
+    taskroles: list[str] = field(default_factory=list, metadata=listed(lenient=True))
+    failurePolicy: str | Unset = UNSET
+
+    @classmethod
+    def ssh(
+        cls,
+        *,
+        jobssh: bool = True,
+        sshbarrier: bool | Unset = UNSET,
+        sshbarrierTimeout: int | Unset = UNSET,
+        userssh: str | Unset = UNSET,
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin for SSH between the containers, and from outside.
+
+        Args:
+            jobssh: the containers reach each other as ``ROLE-INDEX``.
+            sshbarrier: the commands wait until all containers can be reached.
+            sshbarrierTimeout: minutes that they wait at most; 30 on the server.
+            userssh: a public key that may log in from outside.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
+        parameters = _given(
+            jobssh=jobssh, sshbarrier=sshbarrier, sshbarrierTimeout=sshbarrierTimeout, userssh=user
+        )
+        return cls("ssh", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
+
+    @classmethod
+    def tensorboard(
+        cls,
+        logdir: str | Mapping[str, str] = "/mnt/tensorboard",
+        *,
+        port: int = 6006,
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that runs TensorBoard in the first instance of the first role.
+
+        Args:
+            logdir: folder of the logs; or name -> folder.
+            port: where it listens.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        folders = {"path": logdir} if isinstance(logdir, str) else dict(logdir)
+        return cls("tensorboard", parameters={"port": port, "logdir": folders}, failurePolicy=failurePolicy)
+
+    @classmethod
+    def git(
+        cls,
+        repo_uri: str,
+        *,
+        clone_dir: str | Unset = UNSET,
+        options: Sequence[str] = (),
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that clones a repository.
+
+        Args:
+            repo_uri: the repository.
+            clone_dir: where to; not there yet, or empty. ``/usr/local/pai/code`` on the server.
+            options: of ``git clone``.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        parameters = _given(repo_uri=repo_uri, options=list(options) or UNSET, clone_dir=clone_dir)
+        return cls("git", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
+
+    @classmethod
+    def cmd(
+        cls,
+        *,
+        on_start: Sequence[str] = (),
+        on_success: Sequence[str] = (),
+        taskroles: Sequence[str] = (),
+        failurePolicy: str | Unset = UNSET,
+    ) -> RuntimePlugin:
+        """Return the plugin that runs commands before a role's own and after their success.
+
+        Args:
+            on_start: commands before.
+            on_success: commands after.
+            taskroles: roles that it works in; all if there are none.
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        callbacks = [callback.to_dict() for callback in callbacks_of(on_start, on_success)]
+        return cls(
+            "cmd", parameters={"callbacks": callbacks}, taskroles=list(taskroles), failurePolicy=failurePolicy
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Storage(Part):
+    """A storage of the cluster, mounted in every container.
+
+    Args:
+        name: as the cluster calls it.
+        mountPath: where; ``/mnt/NAME`` on the server.
+        readOnly: nothing can be written.
+        share: False: a folder of this job alone.
+    """
+
+    name: str = field(kw_only=False)
+    mountPath: str | Unset = UNSET
+    readOnly: bool | Unset = UNSET
+    share: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HivedRole(Part):
+    """What a role asks the HiveD scheduler for.
+
+    Args:
+        skuType: kind of SKU; any if None.
+        skuNum: SKUs of one instance.
+        affinityGroupName: roles with the same one are placed together.
+        pinnedCellId: cell of the cluster's configuration to run in.
+    """
+
+    skuType: str | Unset | None = UNSET
+    skuNum: int | Unset = UNSET
+    affinityGroupName: str | Unset | None = UNSET
+    pinnedCellId: str | Unset | None = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HivedScheduler(Part):
+    """What the job asks the HiveD scheduler for.
+
+    Args:
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``.
+        taskRoles: role -> what it asks for.
+    """
+
+    jobPriorityClass: str | Unset = UNSET
+    taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StatusNotification(Part):
+    """Which changes of the job its user is told of, where the cluster does so (1.5 and later)."""
+
+    running: bool | Unset = UNSET
+    succeeded: bool | Unset = UNSET
+    stopped: bool | Unset = UNSET
+    failed: bool | Unset = UNSET
+    retried: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Extras(Part):
+    """Everything that is not of the protocol's core; the server takes any shape here.
+
+    Args:
+        runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
+        storages: mounts; an empty list mounts none, where leaving it out mounts the user's default ones.
+        gangAllocation: all instances start together (the default), or each when it can.
+        hivedScheduler: what to ask the HiveD scheduler for.
+        jobStatusChangeNotification: which changes the user is told of.
+        tensorBoard: of the web portal.
+        submitFrom: what the job was submitted with.
+    """
+
+    runtimePlugins: list[RuntimePlugin] = field(
+        default_factory=list, metadata=listed(RuntimePlugin, lenient=True, key=RUNTIME_PLUGIN)
+    )
+    storages: list[Storage] | Unset = field(default=UNSET, metadata=listed(Storage, lenient=True))
+    gangAllocation: bool | Unset = UNSET
+    hivedScheduler: HivedScheduler = field(
+        default_factory=HivedScheduler, metadata=one(HivedScheduler, lenient=True)
+    )
+    jobStatusChangeNotification: StatusNotification = field(
+        default_factory=StatusNotification, metadata=one(StatusNotification, lenient=True)
+    )
+    tensorBoard: Any = UNSET
+    submitFrom: Any = UNSET
