@@ -33,7 +33,9 @@ def masked_text(protocol: JobProtocol) -> str:
     Raises:
         SpecError: as ``submission_text``.
     """
-    return write_yaml(_masked(resolve(protocol.to_dict())))
+    resolved = resolve(protocol.to_dict())
+    masked = _masked(resolved)
+    return submission_text(protocol) if masked == resolved else write_yaml(masked)
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:

@@ -1,0 +1,286 @@
+"""PaiProtocolTask: what it submits, and that it lives as a PaiTask does."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import luigi
+import pytest
+
+from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
+from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
+
+TEXT = """\
+# a comment that is kept
+protocolVersion: 2
+name: study
+type: job
+prerequisites:
+  - {name: image, type: dockerimage, uri: ubuntu}
+parameters: {rate: 0.1, steps: 5}
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
+    commands: ["train <% $parameters.rate %> <% $parameters.steps %>"]
+"""
+
+
+class Study(PaiProtocolTask):
+    """The plainest one."""
+
+    protocol = TEXT
+
+
+class Sweep(PaiProtocolTask):
+    """One with parameters and secrets."""
+
+    rate = luigi.FloatParameter(default=0.5)
+    protocol = TEXT
+
+    @property
+    def parameters(self):
+        return {"rate": self.rate}
+
+    @property
+    def secrets(self):
+        return {"key": "hush-hush"}
+
+
+@pytest.fixture
+def cluster(pai):
+    pai.release = "1.8.0"
+    return pai
+
+
+def test_the_protocol_is_sent_as_it_was_written(cluster, monkeypatch):
+    """Comments, order and style of a text that nothing was merged into reach the server."""
+    from luigi_pai.api.v2 import V2Dialect
+
+    posted = []
+    submit = V2Dialect.submit
+    monkeypatch.setattr(V2Dialect, "submit", lambda self, text: (posted.append(text), submit(self, text)))
+    Study().run()
+    assert posted == [TEXT]
+
+
+def test_parameters_and_secrets_are_merged_in(cluster):
+    """Over those of the protocol; the others stay."""
+    Sweep(rate=0.25).run()
+    (job,) = cluster.jobs.values()
+    assert job.config["parameters"] == {"rate": 0.25, "steps": 5}
+    assert job.config["secrets"] == {"key": "hush-hush"}
+
+
+def test_each_set_of_parameters_is_a_job_of_its_own(cluster):
+    """Without a name of its own, a task with parameters has that of the protocol and a hash of their values."""
+    tasks = [Sweep(rate=rate) for rate in (0.1, 0.2)]
+    assert luigi.build(tasks, local_scheduler=True, no_lock=True)
+    assert len(cluster.posts()) == 2
+    assert all(name.startswith("study_") and len(name) == len("study_") + 10 for name in cluster.posts())
+    assert Sweep(rate=0.1).name == Sweep(rate=0.1).name != Sweep(rate=0.2).name
+    assert Study().name == "study"
+
+
+def test_its_output_exists_when_the_job_has_succeeded(cluster):
+    """Not before, and not after a failure."""
+    output = Study().output()
+    assert isinstance(output, PaiJobTarget)
+    assert not output.exists()
+    cluster.plan = {"ends_as": "FAILED", "exit_code": 255}
+    with pytest.raises(PaiJobFailed):
+        Study().run()
+    assert not output.exists()
+    cluster.plan = {}
+    Study().run()
+    assert output.exists()
+    assert cluster.posts() == ["study", "study__attempt2"]
+    assert repr(output) == "PaiJobTarget(Study())"
+
+
+def test_it_is_run_once(cluster):
+    """A second run finds the job; a downstream task runs after it."""
+
+    class After(luigi.Task):
+        ran = False
+
+        def requires(self):
+            return Study()
+
+        def complete(self):
+            return self.ran
+
+        def run(self):
+            assert self.input().exists()
+            type(self).ran = True
+
+    assert luigi.build([After()], local_scheduler=True, no_lock=True)
+    assert luigi.build([After()], local_scheduler=True, no_lock=True)
+    assert cluster.posts() == ["study"]
+
+
+def test_a_running_job_is_taken_over(cluster):
+    cluster.add("study", runs_for=0.2)
+    Study().run()
+    assert cluster.count("POST", "/api/v2/jobs") == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_lost_answer_to_the_post(cluster, after):
+    cluster.fail("POST", "/api/v2/jobs", "reset", after=after)
+    Study().run()
+    assert cluster.posts() == ["study"]
+
+
+def test_its_outputs_outlive_the_servers_memory(cluster, tmp_path):
+    """When the server has forgotten the job, targets of the user's own decide."""
+    path = tmp_path / "model"
+
+    class Writes(Study):
+        def output(self):
+            return luigi.LocalTarget(str(path))
+
+    assert not Writes().complete()
+    path.touch()
+    assert Writes().complete()
+    Writes().run()
+    assert cluster.posts() == []
+
+
+def test_v1_is_never_asked(cluster):
+    """A job protocol needs no learning of the dialect."""
+    Study().run()
+    assert not [path for _, path in cluster.calls if path.startswith("/api/v1/jobs")]
+
+
+def test_on_a_v1_cluster(pai):
+    """OpenPAI 0.7 has no job protocols: one clear error."""
+    with pytest.raises(PaiHttpError, match=r"job protocols and the v2 dialect begin with 0\.15"):
+        Study().run()
+    assert pai.posts() == []
+
+
+def test_with_api_version_v1(pai, settings):
+    settings(api_version="v1")
+    with pytest.raises(ConfigError, match="Study is a job of the YAML protocol, and api_version = v1 is set"):
+        Study().complete()
+
+
+# ---------------------------------------------------------------- forms of protocol
+
+
+def test_a_path_is_relative_to_the_module(cluster, tmp_path, monkeypatch):
+    """Not to the folder in which luigi was started."""
+    monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
+    (tmp_path / "job.yaml").write_text(TEXT)
+    (tmp_path / "pipeline.py").write_text(
+        "from luigi_pai import PaiProtocolTask\nclass FromFile(PaiProtocolTask):\n    protocol = 'job.yaml'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from pipeline import FromFile
+
+    assert FromFile().job().to_yaml() == TEXT
+
+
+def test_forms_of_protocol(tmp_path):
+    """A JobProtocol, a path object, flow YAML in one line, a property."""
+    (tmp_path / "job.yaml").write_text(TEXT)
+    forms = [
+        JobProtocol.from_yaml(TEXT),
+        tmp_path / "job.yaml",
+        str(tmp_path / "job.yaml"),
+        '{"protocolVersion": 2, "name": "study", "type": "job", "taskRoles": {}}',
+        property(lambda _: TEXT),
+    ]
+    for form in forms:
+        task = type("Form", (PaiProtocolTask,), {"protocol": form})()
+        assert task.job().name == "study"
+
+
+def test_what_protocol_must_not_be():
+    task = type("Wrong", (PaiProtocolTask,), {"protocol": 7})()
+    with pytest.raises(TypeError, match="protocol of Wrong is int; give a JobProtocol, YAML text or a path"):
+        task.job()
+
+
+def test_a_protocol_is_required():
+    with pytest.raises(TypeError, match="abstract"):
+        type("Nothing", (PaiProtocolTask,), {})()
+
+
+def test_bad_yaml_says_the_line():
+    """One clear error, with where it is, before anything is sent."""
+    task = type("Bad", (PaiProtocolTask,), {"protocol": "protocolVersion: 2\nname: [x\n"})()
+    with pytest.raises(SpecError, match=r"line \d"):
+        task.run()
+
+
+def test_a_missing_file(tmp_path):
+    task = type("Missing", (PaiProtocolTask,), {"protocol": str(tmp_path / "no.yaml")})()
+    with pytest.raises(OSError, match=r"no\.yaml"):
+        task.job()
+
+
+def test_problems_are_found_before_anything_is_sent(pai):
+    """All at once, with path and line; not a request."""
+    text = TEXT.replace("dockerImage: image", "dockerImage: imag").replace("parameters.steps", "parameters.step")
+    task = type("Wrong", (PaiProtocolTask,), {"protocol": text})()
+    with pytest.raises(SpecError) as caught:
+        task.run()
+    assert "job 'study' was not submitted: 2 problems" in str(caught.value)
+    assert "taskRoles.worker.dockerImage" in str(caught.value)
+    assert "taskRoles.worker.commands[0]" in str(caught.value)
+    assert "(line 13)" in str(caught.value)
+    assert pai.calls == []
+
+
+def test_a_name_with_no_room_for_attempts(pai):
+    task = type("Long", (PaiProtocolTask,), {"protocol": TEXT, "name": "x" * 244})()
+    with pytest.raises(SpecError, match="name: has 244 characters; the job of a task has at most 243"):
+        task.run()
+
+
+def test_job_may_be_overridden(cluster):
+    """What has no property is set there."""
+
+    class Retried(Study):
+        def job(self):
+            job = super().job()
+            job.jobRetryCount = 3
+            return job
+
+    Retried().run()
+    assert cluster.jobs["study"].config["jobRetryCount"] == 3
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_secrets_are_shown_nowhere(cluster, caplog):
+    """Not in the log, not in a failure, though the job's own diagnostics repeat one."""
+    cluster.plan = {"ends_as": "FAILED", "exit_code": 1, "diagnostics": "cannot log in with hush-hush"}
+    caplog.set_level("DEBUG")
+    task = Sweep()
+    with pytest.raises(PaiJobFailed) as caught:
+        task.run()
+    assert "cannot log in with ******" in str(caught.value)
+    shown = [caplog.text, str(caught.value), repr(task), repr(task.job()), repr(task.output()), task.task_id]
+    assert not [text for text in shown if "hush" in text]
+
+
+def test_secrets_are_not_in_a_problem():
+    """A secret of the wrong kind is named, not shown."""
+    text = TEXT + "secrets: {key: [hush-hush]}\n"
+    task = type("Wrong", (PaiProtocolTask,), {"protocol": text.replace("steps %>", "steps %> <% $secrets.key[3] %>")})()
+    with pytest.raises(SpecError) as caught:
+        task.run()
+    assert "hush" not in str(caught.value)
+
+
+def test_it_is_picklable():
+    """Luigi hands tasks to worker processes."""
+    task = pickle.loads(pickle.dumps(Study()))
+    assert task.job().to_yaml() == TEXT
+    assert pickle.loads(pickle.dumps(Study().output())).task.name == "study"
