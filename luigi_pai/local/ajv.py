@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["complaints"]
 
 _BASE = ("protocolVersion", "name", "version", "contributor", "description")
+_TOP_LEVEL = 3
+_FREE_KEYS = ("taskRoles", "ports")
+_ROLE_KEYS = "patternProperties/%5E%5Ba-zA-Z_%5D%5Ba-zA-Z0-9_%5D*%24"
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
@@ -93,21 +96,24 @@ def _counted(keyword: str, wanted: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _data_path(error: ValidationError) -> str:
-    """Return where in the document, as JavaScript would write it: ``.taskRoles['a b'].commands[0]``."""
+    """Return where in the document, as Ajv writes it: ``.taskRoles['worker'].commands[0]``."""
     parts = []
+    before: str | int = ""
     for step in error.absolute_path:
         if isinstance(step, int):
             parts.append(f"[{step}]")
-        elif _IDENTIFIER.fullmatch(step):
+        elif before not in _FREE_KEYS and _IDENTIFIER.fullmatch(step):
             parts.append(f".{step}")
         else:
             parts.append(f"['{step}']")
+        before = step
     return "".join(parts)
 
 
 def _schema_path(error: ValidationError) -> str:
+    """Return which rule of the server's schema it was, as far as that schema is built like ours."""
     steps = [str(step) for step in error.absolute_schema_path]
-    for name in _BASE:
-        if steps[-4:-1] == ["properties", name, "$ref"] or steps[-3:-1] == [name, "$ref"]:
-            return f"base.json#/properties/{name}/{steps[-1]}"
-    return "/".join(["#", *(step for step in steps if step != "$ref")])
+    if len(steps) == _TOP_LEVEL and steps[1] in _BASE:
+        return f"base.json#/properties/{steps[1]}/{steps[2]}"
+    shown = [_ROLE_KEYS if step == "additionalProperties" else step for step in steps[:-1]]
+    return "/".join(["#", *shown, *steps[-1:]])

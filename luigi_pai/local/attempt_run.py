@@ -12,7 +12,6 @@ from luigi_pai.local import processes
 from luigi_pai.local.completion import Outcome, attempt_outcome
 from luigi_pai.local.environment import Place, task_environment
 from luigi_pai.local.environment_v2 import task_environment_v2
-from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.role_scripts import role_scripts
 from luigi_pai.local.runtime_exit import runtime_exit
 from luigi_pai.local.store import now_ms
@@ -157,9 +156,8 @@ class AttemptRun:
             for task in self.tasks:
                 self._files(task).forget_scripts()
 
-    def end_tasks(self) -> None:
+    def end_tasks(self, code: int) -> None:
         """Write down of every task that did not end by itself why it was ended (v2)."""
-        code = EXIT_STOPPED if self.ending == STOP else EXIT_JOB_ENDED
         for task in self.tasks:
             if task.exit_code is None:
                 task.exit_code = code

@@ -11,12 +11,16 @@ from typing import Any
 
 __all__ = [
     "EXIT_JOB_ENDED",
+    "EXIT_LOST",
     "EXIT_STOPPED",
     "EXIT_UNRECOGNISED",
     "Reaction",
     "exit_spec",
     "reaction",
 ]
+
+EXIT_LOST = -101
+"""The task's process is gone, and nobody knows how it ended."""
 
 EXIT_STOPPED = -210
 """The user stopped the job."""
@@ -88,7 +92,7 @@ def _stopped(phrase: str, reason: str) -> _Spec:
 
 _SPECS = {
     -100: _cluster("ConfigMapExternalDeleted", "PAI_FC", "UNKNOWN", "The attempt's record was deleted"),
-    -101: _cluster("PodExternalDeleted", "PAI_FC", "UNKNOWN", "The task was deleted from outside"),
+    EXIT_LOST: _cluster("PodExternalDeleted", "PAI_FC", "UNKNOWN", "The task was deleted from outside"),
     EXIT_STOPPED: _stopped("StopFrameworkRequested", "A user stopped the job"),
     EXIT_JOB_ENDED: _stopped("FrameworkAttemptCompletion", "The task ended with its job attempt"),
     0: _Spec("Succeeded", _USER, _USER, "USER_SUCCESS", "COMPLETING", _COUNTED, ""),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.ending_view_v2 import diagnostics, ending
 from luigi_pai.local.environment import CONTAINER_IP
 from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
 from luigi_pai.local.records import COMPLETED, WAITING
-from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +27,6 @@ __all__ = [
 ]
 
 _NODE = "localhost"
-_STOPPED_TEXT = "User has requested to stop the Framework"
-_ENDED_TEXT = "Stop to complete current FrameworkAttempt"
 _SECOND = 1000
 
 
@@ -132,7 +129,7 @@ def job_detail_v2(job: Job, attempt: Attempt | None, store: Store, tags: Sequenc
             "attemptId": number,
             "attemptState": _attempt_state(job, attempt),
             "appId": f"{number}_{_uuid(job.full_name, number)}",
-            **_application(job, attempt, tasks),
+            **ending(job, attempt, tasks),
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
         },
@@ -153,59 +150,6 @@ def _attempt_state(job: Job, attempt: Attempt | None) -> str:
     if attempt is not None and attempt.completed is not None:
         return _ended_state(attempt.exit_code)
     return job_state_v2(job)
-
-
-def _ending(job: Job, attempt: Attempt | None) -> tuple[int | None, int | None]:
-    """Return how and when an attempt ended; a job stopped before its first attempt ended with the job."""
-    if attempt is None:
-        return job.exit_code, job.completed
-    return attempt.exit_code, attempt.completed
-
-
-def _application(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Return the fields of the attempt that is shown."""
-    code, completed = _ending(job, attempt)
-    decided = attempt and (attempt.trigger_role, attempt.trigger_index)
-    trigger = next((task for task in tasks if (task.role, task.index) == decided), None)
-    info = _info(trigger)
-    text = _diagnostics(code, info)
-    return {
-        "appProgress": 0 if completed is None else 1,
-        "appTrackingUrl": "",
-        "appCreatedTime": attempt and attempt.launched,
-        "appLaunchedTime": attempt and attempt.launched,
-        "appCompletedTime": completed,
-        "appExitCode": code,
-        "appExitSpec": exit_spec(code),
-        "appExitDiagnostics": text,
-        "appExitMessages": None
-        if text is None
-        else {"container": None, "runtime": info or None, "launcher": None if info else text},
-        "appExitTriggerMessage": attempt and attempt.trigger_message,
-        "appExitTriggerTaskRoleName": attempt and attempt.trigger_role,
-        "appExitTriggerTaskIndex": attempt and attempt.trigger_index,
-        "appExitType": None if code is None else "Failed" if code else "Succeeded",
-    }
-
-
-def _info(task: Task | None) -> dict[str, Any]:
-    """Return what the runtime wrote down about a task's failure."""
-    return {**json.loads(task.exit_info), "name": "app"} if task is not None and task.exit_info else {}
-
-
-def _diagnostics(code: int | None, info: dict[str, Any]) -> str | None:
-    """Return why something ended, in the launcher's form."""
-    if code is None:
-        return None
-    if code == EXIT_STOPPED:
-        return _STOPPED_TEXT
-    if code == EXIT_JOB_ENDED:
-        return _ENDED_TEXT
-    container: dict[str, Any] = {"name": "app", "reason": "Error" if code else "Completed", "code": code}
-    if info:
-        said = write_yaml({key: value for key, value in info.items() if key != "name"})
-        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{said}[PAI_RUNTIME_ERROR_END]"
-    return f"PodPattern matched:\n{write_yaml({'containers': [container]})}"
 
 
 def _log_list(job: Job, attempt: Attempt | None, task: Task) -> str:
@@ -231,7 +175,7 @@ def _container(job: Job, attempt: Attempt | None, task: Task) -> dict[str, Any]:
         "containerLog": _log_list(job, attempt, task),
         "containerExitCode": task.exit_code,
         "containerExitSpec": exit_spec(task.exit_code),
-        "containerExitDiagnostics": _diagnostics(task.exit_code, _info(task)),
+        "containerExitDiagnostics": diagnostics(task),
     }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.attempt_end import end_attempt, last_words
 from luigi_pai.local.attempt_run import (
     DELETE,
     EXIT_NOT_STARTED,
@@ -16,10 +17,10 @@ from luigi_pai.local.attempt_run import (
     TaskLost,
 )
 from luigi_pai.local.completion import Again, Outcome, exit_type, retry, stopped_code
+from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.ports import Ports
 from luigi_pai.local.records import COMPLETED, RUNNING, WAITING, Attempt, Job, Task
 from luigi_pai.local.store import now_ms
-from luigi_pai.spec.template import mask
 
 if TYPE_CHECKING:
     import logging
@@ -48,6 +49,7 @@ class Launcher:
         self._store = around.store
         self._max_tasks = max_tasks
         self._log = log
+        self._notes = JobNotes(around.store)
         self._ports = Ports()
         self._runs: dict[int, AttemptRun] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -175,6 +177,9 @@ class Launcher:
             job.sub_state = RUNNING
             job.launched = job.launched or attempt.launched
             self._store.save_job(job)
+            if job.generation > 1:
+                begun = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
+                self._notes.happened(job, "AttemptBegan", begun)
         self._follow(AttemptRun(job, attempt, tasks, notes, self._around))
 
     def _take_over(self, job: Job, attempt: Attempt) -> None:
@@ -228,13 +233,15 @@ class Launcher:
             self._forget(job)
             return
         with self._store.changing():
-            self._end_attempt(run, outcome)
+            end_attempt(run, outcome, self._store, self._notes)
             if outcome is None and job.execution_type == "STOP":
                 self._complete(job, stopped_code(job.generation), "stopped by a user")
                 return
             again = self._again(job, outcome)
             if outcome is not None and not again.again:
-                self._complete(job, outcome.exit_code, self._diagnostics(job, outcome))
+                self._complete(
+                    job, outcome.exit_code, last_words(job, outcome, self._store, self._around.folders)
+                )
                 return
             if outcome is None:
                 self._log.info("job %s is run again: %s", job.name, problem)
@@ -254,20 +261,6 @@ class Launcher:
             return Again(again=False)
         return retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries, job.generation)
 
-    def _end_attempt(self, run: AttemptRun, outcome: Outcome | None) -> None:
-        """Write down how an attempt, and on v2 each of its tasks, ended."""
-        attempt = run.attempt
-        if outcome is not None:
-            attempt.exit_code = outcome.exit_code
-            attempt.trigger_message = outcome.rule or None
-            if outcome.trigger is not None:
-                attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
-        elif run.ending == STOP:
-            attempt.exit_code = stopped_code(run.job.generation)
-        if run.job.generation > 1:
-            run.end_tasks()
-        self._store.end_attempt(attempt)
-
     def _delay(self, job: Job) -> None:
         """Let a job that is tried again wait, longer each time."""
         if self._closing:
@@ -286,17 +279,11 @@ class Launcher:
         job.exit_type = exit_type(exit_code, job.generation)
         job.diagnostics = diagnostics
         self._store.save_job(job)
-        self._store.forget_secrets(job)
-
-    def _diagnostics(self, job: Job, outcome: Outcome) -> str | None:
-        """Return why an attempt failed: which task, its exit code, its last words without secrets."""
-        if not outcome.exit_code or outcome.trigger is None:
-            return None
-        task = outcome.trigger
-        secrets = self._store.secrets(job)
-        last = mask(self._around.folders.of_task(task.folder).last_lines(), {"secrets": secrets})
-        text = f"task {task.name} ended with exit code {outcome.exit_code}"
-        return f"{text}; the last lines of its log:\n{last}" if last else f"{text}; its log is empty"
+        if job.generation > 1:
+            self._store.forget_secrets(job)
+            self._notes.happened(
+                job, "JobEnded", f"the job ended with exit code {exit_code}", warning=bool(exit_code)
+            )
 
     def _forget(self, job: Job) -> None:
         """Remove what is left of a deleted job."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from luigi_pai.local.job_view import job_detail, job_row
-from luigi_pai.local.records import COMPLETED
+from luigi_pai.local.environment import CONTAINER_IP
+from luigi_pai.local.exit_specs import exit_spec
+from luigi_pai.local.job_view import job_state, log_url
+from luigi_pai.local.job_view_v2 import job_state_v2
+from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.wire import SmallBodyHandler
 
 if TYPE_CHECKING:
+    from luigi_pai.local.records import Job, Task
     from luigi_pai.local.rest import Api
 
 __all__ = ["JobListPage", "JobPage"]
@@ -46,22 +50,18 @@ class JobListPage(_Page):
     """The jobs of this server."""
 
     def get(self) -> None:
-        """Show every job, newest first."""
-        rows = [job_row(job) for job in self.api.store.jobs()]
-        cells = "".join(
-            f'<tr><td><a href="/job-detail.html?{escape(_query(row))}">{escape(row["name"])}</a></td>'
-            f"<td>{escape(row['username'])}</td>{_state_cell(row['state'])}"
-            f"<td>{_time(row['createdTime'])}</td>"
-            f"<td>{_duration(row['createdTime'], row['completedTime'])}</td><td>{row['retries']}</td></tr>"
-            for row in rows
+        """Show every job of both APIs, newest first."""
+        jobs = self.api.store.jobs(generation=None)
+        rows = "".join(
+            f'<tr><td><a href="/job-detail.html?{escape(_query(job))}">{escape(job.name)}</a></td>'
+            f"<td>{escape(job.username)}</td><td>v{job.generation}</td>"
+            f"<td class={_state(job)}>{_state(job)}</td><td>{_time(job.created)}</td>"
+            f"<td>{_duration(job.created, job.completed)}</td><td>{job.retries}</td></tr>"
+            for job in jobs
         )
-        table = (
-            "<table><tr><th>Job<th>User<th>State<th>Submitted<th>Duration<th>Retries</tr>"
-            + cells
-            + "</table>"
-        )
-        running = any(row["subState"] != COMPLETED for row in rows)
-        self.show("Jobs", table if rows else "<p>No job yet.</p>", refresh=running)
+        head = "<tr><th>Job<th>User<th>API<th>State<th>Submitted<th>Duration<th>Retries</tr>"
+        table = f"<table>{head}{rows}</table>" if jobs else "<p>No job yet.</p>"
+        self.show("Jobs", table, refresh=any(job.sub_state != COMPLETED for job in jobs))
 
 
 class JobPage(_Page):
@@ -69,55 +69,70 @@ class JobPage(_Page):
 
     def get(self) -> None:
         """Show a job's state, times, reason and tasks."""
-        name = self.get_query_argument("jobName", "")
-        owner = self.get_query_argument("username", None)
-        job = self.api.store.job(name)
-        if job is None or owner not in (None, job.username):
+        job = self._job()
+        if job is None:
             self.set_status(404)
             self.show("No such job", '<p><a href="/">All jobs</a></p>', refresh=False)
             return
-        detail = job_detail(job, self.api.store, self.api.address)
-        status = detail["jobStatus"]
+        attempt = self.api.store.last_attempt(job)
+        state = _state(job)
         facts = {
-            "State": f"<span class={status['state']}>{status['state']}</span> ({escape(status['subState'])})",
+            "State": f"<span class={state}>{state}</span> ({escape(job.sub_state)})",
             "User": escape(job.username),
+            "API": f"v{job.generation}",
             "Virtual cluster": escape(job.virtual_cluster),
-            "Submitted": _time(status["createdTime"]),
-            "Last attempt began": _time(status["appLaunchedTime"]),
-            "Ended": _time(status["completedTime"]),
-            "Duration": _duration(status["createdTime"], status["completedTime"]),
-            "Retries": str(status["retries"]),
-            "Exit code": "" if job.exit_code is None else f"{job.exit_code} ({escape(str(job.exit_type))})",
+            "Submitted": _time(job.created),
+            "Last attempt began": _time(None if attempt is None else attempt.launched),
+            "Ended": _time(job.completed),
+            "Duration": _duration(job.created, job.completed),
+            "Retries": str(job.retries),
+            "Exit code": "" if job.exit_code is None else f"{job.exit_code} ({escape(_exit_words(job))})",
         }
-        body = (
-            "<table>" + "".join(f"<tr><th>{key}<td>{value}</tr>" for key, value in facts.items()) + "</table>"
-        )
+        rows = "".join(f"<tr><th>{key}<td>{value}</tr>" for key, value in facts.items())
+        body = f"<table>{rows}</table>"
         if job.diagnostics:
             body += f"<h2>Reason</h2><pre>{escape(job.diagnostics)}</pre>"
-        body += f'<h2>Tasks</h2>{_tasks(detail["taskRoles"])}<p><a href="/">All jobs</a></p>'
-        self.show(job.name, body, refresh=job.sub_state != COMPLETED)
+        tasks = [] if attempt is None or job.sub_state == WAITING else self.api.store.tasks(attempt)
+        shown = "".join(self._task_row(task, job) for task in tasks)
+        head = "<tr><th>Task<th>Host<th>Ports<th>Exit code<th>Output</tr>"
+        body += f"<h2>Tasks</h2><table>{head}{shown}</table>" if shown else "<h2>Tasks</h2><p>None yet.</p>"
+        self.show(job.name, f'{body}<p><a href="/">All jobs</a></p>', refresh=job.sub_state != COMPLETED)
+
+    def _job(self) -> Job | None:
+        """Return the job that the query names: USER's, of the API that it says, or of either."""
+        name = self.get_query_argument("jobName", "")
+        owner = self.get_query_argument("username", None)
+        api = self.get_query_argument("api", None)
+        job = self.api.store.job(name) if api in (None, "v1") else None
+        if job is not None and owner in (None, job.username):
+            return job
+        return self.api.store.job_of(owner, name) if owner is not None and api in (None, "v2") else None
+
+    def _task_row(self, task: Task, job: Job) -> str:
+        log = escape(log_url(task, job, self.api.address))
+        logs = ("stdout", "stderr") if job.generation == 1 else ("stdout", "stderr", "runtime")
+        links = " ".join(f'<a href="{log}{name}/">{name}</a>' for name in logs)
+        ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
+        code = "" if task.exit_code is None else str(task.exit_code)
+        return (
+            f"<tr><td>{escape(task.name)}</td><td>{CONTAINER_IP}</td><td>{escape(ports)}</td>"
+            f"<td>{code}</td><td>{links}</td></tr>"
+        )
 
 
-def _query(row: dict[str, Any]) -> str:
-    return urlencode({"username": row["username"], "jobName": row["name"]})
+def _query(job: Job) -> str:
+    query = {"username": job.username, "jobName": job.name}
+    return urlencode(query if job.generation == 1 else {**query, "api": "v2"})
 
 
-def _state_cell(state: str) -> str:
-    return f"<td class={state}>{state}</td>"
+def _state(job: Job) -> str:
+    return job_state(job) if job.generation == 1 else job_state_v2(job)
 
 
-def _tasks(roles: dict[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(name)}-{task['taskIndex']}</td><td>{escape(task['containerIp'])}</td>"
-        f"<td>{escape(', '.join(f'{label} {ports}' for label, ports in task['containerPorts'].items()))}</td>"
-        f'<td><a href="{escape(task["containerLog"])}stdout/">stdout</a> '
-        f'<a href="{escape(task["containerLog"])}stderr/">stderr</a></td></tr>'
-        for name, role in roles.items()
-        for task in role["taskStatuses"]
-    )
-    return (
-        f"<table><tr><th>Task<th>Host<th>Ports<th>Output</tr>{rows}</table>" if rows else "<p>None yet.</p>"
-    )
+def _exit_words(job: Job) -> str:
+    """Return what an ended job's exit code means."""
+    spec = exit_spec(job.exit_code) if job.generation > 1 else None
+    return str(job.exit_type) if spec is None else str(spec["phrase"])
 
 
 def _time(milliseconds: int | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-__all__ = ["COMPLETED", "RUNNING", "WAITING", "Attempt", "Job", "Task", "User"]
+__all__ = ["COMPLETED", "RUNNING", "WAITING", "Attempt", "Job", "NewJob", "Task", "User"]
 
 WAITING = "FRAMEWORK_WAITING"
 """Sub-state of a job that has not begun, or is about to be tried again."""
@@ -88,6 +88,26 @@ class Job:
     def roles(self) -> list[dict[str, Any]]:
         """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job that has been taken.
+
+    Attributes:
+        config: as the API shows it.
+        spec: as the launcher reads it.
+        generation: 1 or 2.
+        secrets: what a v2 job's commands are filled with; kept until it ends.
+    """
+
+    name: str
+    username: str
+    virtual_cluster: str
+    config: Any
+    spec: dict[str, Any]
+    generation: int = 1
+    secrets: Any = None
 
 
 @dataclass

@@ -11,8 +11,9 @@ from luigi_pai.local import config_rules
 from luigi_pai.local.cluster_hdfs import HdfsRefused
 from luigi_pai.local.job_view import job_detail, job_row, virtual_clusters
 from luigi_pai.local.joi import Refused
+from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import ApiHandler, route
-from luigi_pai.local.store import NameTaken, NewJob
+from luigi_pai.local.store import NameTaken
 from luigi_pai.local.users import hash_password, password_matches
 from luigi_pai.local.wire import ApiError
 

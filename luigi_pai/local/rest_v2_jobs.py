@@ -17,8 +17,9 @@ from luigi_pai.local.job_view_v2 import (
 )
 from luigi_pai.local.joi import Object, String
 from luigi_pai.local.log_files import log_locations
+from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import route
-from luigi_pai.local.store import NameTaken, NewJob
+from luigi_pai.local.store import NameTaken
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.records import Attempt, Job, Task, User
+from luigi_pai.local.records import Attempt, Job, NewJob, Task, User
 from luigi_pai.local.schema import open_database, transaction
 
 if TYPE_CHECKING:
@@ -21,31 +20,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["NameTaken", "NewJob", "Store", "now_ms"]
+__all__ = ["NameTaken", "Store", "now_ms"]
 
 
 class NameTaken(Exception):
     """A job of this name is there already."""
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job that has been taken.
-
-    Attributes:
-        config: as the API shows it.
-        spec: as the launcher reads it.
-        generation: 1 or 2.
-        secrets: what a v2 job's commands are filled with; kept until it ends.
-    """
-
-    name: str
-    username: str
-    virtual_cluster: str
-    config: Any
-    spec: dict[str, Any]
-    generation: int = 1
-    secrets: Any = None
 
 
 def now_ms() -> int:
@@ -62,6 +41,8 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._db = open_database(path)
+        ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
+        self._db.execute(f"DELETE FROM secrets WHERE job_id IN ({ended})")  # noqa: S608 - a constant
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
 
     def close(self) -> None:

@@ -1,0 +1,58 @@
+"""The end of an attempt, written down: how it ended, how its tasks ended, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.completion import stopped_code
+from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_LOST
+from luigi_pai.spec.template import mask
+
+if TYPE_CHECKING:
+    from luigi_pai.local.attempt_run import AttemptRun
+    from luigi_pai.local.completion import Outcome
+    from luigi_pai.local.job_notes import JobNotes
+    from luigi_pai.local.records import Job
+    from luigi_pai.local.store import Store
+    from luigi_pai.local.task_files import JobFolders
+
+__all__ = ["end_attempt", "last_words"]
+
+
+def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: JobNotes) -> None:
+    """Write down how an attempt, and on v2 each of its tasks, ended.
+
+    Args:
+        run: the attempt.
+        outcome: how it ended by itself; None if it was stopped or lost.
+        store: where to write.
+        notes: where events go.
+    """
+    attempt, job = run.attempt, run.job
+    if outcome is not None:
+        attempt.exit_code = outcome.exit_code
+        attempt.trigger_message = outcome.rule or None
+        if outcome.trigger is not None:
+            attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
+    elif job.execution_type == "STOP":
+        attempt.exit_code = stopped_code(job.generation)
+    elif job.generation > 1:
+        attempt.exit_code = EXIT_LOST
+    if job.generation > 1:
+        run.end_tasks(EXIT_JOB_ENDED if outcome is not None else attempt.exit_code or EXIT_LOST)
+        for task in run.tasks:
+            said = f"task {task.name} ended with exit code {task.exit_code}"
+            notes.happened(
+                job, "TaskEnded", said, warning=bool(task.exit_code), container_id=task.container_id
+            )
+    store.end_attempt(attempt)
+
+
+def last_words(job: Job, outcome: Outcome, store: Store, folders: JobFolders) -> str | None:
+    """Return why an attempt failed: which task, its exit code, the end of its log without secrets."""
+    if not outcome.exit_code or outcome.trigger is None:
+        return None
+    task = outcome.trigger
+    last = mask(folders.of_task(task.folder).last_lines(), {"secrets": store.secrets(job)})
+    text = f"task {task.name} ended with exit code {outcome.exit_code}"
+    return f"{text}; the last lines of its log:\n{last}" if last else f"{text}; its log is empty"
