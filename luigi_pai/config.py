@@ -67,7 +67,7 @@ class OpenPai(luigi.Config):
     )
     api_version = luigi.Parameter(
         default="auto",
-        description="dialect of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8), or auto, which learns it",
+        description="dialect of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8), auto to learn it",
     )
     fs_uri = luigi.OptionalParameter(
         default=None,
@@ -151,10 +151,14 @@ class OpenPai(luigi.Config):
             wrong.append(
                 f"webhdfs_redirect = {self.webhdfs_redirect!r} is not of the form http://PROXY/{{host}}:{{port}}"
             )
-        if self.hdfs_auth not in ("simple", "kerberos"):
-            wrong.append(f"hdfs_auth = {self.hdfs_auth!r} is neither simple nor kerberos")
-        if self.api_version not in ("auto", "v1", "v2"):
-            wrong.append(f"api_version = {self.api_version!r} is none of auto, v1 and v2")
+        wrong += [
+            f"{name} = {getattr(self, name)!r} is {none_of}"
+            for name, words, none_of in (
+                ("hdfs_auth", ("simple", "kerberos"), "neither simple nor kerberos"),
+                ("api_version", ("auto", "v1", "v2"), "none of auto, v1 and v2"),
+            )
+            if getattr(self, name) not in words
+        ]
         if not self.pai_url:
             wrong.append("pai_url is empty; write the address of the rest-server, http://HOST:9186")
         if not self.username:

@@ -74,7 +74,7 @@ class Level(str, Enum):
 
     Attributes:
         REFUSED: the server refuses it.
-        STRICTER: the server takes it, and something goes wrong later; refused here, unless asked to be lenient.
+        STRICTER: the server takes it, and something goes wrong later; refused here, unless lenient.
         WARNING: it runs; the user should know all the same.
     """
 

@@ -6,7 +6,6 @@ import abc
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,9 @@ from luigi_pai.source import folder_of
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.validate import room_for_attempts
 from luigi_pai.spec.validate_protocol import check_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
@@ -134,14 +136,15 @@ class PaiProtocolTask(luigi.Task):
         if isinstance(given, (str, os.PathLike)):
             return JobProtocol.from_file(folder_of(self, "protocol") / Path(given).expanduser())
         raise TypeError(
-            f"protocol of {type(self).__name__} is {type(given).__name__}; give a JobProtocol, YAML text or a path"
+            f"protocol of {type(self).__name__} is {type(given).__name__}; "
+            "give a JobProtocol, YAML text or a path"
         )
 
     def _work(self) -> Work:
         if OpenPai().api_version == "v1":
             raise ConfigError(
-                f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in [OpenPai] of "
-                "luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
+                f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
+                "[OpenPai] of luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
             )
         secrets = [value for value in self.job().secrets.values() if isinstance(value, str)]
         return Work(

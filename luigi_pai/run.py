@@ -111,7 +111,9 @@ class Run:
         """
         newest = self.attempts.last_look()
         if newest is None and self._outputs.show_completion(self._work.name):
-            logger.info("Job %s is complete: the server does not know it, its output shows it", self._work.name)
+            logger.info(
+                "Job %s is complete: the server does not know it, its output shows it", self._work.name
+            )
             return
         status = self._follow(newest)
         if not status.succeeded:
@@ -186,7 +188,9 @@ class Run:
         work = self._work
         if not name.startswith(work.name):
             logger.warning(
-                "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only", work.name, name
+                "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only",
+                work.name,
+                name,
             )
         job = work.make_job(name)
         if number > 1 and isinstance(job, PaiJob):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from importlib import import_module
 from pathlib import Path
 
 import luigi
 import pytest
 
 from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
+from luigi_pai.api.v2 import V2Dialect
 from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
 
 TEXT = """\
@@ -55,13 +57,17 @@ def cluster(pai):
     return pai
 
 
-def test_the_protocol_is_sent_as_it_was_written(cluster, monkeypatch):
+@pytest.mark.usefixtures("cluster")
+def test_the_protocol_is_sent_as_it_was_written(monkeypatch):
     """Comments, order and style of a text that nothing was merged into reach the server."""
-    from luigi_pai.api.v2 import V2Dialect
-
     posted = []
     submit = V2Dialect.submit
-    monkeypatch.setattr(V2Dialect, "submit", lambda self, text: (posted.append(text), submit(self, text)))
+
+    def note(dialect, text):
+        posted.append(text)
+        submit(dialect, text)
+
+    monkeypatch.setattr(V2Dialect, "submit", note)
     Study().run()
     assert posted == [TEXT]
 
@@ -75,7 +81,7 @@ def test_parameters_and_secrets_are_merged_in(cluster):
 
 
 def test_each_set_of_parameters_is_a_job_of_its_own(cluster):
-    """Without a name of its own, a task with parameters has that of the protocol and a hash of their values."""
+    """The name of a task with parameters is the protocol's, with a hash of their values."""
     tasks = [Sweep(rate=rate) for rate in (0.1, 0.2)]
     assert luigi.build(tasks, local_scheduler=True, no_lock=True)
     assert len(cluster.posts()) == 2
@@ -162,7 +168,8 @@ def test_on_a_v1_cluster(pai):
     assert pai.posts() == []
 
 
-def test_with_api_version_v1(pai, settings):
+@pytest.mark.usefixtures("pai")
+def test_with_api_version_v1(settings):
     settings(api_version="v1")
     with pytest.raises(ConfigError, match="Study is a job of the YAML protocol, and api_version = v1 is set"):
         Study().complete()
@@ -171,17 +178,16 @@ def test_with_api_version_v1(pai, settings):
 # ---------------------------------------------------------------- forms of protocol
 
 
-def test_a_path_is_relative_to_the_module(cluster, tmp_path, monkeypatch):
+def test_a_path_is_relative_to_the_module(tmp_path, monkeypatch):
     """Not to the folder in which luigi was started."""
     monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
     (tmp_path / "job.yaml").write_text(TEXT)
-    (tmp_path / "pipeline.py").write_text(
+    (tmp_path / "pipeline_of_files.py").write_text(
         "from luigi_pai import PaiProtocolTask\nclass FromFile(PaiProtocolTask):\n    protocol = 'job.yaml'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    from pipeline import FromFile
-
-    assert FromFile().job().to_yaml() == TEXT
+    pipeline = import_module("pipeline_of_files")
+    assert pipeline.FromFile().job().to_yaml() == TEXT
 
 
 def test_forms_of_protocol(tmp_path):
@@ -225,7 +231,9 @@ def test_a_missing_file(tmp_path):
 
 def test_problems_are_found_before_anything_is_sent(pai):
     """All at once, with path and line; not a request."""
-    text = TEXT.replace("dockerImage: image", "dockerImage: imag").replace("parameters.steps", "parameters.step")
+    text = TEXT.replace("dockerImage: image", "dockerImage: imag").replace(
+        "parameters.steps", "parameters.step"
+    )
     task = type("Wrong", (PaiProtocolTask,), {"protocol": text})()
     with pytest.raises(SpecError) as caught:
         task.run()
@@ -236,7 +244,7 @@ def test_problems_are_found_before_anything_is_sent(pai):
     assert pai.calls == []
 
 
-def test_a_name_with_no_room_for_attempts(pai):
+def test_a_name_with_no_room_for_attempts():
     task = type("Long", (PaiProtocolTask,), {"protocol": TEXT, "name": "x" * 244})()
     with pytest.raises(SpecError, match="name: has 244 characters; the job of a task has at most 243"):
         task.run()
@@ -273,7 +281,9 @@ def test_secrets_are_shown_nowhere(cluster, caplog):
 def test_secrets_are_not_in_a_problem():
     """A secret of the wrong kind is named, not shown."""
     text = TEXT + "secrets: {key: [hush-hush]}\n"
-    task = type("Wrong", (PaiProtocolTask,), {"protocol": text.replace("steps %>", "steps %> <% $secrets.key[3] %>")})()
+    task = type(
+        "Wrong", (PaiProtocolTask,), {"protocol": text.replace("steps %>", "steps %> <% $secrets.key[3] %>")}
+    )()
     with pytest.raises(SpecError) as caught:
         task.run()
     assert "hush" not in str(caught.value)

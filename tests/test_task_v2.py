@@ -100,7 +100,8 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
     assert f"Job {name} is called {v2_name(name)}__attempt2 on this cluster" in caplog.text
 
 
-def test_what_is_lost_is_logged(cluster, caplog):
+@pytest.mark.usefixtures("cluster")
+def test_what_is_lost_is_logged(caplog):
     """Each loss of the conversion is a warning."""
     with caplog.at_level(logging.WARNING, "luigi-interface"):
         Train().run()
@@ -164,12 +165,13 @@ def test_api_version_v2_asks_no_v1(pai, settings, release):
 def test_api_version_v1_on_a_v2_cluster(cluster, settings):
     """A configuration that says v1 where it is not spoken is told so."""
     settings(api_version="v1")
-    with pytest.raises(PaiHttpError, match="speaks the v2 dialect .*take api_version = v1 out of"):
+    with pytest.raises(PaiHttpError, match=r"speaks the v2 dialect .*take api_version = v1 out of"):
         Train().run()
     assert cluster.posts() == []
 
 
-def test_api_version_v2_on_a_v1_cluster(pai, settings):
+@pytest.mark.usefixtures("pai")
+def test_api_version_v2_on_a_v1_cluster(settings):
     """A configuration that says v2 where it is not spoken is told so."""
     settings(api_version="v2")
     with pytest.raises(PaiHttpError, match=r"NoApiError.*the v2 dialect begin with 0\.15"):

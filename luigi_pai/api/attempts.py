@@ -171,9 +171,9 @@ class Attempts:
         failures = 0  # of the server itself
         while True:
             try:
-                if self._client.submit(job):
-                    break
-                return None
+                if not self._client.submit(job):
+                    return None
+                break
             except NameConflict:
                 if not maybe_taken:
                     return None

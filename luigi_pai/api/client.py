@@ -165,7 +165,7 @@ class PaiClient:
         return self._ask(lambda dialect: dialect.list(self.account.username))
 
     def recent_list(self) -> builtins.list[JobStatus]:
-        """Return ``list()``, of up to some seconds ago: servers of the v2 dialect limit lists to 60 a minute."""
+        """Return ``list()``, of up to some seconds ago: v2 servers limit lists to 60 a minute."""
         taken, jobs = self._listed
         if time.monotonic() - taken > _LIST_KEPT:
             jobs = self.list()
@@ -223,8 +223,8 @@ class PaiClient:
             return False
         if not self._learns:
             raise PaiHttpError(
-                f"{error}; this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 "
-                "out of [OpenPai] in luigi.cfg",
+                f"{error}; this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take "
+                "api_version = v1 out of [OpenPai] in luigi.cfg",
                 status=error.status,
                 code=error.code,
                 server_message=error.server_message,

@@ -137,7 +137,7 @@ class Session:
         response = self._transport.send("GET", url, None, None)
         if not is_success(response):
             raise PaiHttpError(
-                f"the log at {url.partition('?')[0]} is not to be had: {response.status_code} {response.reason}",
+                f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
                 status=response.status_code,
             )
         response.encoding = "utf-8"

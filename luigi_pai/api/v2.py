@@ -133,7 +133,7 @@ class V2Dialect:
         self._session.request("PUT", f"{self._path(name)}/executionType", body={"value": "STOP"})
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return the job protocol that a job was submitted with; the server shows its secrets as ``******``."""
+        """Return the job protocol that a job was submitted with, its secrets as ``******``."""
         return self._object(f"{self._path(name)}/config")
 
     # what a job has
@@ -223,7 +223,9 @@ class V2Dialect:
     def _object(self, path: str) -> dict[str, Any]:
         reply = self._session.request("GET", path)
         if not isinstance(reply, dict):
-            raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of an object")
+            raise InvalidReply(
+                f"the server answered {path} with {type(reply).__name__} in place of an object"
+            )
         return reply
 
     def _list(self, path: str) -> builtins.list[Any]:
@@ -242,4 +244,6 @@ def _findings(message: str) -> str:
     if not isinstance(errors, list):
         return ""
     found: Iterable[Mapping[str, Any]] = (error for error in errors if isinstance(error, dict))
-    return "; ".join(f"{str(each.get('dataPath', '')).lstrip('.')}: {each.get('message')}".lstrip(": ") for each in found)
+    return "; ".join(
+        f"{str(each.get('dataPath', '')).lstrip('.')}: {each.get('message')}".lstrip(": ") for each in found
+    )

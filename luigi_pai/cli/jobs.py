@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,13 +22,29 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "render", "validate"]
 
+_RELEASE = re.compile(r"v?(\d)\.(\d{1,2})(\.\d)?")
+_FIRST, _LAST = (0, 7), (1, 8)
+
+
+def _is_release(_context: click.Context, _option: click.Parameter, release: str | None) -> str | None:
+    found = _RELEASE.fullmatch(release) if release is not None else None
+    if release is not None and not (found and _FIRST <= (int(found[1]), int(found[2])) <= _LAST):
+        raise click.BadParameter(f"{release!r} is no release of OpenPAI from 0.7.1 to 1.8.0")
+    return release
+
+
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(short_help="Find what is wrong with job files.")
 @click.argument("files", nargs=-1, required=True, type=_file, metavar="FILE...")
 @click.option("--lenient", is_flag=True, help="Refuse only what the server refuses.")
-@click.option("--release", metavar="VERSION", help="Check for this OpenPAI, 0.7.1 to 1.8.0.  [default: any]")
+@click.option(
+    "--release",
+    metavar="VERSION",
+    callback=_is_release,
+    help="Check for this OpenPAI, 0.7.1 to 1.8.0.  [default: any]",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each problem.")
 def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:
     """Check each FILE, a v1 job config in JSON or a job protocol in YAML, before it is sent.
@@ -42,14 +59,16 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
         all_valid = all_valid and not wrong
         for problem in problems:
             warning = "" if problem in wrong else "warning: "
-            rows.append({
-                "file": str(path),
-                "path": problem.path,
-                "message": problem.message,
-                "level": problem.level.value,
-                "line": problem.line,
-                "refused": problem in wrong,
-            })
+            rows.append(
+                {
+                    "file": str(path),
+                    "path": problem.path,
+                    "message": problem.message,
+                    "level": problem.level.value,
+                    "line": problem.line,
+                    "refused": problem in wrong,
+                }
+            )
             if not as_json:
                 click.echo(f"{path}: {warning}{problem}")
         if not as_json and not wrong:
@@ -134,6 +153,8 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
 
 def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
+    from luigi.parameter import ParameterException  # noqa: PLC0415
+    from luigi.task_register import TaskClassException  # noqa: PLC0415
 
     from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415
     from luigi_pai.task import PaiTask  # noqa: PLC0415
@@ -143,8 +164,11 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
         import_module(module)
     except ModuleNotFoundError as error:
         give_up("render", f"{error}; is the folder of {module} on PYTHONPATH?", EXIT_USAGE)
-    with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
-        task = parser.get_task_obj()
+    try:
+        with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
+            task = parser.get_task_obj()
+    except (ParameterException, TaskClassException, ValueError) as error:
+        give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
     return task.job()

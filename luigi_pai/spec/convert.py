@@ -70,7 +70,7 @@ def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Co
     if problems:
         name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
         raise SpecError(str(name), problems)
-    assert not isinstance(document, PaiJob)  # noqa: S101  for the type checker
+    assert not isinstance(document, PaiJob)
     return _Converter(document, fs_uri).convert()
 
 
@@ -125,9 +125,15 @@ class _Converter:
     def _lose_what_v2_has_not(self) -> None:
         job = self._job
         if job.get("authFile"):
-            self._lose("authFile", "is left out; give the dockerimage prerequisite auth, with the password in secrets")
+            self._lose(
+                "authFile",
+                "is left out; give the dockerimage prerequisite auth, with the password in secrets",
+            )
         if job.get("gpuType"):
-            self._lose("gpuType", f"{job['gpuType']!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler")
+            self._lose(
+                "gpuType",
+                f"{job['gpuType']!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
+            )
         if job.get("killAllOnCompletedTaskNumber"):
             self._lose("killAllOnCompletedTaskNumber", "is left out; use minSucceededTaskCount of a role")
         if job.get("extras"):
@@ -147,10 +153,15 @@ class _Converter:
         elif _FS_URI in path:
             self._lose(
                 field,
-                f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; set fs_uri in [OpenPai] of luigi.cfg",
+                f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; "
+                "set fs_uri in [OpenPai] of luigi.cfg",
             )
         if field == "codeDir":
-            self._lose(field, "is copied into the working folder only where the image has the hdfs command: v2 copies nothing")
+            self._lose(
+                field,
+                "is copied into the working folder only where the image has the hdfs command: "
+                "v2 copies nothing",
+            )
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
@@ -166,7 +177,8 @@ class _Converter:
             taken.add(name)
             if name != role["name"]:
                 self._lose(
-                    f"taskRoles[{index}].name", f"{role['name']!r} becomes {name!r}: roles have letters and digits only"
+                    f"taskRoles[{index}].name",
+                    f"{role['name']!r} becomes {name!r}: roles have letters and digits only",
                 )
             yield role["name"], name
 
@@ -211,7 +223,8 @@ class _Converter:
             if int(port.get("beginAt") or 0):
                 self._lose(
                     f"{path}.portList[{index}].beginAt",
-                    f"{port['beginAt']} is left out: v2 chooses ports; the command reads PAI_PORT_LIST_ROLE_INDEX_{label}",
+                    f"{port['beginAt']} is left out: v2 chooses ports; the command reads "
+                    f"PAI_PORT_LIST_ROLE_INDEX_{label}",
                 )
             ports[label] = int(port.get("portNumber") or 1)
         return ports
@@ -233,16 +246,22 @@ class _Converter:
         }
         commands = [
             _export(own),
-            _export({
-                variable: f'"{reference}"' if _PLAIN_PATH.fullmatch(folders[kind]) else shlex.quote(folders[kind])
-                for _, kind, reference, variable in _FOLDERS
-                if kind in folders
-            }),
-            _export({
-                f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
-                for old, new in names.items()
-                if old != new and _VARIABLE.fullmatch(old)
-            }),
+            _export(
+                {
+                    variable: f'"{reference}"'
+                    if _PLAIN_PATH.fullmatch(folders[kind])
+                    else shlex.quote(folders[kind])
+                    for _, kind, reference, variable in _FOLDERS
+                    if kind in folders
+                }
+            ),
+            _export(
+                {
+                    f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
+                    for old, new in names.items()
+                    if old != new and _VARIABLE.fullmatch(old)
+                }
+            ),
             _export(self._environment()),
             _FETCH_CODE if "script" in folders else "",
         ]

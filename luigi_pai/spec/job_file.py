@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.schema_problems import release_number
 from luigi_pai.spec.validate import validate_job
 from luigi_pai.spec.validate_protocol import validate_protocol
 from luigi_pai.spec.yaml_text import read_yaml
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JobFile", "read_job_file"]
 
+_FIRST_V2, _FIRST_WITHOUT_V1 = (0, 15), (1, 1)
 _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
 
@@ -45,11 +47,22 @@ class JobFile:
             release: of the OpenPAI that is to run it, ``0.7.1``; any of the
                 dialect's that takes it where not given.
         """
+        number = (0,) if release is None else release_number(release)
+        if self.dialect == "v2" and release is not None and number < _FIRST_V2:
+            return [Problem("", f"is a job protocol; OpenPAI {release} runs v1 job configs only")]
+        if self.dialect == "v1" and number >= _FIRST_WITHOUT_V1:
+            return [
+                Problem(
+                    "", f"is a v1 job config, which OpenPAI {release} does not run; see luigi-pai convert"
+                )
+            ]
         if self.dialect == "v2":
             return validate_protocol(self.document, lines=self.lines, size=self.size, release=release)
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
-            return [Problem("", f"is {kind} in place of an object; it must be a job config or a job protocol")]
+            return [
+                Problem("", f"is {kind} in place of an object; it must be a job config or a job protocol")
+            ]
         return validate_job(self.document, release=release)
 
 

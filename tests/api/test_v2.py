@@ -94,9 +94,7 @@ def test_a_failed_job_is_read(v2, say):
     status = v2.status("p6afffdb1i")
     assert (status.state, status.exit_code) == (JobState.FAILED, 1)
     assert status.exit_type == "PAIRuntimeExitAbnormally"
-    assert status.exit_reason == (
-        "PAI Runtime exit abnormally with undefined exitcode, it may have bugs"
-    )
+    assert status.exit_reason == ("PAI Runtime exit abnormally with undefined exitcode, it may have bugs")
     assert status.exit_solution == "Contact PAI Dev to fix PAI Runtime bugs"
     assert status.exit_task == ("worker", 0)
     assert status.diagnostics.startswith("PodPattern matched:")
@@ -256,7 +254,10 @@ def test_filters_are_sent(v2, rest):
 
 
 def rows(first, count):
-    return [{"name": f"j{number}", "username": "admin", "state": "RUNNING"} for number in range(first, first + count)]
+    return [
+        {"name": f"j{number}", "username": "admin", "state": "RUNNING"}
+        for number in range(first, first + count)
+    ]
 
 
 def test_pages_are_fetched_until_the_last(v2, rest):
@@ -375,7 +376,7 @@ def test_the_cluster(v2, say, asked):
 @pytest.mark.parametrize("call", [lambda v2: v2.info(), lambda v2: v2.job_attempts("j")])
 def test_an_answer_of_another_shape(v2, rest, call):
     rest.get(re.compile(".*"), json="text")
-    with pytest.raises(InvalidReply, match="answered /api/v2/.* with str in place of"):
+    with pytest.raises(InvalidReply, match=r"answered /api/v2/.* with str in place of"):
         call(v2)
 
 
@@ -400,8 +401,14 @@ def test_a_token_that_is_not_taken(v2, say):
 @pytest.mark.parametrize("password", ["a-password", None])
 def test_a_cluster_without_passwords(new_session, rest, password):
     """An OIDC cluster has no login by password: the error says what to do."""
-    rest.post(f"{URL}/api/v1/token", json={"code": "NoApiError", "message": "API /api/v1/token is not found."}, status=404)
-    with pytest.raises(AuthenticationError, match="has no login by password .OIDC.: make an application token"):
+    rest.post(
+        f"{URL}/api/v1/token",
+        json={"code": "NoApiError", "message": "API /api/v1/token is not found."},
+        status=404,
+    )
+    with pytest.raises(
+        AuthenticationError, match=r"has no login by password .OIDC.: make an application token"
+    ):
         V2Dialect(new_session(URL, password=password)).status("j")
 
 
@@ -409,9 +416,13 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     """When an answer says that none is left, the next request of its kind is not sent; others are."""
     reset = 4102444800
     rest.get(JOBS, json=[], headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset)})
-    rest.get(f"{JOBS}/admin~j", json={"jobStatus": {"state": "RUNNING"}}, headers={"X-RateLimit-Remaining": "5"})
+    rest.get(
+        f"{JOBS}/admin~j", json={"jobStatus": {"state": "RUNNING"}}, headers={"X-RateLimit-Remaining": "5"}
+    )
     v2.list()
-    with pytest.raises(RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit is used up for \d+ s"):
+    with pytest.raises(
+        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit is used up for \d+ s"
+    ):
         v2.list()
     v2.status("j")
     v2.status("j")

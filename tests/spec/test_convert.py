@@ -72,13 +72,17 @@ def test_the_whole_table():
                 "extraContainerOptions": {"shmMB": 1024},
                 "commands": [
                     "set +o errexit +o nounset +o pipefail",
-                    'export PAI_JOB_NAME="${PAI_JOB_NAME#*~}" PAI_JOB_VC_NAME=vc1 '
-                    'HADOOP_USER_NAME="$PAI_USER_NAME" PAI_TASK_ROLE_NAME=worker '
-                    "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_TASK_COUNT=2 "
-                    "PAI_CURRENT_TASK_ROLE_CPU_COUNT=4 PAI_CURRENT_TASK_ROLE_MEM_MB=8192 "
-                    "PAI_CURRENT_TASK_ROLE_GPU_COUNT=1",
-                    'export PAI_DATA_DIR="<% $data.uri[0] %>" PAI_OUTPUT_DIR="<% $output.uri %>" '
-                    'PAI_CODE_DIR="<% $script.uri %>"',
+                    (
+                        'export PAI_JOB_NAME="${PAI_JOB_NAME#*~}" PAI_JOB_VC_NAME=vc1 '
+                        'HADOOP_USER_NAME="$PAI_USER_NAME" PAI_TASK_ROLE_NAME=worker '
+                        "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_TASK_COUNT=2 "
+                        "PAI_CURRENT_TASK_ROLE_CPU_COUNT=4 PAI_CURRENT_TASK_ROLE_MEM_MB=8192 "
+                        "PAI_CURRENT_TASK_ROLE_GPU_COUNT=1"
+                    ),
+                    (
+                        'export PAI_DATA_DIR="<% $data.uri[0] %>" PAI_OUTPUT_DIR="<% $output.uri %>" '
+                        'PAI_CODE_DIR="<% $script.uri %>"'
+                    ),
                     'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR/*" .; fi',
                     "python train.py",
                 ],
@@ -134,15 +138,22 @@ def test_every_loss_is_said():
         "authFile: is left out; give the dockerimage prerequisite auth, with the password in secrets",
         "gpuType: 'K80' is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
         "extras: are left out: isDebug; v2 gives extras another meaning",
-        "outputDir: '$PAI_DEFAULT_FS_URI/out' stays as it is: $PAI_DEFAULT_FS_URI is empty on v2 clusters; "
-        "set fs_uri in [OpenPai] of luigi.cfg",
-        "codeDir: is copied into the working folder only where the image has the hdfs command: "
-        "v2 copies nothing",
+        (
+            "outputDir: '$PAI_DEFAULT_FS_URI/out' stays as it is: "
+            "$PAI_DEFAULT_FS_URI is empty on v2 clusters; "
+            "set fs_uri in [OpenPai] of luigi.cfg"
+        ),
+        (
+            "codeDir: is copied into the working folder only where the image has the hdfs command: "
+            "v2 copies nothing"
+        ),
         "taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only",
         "taskRoles[1].name: '1st' becomes 'role1st': roles have letters and digits only",
         "taskRoles[0].portList[0].label: 'a.b' becomes 'a_b'",
-        "taskRoles[0].portList[0].beginAt: 9000 is left out: v2 chooses ports; the command reads "
-        "PAI_PORT_LIST_ROLE_INDEX_a_b",
+        (
+            "taskRoles[0].portList[0].beginAt: 9000 is left out: v2 chooses ports; the command reads "
+            "PAI_PORT_LIST_ROLE_INDEX_a_b"
+        ),
         "jobEnvs.my-key: is left out: a shell has no variable of this name",
         "retryCount: -1 (for ever) becomes 0: v2 knows no negative count",
     ]
@@ -172,7 +183,19 @@ def test_template_tags_in_a_v1_command_stay_text(text):
 
 @pytest.mark.parametrize(
     "value",
-    ["plain", "two words", "it's", 'a "b"', "$HOME `x` \\ !", "<% $parameters.A %>", "", "a\nb", "é ü", 5, True],
+    [
+        "plain",
+        "two words",
+        "it's",
+        'a "b"',
+        "$HOME `x` \\ !",
+        "<% $parameters.A %>",
+        "",
+        "a\nb",
+        "é ü",
+        5,
+        True,
+    ],
 )
 def test_variables_of_the_job_arrive_unharmed(value):
     """The values of jobEnvs are what the command finds, whatever characters they have."""

@@ -1,0 +1,235 @@
+"""luigi-pai validate, convert and render: as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLI = [sys.executable, "-m", "luigi_pai.cli"]
+
+PROTOCOL = """\
+protocolVersion: 2
+name: train
+type: job
+prerequisites:
+  - {name: image, type: dockerimage, uri: ubuntu}
+parameters: {rate: 0.1}
+secrets: {key: hush-hush}
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
+    commands:
+      - train --rate <% $parameters.rate %> --key <% $secrets.key %>
+"""
+
+CONFIG = {"jobName": "old", "image": "ubuntu", "taskRoles": [{"name": "ps_server", "command": "true"}]}
+
+PIPELINE = """
+import luigi
+from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
+
+class New(PaiProtocolTask):
+    rate = luigi.FloatParameter()
+    protocol = "train.yaml"
+
+    @property
+    def parameters(self):
+        return {"rate": self.rate}
+
+class Old(PaiTask):
+    name, image, tasks = "old", "ubuntu", [TaskRole("main", "train")]
+
+class Other(luigi.Task):
+    pass
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run luigi-pai in a folder with job files and a pipeline, where no cluster is to be reached."""
+    (tmp_path / "train.yaml").write_text(PROTOCOL)
+    (tmp_path / "old.json").write_text(json.dumps(CONFIG, indent=1))
+    (tmp_path / "pipeline.py").write_text(PIPELINE)
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://127.0.0.1:9\n")
+
+    def command(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*CLI, *words],
+            cwd=tmp_path,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return command
+
+
+def test_valid_files(run):
+    """Each says so, of either format."""
+    assert run("validate", "train.yaml", "old.json").stdout == "train.yaml: valid\nold.json: valid\n"
+
+
+def test_every_problem_is_a_line(run, tmp_path):
+    """FILE: PATH: message, with the line of the file; exit code 1."""
+    wrong = PROTOCOL.replace("instances: 1", "instances: 0").replace("parameters.rate", "parameters.rat")
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    lines = run("validate", "wrong.yaml", "train.yaml", expect=1).stdout.splitlines()
+    assert lines[0].startswith("wrong.yaml: taskRoles.worker.instances: 0 is not ")
+    assert lines[0].endswith("(line 10)")
+    assert lines[1].startswith("wrong.yaml: taskRoles.worker.commands[0]: ")
+    assert "rate" in lines[1]
+    assert lines[2:] == ["train.yaml: valid"]
+
+
+def test_lenient_agrees_with_the_server(run, tmp_path):
+    """What the server takes, and we do not, is a warning then."""
+    (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("parameters.rate", "parameters.rat"))
+    assert "servers take it" in run("validate", "wrong.yaml", expect=1).stdout
+    lines = run("validate", "--lenient", "wrong.yaml").stdout.splitlines()
+    assert lines[0].startswith("wrong.yaml: warning: taskRoles.worker.commands[0]: ")
+    assert lines[1] == "wrong.yaml: valid"
+
+
+def test_a_release_may_be_named(run, tmp_path):
+    """What came later is refused for an older cluster."""
+    (tmp_path / "envs.json").write_text(json.dumps(CONFIG | {"jobEnvs": {"A": "1"}}))
+    assert run("validate", "envs.json").returncode == 0
+    assert "jobEnvs" in run("validate", "--release", "0.7.1", "envs.json", expect=1).stdout
+
+
+def test_the_format_is_that_of_the_release(run):
+    """A release runs one of the two."""
+    assert "OpenPAI 1.8.0 does not run" in run("validate", "--release", "1.8.0", "old.json", expect=1).stdout
+    assert "OpenPAI 0.7.1 runs v1" in run("validate", "--release", "0.7.1", "train.yaml", expect=1).stdout
+
+
+@pytest.mark.parametrize("release", ["9.9", "one", "0.1", ""])
+def test_a_release_that_there_is_not(run, release):
+    assert "release" in run("validate", "--release", release, "train.yaml", expect=2).stderr
+
+
+def test_as_json(run, tmp_path):
+    """A list with an object for each problem; nothing else on standard output."""
+    (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("instances: 1", "instances: 0"))
+    (row,) = json.loads(run("validate", "--json", "wrong.yaml", "train.yaml", expect=1).stdout)
+    assert row["file"] == "wrong.yaml"
+    assert row["path"] == "taskRoles.worker.instances"
+    assert (row["level"], row["refused"], row["line"]) == ("refused", True, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bad.yaml", "a: [1\nb: 2\n", "line "),
+        ("two.yaml", "a: 1\n---\nb: 2\n", "document"),
+        ("empty.yaml", "", ""),
+        ("bad.json", '{"jobName": }', "is no JSON: Expecting value, column 13 (line 1)"),
+        ("list.json", "[]", "is list in place of an object"),
+        ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
+    ],
+)
+def test_files_that_are_no_jobs(run, tmp_path, name, content, message):
+    """One clear line each, with exit code 1."""
+    (tmp_path / name).write_text(content)
+    (line,) = run("validate", name, expect=1).stdout.splitlines()
+    assert line.startswith(f"{name}: ")
+    assert message in line
+
+
+def test_a_file_that_is_not_utf_8(run, tmp_path):
+    (tmp_path / "latin.yaml").write_bytes(b"a: 1\nname: \xe9\n")
+    assert run("validate", "latin.yaml", expect=1).stdout == (
+        "latin.yaml: is not UTF-8; save it as UTF-8 (line 2)\n"
+    )
+
+
+def test_a_missing_file(run):
+    assert "does not exist" in run("validate", "no.yaml", expect=2).stderr
+
+
+def test_convert(run):
+    """YAML on standard output, what is lost on standard error; the result is valid."""
+    done = run("convert", "old.json")
+    protocol = yaml.safe_load(done.stdout)
+    assert protocol["name"] == "old"
+    assert list(protocol["taskRoles"]) == ["psserver"]
+    assert done.stderr == (
+        "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only\n"
+    )
+
+
+def test_convert_what_is_no_v1_job(run, tmp_path):
+    (tmp_path / "wrong.json").write_text('{"jobName": "x"}')
+    done = run("convert", "wrong.json", expect=1)
+    assert done.stdout == ""
+    assert "wrong.json: image: is missing" in done.stderr
+    assert run("convert", "train.yaml", expect=2).stderr == (
+        "luigi-pai convert: train.yaml is a job protocol already\n"
+    )
+
+
+def test_render_a_task(run):
+    """The job as it is sent, with the parameters of the command line and without its secrets."""
+    done = run("render", "pipeline", "New", "--rate", "0.5")
+    protocol = yaml.safe_load(done.stdout)
+    assert protocol["name"].startswith("train_")
+    assert protocol["parameters"] == {"rate": 0.5}
+    assert protocol["secrets"] == {"key": "******"}
+    assert "hush" not in done.stdout
+
+
+def test_render_filled(run):
+    """The commands as the server renders them, with stars for secrets."""
+    assert run("render", "pipeline", "New", "--rate", "0.5", "--filled").stdout == (
+        "# taskRoles.worker\ntrain --rate 0.5 --key ******\n"
+    )
+    assert run("render", "--filled", "train.yaml").stdout == (
+        "# taskRoles.worker\ntrain --rate 0.1 --key ******\n"
+    )
+
+
+def test_render_a_v1_task(run):
+    """As the JSON that is posted."""
+    job = json.loads(run("render", "pipeline", "Old").stdout)
+    assert job["jobName"] == "old"
+    assert run("render", "--filled", "pipeline", "Old").stdout == "# taskRoles.main\ntrain\n"
+
+
+def test_render_a_file_as_it_is(run, tmp_path):
+    """A file without secrets is shown as it would be sent: as written."""
+    text = "# kept\n" + PROTOCOL.replace("secrets: {key: hush-hush}\n", "").replace(
+        " --key <% $secrets.key %>", ""
+    )
+    (tmp_path / "plain.yaml").write_text(text)
+    assert run("render", "plain.yaml").stdout == text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no.yaml"], "no.yaml is no file; give a file, or MODULE TASK"),
+        (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
+        (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
+        (["pipeline", "Nothing"], "Nothing"),
+        (["pipeline", "New"], "rate"),
+        (["pipeline", "New", "--rate", "x"], "x"),
+    ],
+)
+def test_render_what_is_not_there(run, words, message):
+    assert message in run("render", *words, expect=2).stderr
