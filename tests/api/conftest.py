@@ -59,9 +59,14 @@ def new_client() -> Iterator[Callable[..., PaiClient]]:
     """Make clients of user admin; all are closed after the test."""
     made: list[PaiClient] = []
 
-    def make(url: str = "http://pai.test:9186", portal_url: str | None = None, **about: Any) -> PaiClient:
+    def make(
+        url: str = "http://pai.test:9186",
+        portal_url: str | None = None,
+        api_version: str = "auto",
+        **about: Any,
+    ) -> PaiClient:
         account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
-        made.append(PaiClient(account, portal_url))
+        made.append(PaiClient(account, portal_url, api_version))
         return made[-1]
 
     yield make

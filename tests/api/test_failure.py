@@ -1,0 +1,133 @@
+"""What an error says of a job that did not succeed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import responses
+
+from luigi_pai.api.failure import failure_text
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+
+URL = "http://pai.test/rest-server"
+LOGS = f"{URL}/api/v2/jobs/admin~j/attempts/1/taskRoles/worker/taskIndex/1/attempts/2/logs"
+
+FAILED = JobStatus(
+    "j",
+    JobState.FAILED,
+    raw_state="FAILED",
+    retries=1,
+    exit_code=255,
+    exit_type="UserCommandFailed",
+    exit_reason="The command failed",
+    exit_solution="Look at its log",
+    exit_task=("worker", 1),
+    attempt=1,
+    tasks=(
+        TaskStatus("ps", 0, state="STOPPED", exit_code=-220),
+        TaskStatus("worker", 1, state="FAILED", exit_code=255, attempt=2),
+    ),
+)
+
+
+@pytest.fixture
+def rest():
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
+
+
+@pytest.fixture
+def client(new_client):
+    return new_client(URL, api_version="v2", token="application-token")
+
+
+def say_log(rest, text, name="all"):
+    rest.get(LOGS, json={"locations": [{"name": name, "uri": "/log-manager/10.0.0.1:9103/logs/x?token=abc"}]})
+    rest.get("http://pai.test/log-manager/10.0.0.1:9103/logs/x", body=text)
+
+
+def test_everything_that_is_known_is_said(client, rest):
+    """What, its code and class; what that means; the last lines of the deciding task; where to look."""
+    say_log(rest, "begin\nTraceback\nValueError: bad rate\n")
+    assert failure_text(client, FAILED) == (
+        "job 'j' ended as FAILED with exit code 255 (UserCommandFailed) after 1 retry\n"
+        "  which means: The command failed\n"
+        "  what may help: Look at its log\n"
+        "  last lines of worker[1]:\n"
+        "    begin\n"
+        "    Traceback\n"
+        "    ValueError: bad rate\n"
+        "  job page: http://pai.test/job-detail.html?username=admin&jobName=j\n"
+        "  run the task again to submit the next attempt"
+    )
+
+
+def test_the_token_is_not_sent_to_a_log_server(client, rest):
+    """The address of a log carries what is needed; it may be another host."""
+    say_log(rest, "x")
+    failure_text(client, FAILED)
+    assert [call.request.headers.get("Authorization") for call in rest.calls] == [
+        "Bearer application-token",
+        None,
+    ]
+
+
+def test_only_the_end_of_a_log_is_said(client, rest):
+    """20 lines."""
+    say_log(rest, "".join(f"line {number}\n" for number in range(1000)))
+    text = failure_text(client, FAILED)
+    assert re.findall(r"line \d+", text) == [f"line {number}" for number in range(980, 1000)]
+
+
+def test_secrets_are_not_repeated(client, rest):
+    """A job may print its own secret."""
+    say_log(rest, "login hush-hush-2 and hush-hush\n")
+    assert "login ****** and ******" in failure_text(client, FAILED, ["hush-hush", "hush-hush-2", ""])
+
+
+@pytest.mark.parametrize("status", [403, 404, 500, 503])
+def test_a_log_that_is_not_to_be_had(client, rest, status):
+    """The failure is said all the same."""
+    rest.get(LOGS, json={"code": "NoTaskLogError", "message": "Log of task is not found."}, status=status)
+    assert "last lines" not in failure_text(client, FAILED)
+
+
+def test_a_log_server_that_is_not_to_be_reached(client, rest):
+    """Nor does it keep the failure from being said, nor show its address."""
+    rest.get(LOGS, json={"locations": [{"name": "stdout", "uri": "http://10.0.0.1:9103/x?token=abc"}]})
+    rest.get("http://10.0.0.1:9103/x", status=500)
+    text = failure_text(client, FAILED)
+    assert "last lines" not in text
+    assert "token=abc" not in text
+
+
+def test_the_log_that_says_most_is_taken(client, rest):
+    """Both streams if there is such a log, else the errors."""
+    rest.get(
+        LOGS,
+        json={
+            "locations": [{"name": name, "uri": f"/{name}"} for name in ("stdout", "stderr", "runtime.log")]
+        },
+    )
+    rest.get("http://pai.test/stderr", body="the error")
+    assert "the error" in failure_text(client, FAILED)
+
+
+def test_a_v1_server_is_not_asked_for_logs(new_client, rest):
+    """0.7 has pages of logs, which are named."""
+    status = JobStatus(
+        "j",
+        JobState.FAILED,
+        raw_state="FAILED",
+        exit_code=1,
+        diagnostics="diag",
+        tasks=(TaskStatus("main", 0, log_url="http://nm/log"),),
+    )
+    assert failure_text(new_client("http://pai.test:9186"), status) == (
+        "job 'j' ended as FAILED with exit code 1: diag\n"
+        "  job page: http://pai.test:9286/job-detail.html?username=admin&jobName=j\n"
+        "  output of main[0]: http://nm/log\n"
+        "  run the task again to submit the next attempt"
+    )
+    assert len(rest.calls) == 0
