@@ -211,24 +211,32 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool =
     if not secrets:
         return text
 
+    view = {"$secrets": _as_the_runtime_has(secrets)}
+
     def filled(tag: re.Match[str]) -> str:
         kind, name, curly = tag.groups()
         if kind == "!":
             return ""
-        value = _secret(secrets, name if kind == "{" or not curly else name + curly)
+        value = _secret(view, name if kind == "{" or not curly else name + curly)
         shown = "" if value is mustache.ABSENT else value if isinstance(value, str) else str(value)
         return html.escape(shown, quote=True) if escape and not kind else shown
 
     return _RUNTIME_TAG.sub(filled, text)
 
 
-def _secret(secrets: Mapping[str, Any], name: str) -> Any:
-    """Return the secret under a name, or ``ABSENT``; a list has its indexes, nothing has a length."""
-    first, *path = mustache.steps(name)
-    value: Any = secrets if first == "$secrets" else mustache.ABSENT
-    for step in path:
-        if isinstance(value, list):
-            value = {str(index): item for index, item in enumerate(value)}
+def _as_the_runtime_has(value: Any) -> Any:
+    """Return secrets with each list as a mapping of its indexes, but for what is in a list."""
+    if isinstance(value, list):
+        return {str(index): item for index, item in enumerate(value)}
+    return (
+        {key: _as_the_runtime_has(item) for key, item in value.items()} if isinstance(value, dict) else value
+    )
+
+
+def _secret(view: Mapping[str, Any], name: str) -> Any:
+    """Return what the runtime finds under a name, or ``ABSENT``."""
+    value: Any = view
+    for step in mustache.steps(name) if name != "." else ():
         value = value.get(step, mustache.ABSENT) if isinstance(value, dict) else mustache.ABSENT
     return value
 
@@ -443,6 +451,8 @@ def _wrong(reference: Reference, first: str, rest: list[str], document: Mapping[
         value: Any = document.get(first[1:], mustache.ABSENT)
         if value is mustache.ABSENT:
             return f"the job has no {first[1:]}"
+        if not isinstance(value, dict):
+            return None  # the schema says what is wrong
     else:
         value = _view(document, reference.role or "")[first]
         if value is mustache.ABSENT:
