@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["failure_text"]
 
 _MOST_LOGS = 10  # addresses of tasks' output in one error
+_OWN_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # of the runtime of v2 clusters
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, that an error repeats
 
 
@@ -27,16 +29,21 @@ def failure_text(client: PaiClient, status: JobStatus, secrets: Iterable[str] = 
     text = f"job {status.name!r} ended as {status.raw_state}"
     if status.exit_code is not None:
         text += f" with exit code {status.exit_code}"
+    own = _OWN_EXIT_CODE.search(status.diagnostics or "")
+    if own and own[1] != str(status.exit_code):
+        text += f", its command with {own[1]}"
     if status.exit_type:
         text += f" ({status.exit_type})"
     if status.retries:
         text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-    lines = [": ".join([text, *([_end_of(status.diagnostics)] if status.diagnostics else [])])]
+    last = client.last_lines(status)
+    if status.diagnostics and not (own and last):  # such diagnostics repeat the log
+        text += f": {_end_of(status.diagnostics)}"
+    lines = [text]
     if status.exit_reason:
         lines.append(f"which means: {status.exit_reason}")
     if status.exit_solution:
         lines.append(f"what may help: {status.exit_solution}")
-    last = client.last_lines(status)
     if last is not None:
         task, log = last
         lines.append(f"last lines of {task}:\n    " + "\n    ".join(_end_of(log).splitlines()))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["local"]
 
+_RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
+
 
 @click.command("local", short_help="Run an OpenPAI on this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 9186]")
@@ -32,6 +34,13 @@ __all__ = ["local"]
 )
 @click.option("--hdfs", metavar="URL", help="WebHDFS of a real HDFS, used in place of one of its own.")
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
+@click.option(
+    "--api",
+    type=click.Choice(["both", "v1", "v2"]),
+    default="both",
+    show_default=True,
+    help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8.",
+)
 @click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -45,11 +54,12 @@ def local(
     max_tasks: int,
     hdfs: str | None,
     fs_uri: str | None,
+    api: str,
     insecure_bind: bool,
     until_stdin_closes: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run an OpenPAI 0.7.1 with its HDFS on this machine; jobs run as processes of yours.
+    """Run an OpenPAI 0.7.1 with its HDFS, and a 1.8, on this machine; jobs run as processes of yours.
 
     With `-- COMMAND ...` the server runs only as long as COMMAND, on a free port
     and in a temporary folder unless told otherwise, and Luigi in COMMAND finds
@@ -76,6 +86,7 @@ def local(
         insecure_bind=insecure_bind,
         hdfs=hdfs,
         fs_uri=fs_uri,
+        api=api,
     )
     try:
         if command:
@@ -99,7 +110,7 @@ def _welcome(server: LocalServer) -> None:
     address, hdfs = server.address, server.hdfs
     password = server.settings.password or DEFAULT_PASSWORD
     shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
-    click.secho("OpenPAI 0.7.1 on this machine", bold=True)
+    click.secho(f"OpenPAI {_RELEASES[server.settings.api]} on this machine", bold=True)
     click.echo(
         f"""
   Jobs      {address.url}

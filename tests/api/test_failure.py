@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import responses
@@ -61,6 +62,33 @@ def test_everything_that_is_known_is_said(client, rest):
         "  job page: http://pai.test/job-detail.html?username=admin&jobName=j\n"
         "  run the task again to submit the next attempt"
     )
+
+
+RUNTIME = """PodPattern matched:
+containers:
+  - code: 255
+    message: |-
+      [PAI_RUNTIME_ERROR_START]
+      exitCode: 255
+      originUserExitCode: 3
+      errorLogs:
+        user: the log again
+"""
+
+
+def test_diagnostics_that_repeat_the_log_are_not_said_twice(client, rest):
+    """The runtime's report holds the log's end; of it, only the command's own exit code is news."""
+    status = replace(FAILED, diagnostics=RUNTIME, exit_reason=None, exit_solution=None, retries=0)
+    say_log(rest, "the log\n")
+    first, *others = failure_text(client, status).splitlines()
+    assert first == "job 'j' ended as FAILED with exit code 255, its command with 3 (UserCommandFailed)"
+    assert not [line for line in others if "the log again" in line]
+
+
+def test_diagnostics_are_said_where_there_is_no_log(client, rest):
+    """Then the report is all there is."""
+    rest.get(LOGS, status=404, json={})
+    assert "the log again" in failure_text(client, replace(FAILED, diagnostics=RUNTIME))
 
 
 def test_the_token_is_not_sent_to_a_log_server(client, rest):
