@@ -26,20 +26,8 @@ def failure_text(client: PaiClient, status: JobStatus, secrets: Iterable[str] = 
         status: of the job, at its end.
         secrets: of the job; its own log may show them, this text does not.
     """
-    text = f"job {status.name!r} ended as {status.raw_state}"
-    if status.exit_code is not None:
-        text += f" with exit code {status.exit_code}"
-    own = _OWN_EXIT_CODE.search(status.diagnostics or "")
-    if own and own[1] != str(status.exit_code):
-        text += f", its command with {own[1]}"
-    if status.exit_type:
-        text += f" ({status.exit_type})"
-    if status.retries:
-        text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
     last = client.last_lines(status)
-    if status.diagnostics and not (own and last):  # such diagnostics repeat the log
-        text += f": {_end_of(status.diagnostics)}"
-    lines = [text]
+    lines = [_what_happened(status, log_is_known=last is not None)]
     if status.exit_reason:
         lines.append(f"which means: {status.exit_reason}")
     if status.exit_solution:
@@ -56,6 +44,22 @@ def failure_text(client: PaiClient, status: JobStatus, secrets: Iterable[str] = 
     text = "\n  ".join(lines)
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "******")
+    return text
+
+
+def _what_happened(status: JobStatus, *, log_is_known: bool) -> str:
+    text = f"job {status.name!r} ended as {status.raw_state}"
+    if status.exit_code is not None:
+        text += f" with exit code {status.exit_code}"
+    own = _OWN_EXIT_CODE.search(status.diagnostics or "")
+    if own and own[1] != str(status.exit_code):
+        text += f", its command with {own[1]}"
+    if status.exit_type:
+        text += f" ({status.exit_type})"
+    if status.retries:
+        text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
+    if status.diagnostics and not (own and log_is_known):  # such diagnostics repeat the log
+        text += f": {_end_of(status.diagnostics)}"
     return text
 
 
