@@ -407,6 +407,9 @@ def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
 def _reference_finding(reference: Reference, document: Mapping[str, Any]) -> Finding | None:
     if reference.kind == "!":
         return None
+    if reference.role is None and not reference.plugin and not reference.name.startswith("$"):
+        what = "has a tag that refers to no secret"  # whatever else stands in an account is not shown
+        return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
     if reference.kind != "name":
         what = f"the tag <%{reference.kind} {reference.name} %> is no reference"
         then = "servers take it and drop it, with what it encloses"

@@ -9,6 +9,7 @@ something breaks later.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
@@ -17,13 +18,14 @@ from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
 from luigi_pai.spec.schema_problems import (
     LONGEST_SHOWN,
+    Finding,
     Path,
     release_number,
     schema_findings,
     without_echoes,
 )
-from luigi_pai.spec.template import reference_findings
-from luigi_pai.spec.yaml_text import path_text
+from luigi_pai.spec.template import MASK, reference_findings
+from luigi_pai.spec.yaml_text import path_text, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_protocol", "refused", "validate_protocol"]
 
+_SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 _LARGEST_BODY = 100 * 1024  # bytes, of the rest-server's body parser
 
 
@@ -46,8 +49,8 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> No
         SpecError: with every problem that a server refuses or breaks on.
     """
     document = protocol.to_dict()
-    size = len(protocol.to_yaml().encode("utf-8", "surrogatepass"))
-    problems = refused([*validate_protocol(document, lines=protocol.lines, size=size), *further])
+    found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
+    problems = refused([*found, *further])
     if problems:
         raise SpecError(str(document.get("name")), problems)
 
@@ -68,6 +71,7 @@ def validate_protocol(
     *,
     lines: Mapping[Path, int] | None = None,
     size: int | None = None,
+    text: str | None = None,
     release: str | None = None,
 ) -> list[Problem]:
     """Find every problem of a job protocol.
@@ -75,7 +79,8 @@ def validate_protocol(
     Args:
         document: the protocol, as JSON would hold it.
         lines: path -> line, from ``read_yaml``; None where there is no text.
-        size: how many bytes will be sent; None if that is not known.
+        size: how many bytes will be sent; None if that is not known, or ``text`` is given.
+        text: the YAML that will be sent, of which ``document`` is the meaning.
         release: the release of the cluster, such as ``1.5.0``: also what it refuses that came later.
             None: any release that takes the document.
 
@@ -90,12 +95,40 @@ def validate_protocol(
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
         problems += prerequisite_problems(document)
+        findings += [] if text is None else _bare_secrets(document, text)
+    if text is not None:
+        size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > _LARGEST_BODY:
         problems.append(Problem("", f"has {size:,} bytes; servers take at most {_LARGEST_BODY:,}"))
     problems += [
         Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
     ]
     return _in_order(dict.fromkeys(problems), document, lines or {})
+
+
+def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
+    """Yield a finding if the server would not find the secrets in a text to hide them.
+
+    It keeps the text for everybody to read, and for the runtime, with ``secrets: "******"`` in place of
+    what stands from a line that begins with ``secrets:`` to the next that begins with a letter or digit.
+    """
+    if "secrets" not in document:
+        return
+    kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
+    try:
+        is_hidden = read_yaml(kept).value == {**document, "secrets": MASK}
+    except SpecError:
+        is_hidden = False
+    if not is_hidden:
+        yield Finding(
+            ("secrets",),
+            "servers take them, but would not find them to hide them from who reads the job's config, or "
+            "would "
+            "hide more than them; write secrets: without quotes at the start of a line, its keys "
+            "indented below "
+            "it, and the next field without quotes at the start of a line",
+            Level.STRICTER,
+        )
 
 
 # ---------------------------------------------------------------- how problems are shown

@@ -392,11 +392,26 @@ def test_an_account_may_refer_to_secrets_only():
             "and the account has the reference as it is written"
         ),
         (
-            "prerequisites[0].auth.password: <% $secrets.kex %>: there is no kex in $secrets, did you mean key?"
+            "prerequisites[0].auth.password: <% $secrets.kex %>: there is no kex in $secrets, "
+            "did you mean key?"
             "; "
             "servers take it, and the account has the reference as it is written"
         ),
     ]
+
+
+@pytest.mark.parametrize("value", ["<% hunter2 %>", "<%# hunter2 %><%/ hunter2 %>", "a<%& hunter2 %>"])
+def test_a_strange_tag_in_an_account_is_found_and_not_shown(value):
+    """It may be a part of a password."""
+    document = with_commands("ok")
+    document["prerequisites"][0]["auth"] = {"password": value}
+    assert {str(problem) for problem in reference_problems(document)} == {
+        (
+            "prerequisites[0].auth.password: has a tag that refers to no secret; servers take it, and "
+            "the account has "
+            "the reference as it is written"
+        )
+    }
 
 
 def test_references_of_plugins_must_be_strings():

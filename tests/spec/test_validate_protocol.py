@@ -863,6 +863,61 @@ def test_a_text_that_is_too_large_is_refused():
     assert found(GOOD, size=102_401) == [(REFUSED, "has 102,401 bytes; servers take at most 102,400")]
 
 
+BARE = (
+    "servers take them, but would not find them to hide them from who reads the job's config, or would "
+    "hide more "
+    "than them; write secrets: without quotes at the start of a line, its keys indented below it, and "
+    "the next "
+    "field without quotes at the start of a line"
+)
+PLAIN = (
+    "protocolVersion: 2\nname: n\ntype: job\nprerequisites:\n- {name: i, type: dockerimage, uri: u}\n"
+    "taskRoles:\n  w:\n    instances: 1\n    dockerImage: i\n"
+    "    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}\n    commands: [c]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f'"secrets":\n  key: x\n{PLAIN}', 1),
+        (f"secrets :\n  key: x\n{PLAIN}", 1),
+        ("{protocolVersion: 2, secrets: {key: x}}", 1),
+        (f"secrets: {{a: 1,\nb: 2}}\n{PLAIN}", 1),
+        (PLAIN + 'secrets:\n  key: x\n"extras": {}\n', 12),
+    ],
+    ids=["quoted", "a blank", "flow", "two lines", "the next is quoted"],
+)
+def test_secrets_that_the_server_would_not_hide_are_refused(text, line):
+    """The server hides them by the letters of the text; its config is for everybody to read."""
+    document = read_yaml(text)
+    problems = validate_protocol(document.value, lines=document.lines, text=text)
+    assert Problem("secrets", BARE, STRICTER, line) in problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"secrets:\n  key: x\n{PLAIN}",
+        f"secrets: {{key: x}}\n\n# a word\n{PLAIN}",
+        f"{PLAIN}secrets:\n  key: |\n    extras:\n    x\n",
+        f"{PLAIN}secrets:\n  key: x",
+        PLAIN,
+    ],
+)
+def test_secrets_that_the_server_hides_are_fine(text):
+    """First, last, or absent."""
+    document = read_yaml(text)
+    assert validate_protocol(document.value, lines=document.lines, text=text) == []
+
+
+def test_the_size_of_a_text_is_that_of_its_utf_8():
+    """Characters beyond ASCII count as what is sent."""
+    text = f"description: {'é' * 51_200}\n{PLAIN}"
+    (problem,) = validate_protocol(read_yaml(text).value, text=text)
+    assert str(problem) == f"has {len(text.encode()):,} bytes; servers take at most 102,400"
+
+
 TEXT = """\
 protocolVersion: 2
 name: a b
