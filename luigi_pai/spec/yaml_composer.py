@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from yaml import events as ev
 
 from luigi_pai.errors import Level
-from luigi_pai.spec.yaml_nodes import DEEPEST, Entries, Node, too_deep
+from luigi_pai.spec.yaml_nodes import Entries, Node
 from luigi_pai.spec.yaml_scalars import MERGE, Binary, Moment, javascript_text, plain_value, tagged_value
-from luigi_pai.spec.yaml_scanner import YamlTrouble, events
+from luigi_pai.spec.yaml_scanner import DEEPEST, YamlTrouble, events, too_deep
 
 if TYPE_CHECKING:
     from luigi_pai.spec.yaml_scanner import Steps
@@ -75,7 +75,7 @@ class _Composer:
     def _node(self, event: Any, value: str, path: Steps) -> Node:
         node = Node(None, event.start_mark.line + 1, event.start_mark.column + 1, is_complete=False)
         if len(path) > DEEPEST:
-            raise node.trouble(too_deep(), level=Level.STRICTER)
+            raise too_deep(node.line, node.column)
         if isinstance(event, ev.AliasEvent):
             return self._anchored(event, node, path)
         if event.anchor is not None:
@@ -194,14 +194,14 @@ class _Composer:
             return
         if key in entries and key not in merged:
             raise key_node.trouble(
-                f"this key is in line {entries[key][0]} already; the server refuses a key that is there twice",
+                f"this key is in line {entries[key][0]} already; the server refuses a key given twice",
                 place,
             )
         merged.discard(key)
         entries[key] = key_node.line, item
 
     def _check_first_key(self, key: Any, path: Steps) -> None:
-        """Refuse ``&anchor key: value`` and ``!tag key: value`` as a mapping's first line, as js-yaml does."""
+        """Refuse ``&anchor key: value`` and ``!tag key: value`` in a mapping's first line, as js-yaml."""
         if isinstance(key, ev.AliasEvent) or (key.anchor is None and key.tag is None):
             return
         if self._text[: key.start_mark.index].rstrip().endswith("?"):

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.yaml_scalars import Binary, Moment
-from luigi_pai.spec.yaml_scanner import YamlTrouble
+from luigi_pai.spec.yaml_scanner import DEEPEST, YamlTrouble, too_deep
 
 if TYPE_CHECKING:
     from luigi_pai.spec.yaml_scanner import Steps
 
-__all__ = ["DEEPEST", "Entries", "Node", "Reading", "expand", "too_deep"]
-
-DEEPEST = 100
-"""So many levels a document has at most."""
+__all__ = ["Entries", "Node", "Reading", "expand"]
 
 _MOST_PARTS = 100_000
 _EXACT = 2**53
@@ -68,11 +65,6 @@ class Reading:
     remarks: list[tuple[Steps, str]]
 
 
-def too_deep() -> str:
-    """Return what is wrong with a part of more than ``DEEPEST`` levels."""
-    return f"this is nested more than {DEEPEST} levels deep, which no job is; the server would take it"
-
-
 def expand(root: Node) -> Reading:
     """Return the value of a tree, as JSON has it; what an alias refers to is copied.
 
@@ -97,7 +89,7 @@ class _Expansion:
     def value(self, node: Node, path: Steps, line: int) -> Any:
         """Return the value of a node; ``line`` is that of its key."""
         if len(path) > DEEPEST:
-            raise node.trouble(too_deep(), level=Level.STRICTER)
+            raise too_deep(node.line, node.column)
         self.lines[path] = line
         if isinstance(node.value, dict):
             return {key: self.value(item, (*path, key), at) for key, (at, item) in node.value.items()}

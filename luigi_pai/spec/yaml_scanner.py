@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["Steps", "YamlTrouble", "events"]
+__all__ = ["DEEPEST", "Steps", "YamlTrouble", "events", "too_deep"]
+
+DEEPEST = 100
+"""So many levels a document has at most."""
 
 Steps = tuple[str | int, ...]
 """The keys and indexes that lead to a part of a document."""
@@ -44,7 +47,7 @@ _SAID = (
     ),
     ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
     ("could not find expected ':'", "a key needs ': ' after it, on the same line"),
-    ("but found '<block mapping start>'", "this is indented more than the lines that it belongs to"),
+    ("but found '<block mapping start>'", "the indentation of this fits no line above it"),
     (
         "expected <block end>",
         "this does not fit the lines above; look at its indentation, and at quotes and brackets before it",
@@ -86,6 +89,12 @@ class YamlTrouble(Exception):
         self.level = level
 
 
+def too_deep(line: int, column: int) -> YamlTrouble:
+    """Return the error for a part of more than ``DEEPEST`` levels."""
+    message = f"this is nested more than {DEEPEST} levels deep, which no job is; the server would take it"
+    return YamlTrouble(message, line, column, level=Level.STRICTER)
+
+
 class _Scanner(Reader, Scanner, Parser):
     """PyYAML's three, reading as js-yaml does."""
 
@@ -109,6 +118,18 @@ class _Scanner(Reader, Scanner, Parser):
                 return
             if not self.flow_level:
                 self.allow_simple_key = True
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:
+        """Stop at once where brackets are nested too deep: PyYAML would look for all of their ends."""
+        if self.flow_level > DEEPEST:
+            raise too_deep(self.line + 1, self.column + 1)
+        super().fetch_flow_collection_start(TokenClass)
+
+    def add_indent(self, column: int) -> bool:
+        """Do the same for indentation."""
+        if len(self.indents) > DEEPEST:
+            raise too_deep(self.line + 1, self.column + 1)
+        return bool(super().add_indent(column))
 
     def _line_break(self) -> str:
         """Pass over a line break, if one is here, and return it as a newline."""
@@ -259,7 +280,12 @@ def events(text: str) -> Iterator[tuple[Any, str]]:
     except MarkedYAMLError as error:
         raise _said(error) from None
     except (YAMLError, ValueError, OverflowError):
-        raise YamlTrouble("this is no YAML that can be read", scanner.line + 1, scanner.column + 1) from None
+        raise YamlTrouble(
+            "an escape in this text is no character; the server would take it for another",
+            scanner.line + 1,
+            scanner.column + 1,
+            level=Level.STRICTER,
+        ) from None
 
 
 def _stand_ins(text: str) -> dict[str, str]:
@@ -275,11 +301,13 @@ def _said(error: Any) -> YamlTrouble:
     said = next((ours for theirs, ours in _SAID if theirs in problem), None)
     if said == _OPEN_QUOTE:
         mark = error.context_mark or mark
+    level = Level.REFUSED
     if "cannot start any token" in problem:
-        said = (
-            "a tab cannot indent; use blanks"
-            if r"'\t'" in problem
-            else "a value cannot begin with this character; put it into quotes"
-        )
+        said = "a value cannot begin with this character; put it into quotes"
+        if r"'\t'" in problem:
+            said = "a tab indents this, which to the server is no indentation; use blanks"
+            level = Level.STRICTER
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    return YamlTrouble(said or "this cannot stand here, in YAML; put a text into quotes", line, column)
+    return YamlTrouble(
+        said or "this cannot stand here, in YAML; put a text into quotes", line, column, level=level
+    )

@@ -136,6 +136,8 @@ def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
 def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iterator[str]:
     if not isinstance(key, str):
         raise _not_json(path, f"a key is a {type(key).__name__}; keys are texts")
+    if key == "__proto__":
+        raise _not_json((*path, key), "servers lose the value of this key; give it another name")
     start = "" if first else indent
     written = _text(key, path)
     if len(written) > _LONGEST_IMPLICIT_KEY:
