@@ -91,6 +91,19 @@ class PaiProtocolTask(luigi.Task):
         """
         return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
 
+    def render(self, *, filled: bool = False) -> str:
+        """Return the job as it is sent, without sending it: YAML, its secrets as ``******``.
+
+        Args:
+            filled: only the command of each role, as the server renders it.
+
+        Raises:
+            SpecError: the job cannot be sent as it is written.
+        """
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
+
+        return rendered(self.job(), filled=filled)
+
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 

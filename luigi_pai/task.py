@@ -122,6 +122,19 @@ class PaiTask(luigi.Task):
             retryCount=self.retry_count,
         )
 
+    def render(self, *, filled: bool = False) -> str:
+        """Return the job as it is sent, without sending it: JSON.
+
+        Args:
+            filled: only the command of each role, as the server renders it.
+
+        Raises:
+            SpecError: the job cannot be sent as it is written.
+        """
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
+
+        return rendered(self.job(), filled=filled)
+
     def output(self) -> Any:
         """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it.
 

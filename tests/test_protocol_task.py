@@ -289,6 +289,16 @@ def test_secrets_are_not_in_a_problem():
     assert "hush" not in str(caught.value)
 
 
+def test_it_is_rendered_without_its_secrets():
+    """The text that is sent, with stars; filled, the commands."""
+    assert Study().render() == TEXT
+    assert Study().render(filled=True) == "# taskRoles.worker\ntrain 0.1 5\n"
+    shown = Sweep(rate=0.25).render()
+    assert "rate: 0.25" in shown
+    assert "key: '******'" in shown
+    assert "hush" not in shown
+
+
 def test_it_is_picklable():
     """Luigi hands tasks to worker processes."""
     task = pickle.loads(pickle.dumps(Study()))

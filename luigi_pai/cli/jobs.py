@@ -117,8 +117,10 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
     Parameters of the task are given as to luigi. Secrets are shown as ******.
     """
     with plain_failures("render", "stopped"):
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  heavy with what it needs
+
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
-        click.echo(_filled(job) if filled else _shown(job), nl=False)
+        click.echo(rendered(job, filled=filled), nl=False)
 
 
 def _problems(path: Path, release: str | None) -> Iterator[Problem]:
@@ -172,29 +174,3 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
     return task.job()
-
-
-def _shown(job: PaiJob | JobProtocol | dict[str, Any]) -> str:
-    """Return a job as it is sent, its secrets hidden."""
-    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
-    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
-    from luigi_pai.spec.submission import masked_text  # noqa: PLC0415
-
-    if isinstance(job, JobProtocol):
-        return masked_text(job)
-    document = job.to_dict() if isinstance(job, PaiJob) else job
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _filled(job: PaiJob | JobProtocol | dict[str, Any]) -> str:
-    """Return the command of each role as the server renders it."""
-    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
-    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
-    from luigi_pai.spec.submission import filled_commands  # noqa: PLC0415
-
-    if isinstance(job, JobProtocol):
-        commands = filled_commands(job)
-    else:
-        document = job.to_dict() if isinstance(job, PaiJob) else job
-        commands = {role["name"]: role["command"] for role in document["taskRoles"]}
-    return "".join(f"# taskRoles.{role}\n{command}\n" for role, command in commands.items())

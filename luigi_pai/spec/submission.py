@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.prerequisites import resolve
+from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.template import entrypoints, fill_secrets
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.protocol import JobProtocol
+    from collections.abc import Mapping
 
-__all__ = ["filled_commands", "masked_text", "submission_text"]
+__all__ = ["filled_commands", "rendered", "submission_text"]
 
 _MASK = "******"  # as the servers show secrets
 
@@ -27,15 +30,26 @@ def submission_text(protocol: JobProtocol) -> str:
     return protocol.to_yaml() if resolved == document else write_yaml(resolved)
 
 
-def masked_text(protocol: JobProtocol) -> str:
-    """Return the YAML that is posted, with its secrets as ``******``.
+def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
+    """Return a job as it is sent, for people: JSON or YAML, with its secrets as ``******``.
+
+    Args:
+        job: a job of either dialect; a mapping is a v1 job config.
+        filled: only the command of each role, as the server renders it.
 
     Raises:
         SpecError: as ``submission_text``.
     """
-    resolved = resolve(protocol.to_dict())
-    masked = _masked(resolved)
-    return submission_text(protocol) if masked == resolved else write_yaml(masked)
+    if isinstance(job, JobProtocol):
+        if not filled:
+            return _masked_text(job)
+        commands = filled_commands(job)
+    else:
+        document = job.to_dict() if isinstance(job, PaiJob) else job
+        if not filled:
+            return json.dumps(document, indent=2) + "\n"
+        commands = {role["name"]: role["command"] for role in document["taskRoles"]}
+    return "".join(f"# taskRoles.{role}\n{command}\n" for role, command in commands.items())
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:
@@ -47,6 +61,12 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
     document = resolve(protocol.to_dict())
     hidden = dict.fromkeys(document.get("secrets") or {}, _MASK)
     return {role: fill_secrets(command, hidden) for role, command in entrypoints(document).items()}
+
+
+def _masked_text(protocol: JobProtocol) -> str:
+    resolved = resolve(protocol.to_dict())
+    masked = _masked(resolved)
+    return submission_text(protocol) if masked == resolved else write_yaml(masked)
 
 
 def _masked(document: dict[str, Any]) -> dict[str, Any]:
