@@ -11,7 +11,7 @@ from luigi_pai.local.config_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.wire import ApiError
 from luigi_pai.spec.schema_problems import schema
-from luigi_pai.spec.template import PLUGIN, masked
+from luigi_pai.spec.template import PLUGIN, entrypoints, masked
 from luigi_pai.spec.validate_protocol import validate_protocol
 from luigi_pai.spec.yaml_text import read_yaml
 
@@ -31,7 +31,7 @@ def read_protocol(text: str) -> dict[str, Any]:
     """Return the document of a body that 1.8 takes.
 
     Raises:
-        ApiError: 500 for what is no YAML, 400 for what is no protocol.
+        ApiError: 500 for what is no YAML and for commands that cannot be rendered, 400 for what is no protocol.
     """
     try:
         document = read_yaml(text).value
@@ -41,6 +41,10 @@ def read_protocol(text: str) -> dict[str, Any]:
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document)
+    try:
+        entrypoints(document)
+    except SpecError as error:
+        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
     if any("instances" not in role for role in document["taskRoles"].values()):
         raise ApiError(500, "UnknownError", "a task role has no instances")
     refused = [item for item in validate_protocol(document, release=_RELEASE) if item.level is Level.REFUSED]
@@ -95,8 +99,7 @@ def spec_of(document: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
     """Return a protocol as the launcher reads it.
 
     Raises:
-        ApiError: 404 for a storage that is not there, 500 for commands that cannot be
-            rendered, 400 for more tasks or ports than this server takes.
+        ApiError: 404 for a storage that is not there, 400 for more tasks or ports than this server takes.
     """
     extras = dict(document.get("extras") or {})
     wanted = extras.get("storages")
@@ -108,10 +111,7 @@ def spec_of(document: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
         for item in wanted:
             if item.get("name") and item["name"] not in known:
                 raise ApiError(404, "NoStorageError", f"Storage {item['name']} is not found.")
-    try:
-        spec = job_spec({**document, "extras": extras})
-    except SpecError as error:
-        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
+    spec = job_spec({**document, "extras": extras})
     _check_size(spec)
     return spec
 

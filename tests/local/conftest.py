@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from local_client import LocalClient
+from protocol_client import ProtocolClient
 
 from luigi_pai.local import LocalPai
 
@@ -12,6 +13,12 @@ from luigi_pai.local import LocalPai
 def client(local_pai):
     """The administrator of the session's server."""
     return LocalClient(local_pai)
+
+
+@pytest.fixture(scope="session")
+def v2(local_pai):
+    """The administrator of the session's server, on its v2 API."""
+    return ProtocolClient(local_pai)
 
 
 @pytest.fixture

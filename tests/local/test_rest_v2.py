@@ -1,0 +1,313 @@
+"""The v2 API beyond its recording: who may do what, lists, tokens, and the API beside v1."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from local_client import LocalClient, unique
+from protocol_client import ProtocolClient, protocol, task_role
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+
+
+@pytest.fixture(scope="module")
+def zoe(v2):
+    """Somebody who is no administrator."""
+    name = unique("zoe").replace("-", "_")
+    body = {"username": name, "password": "zoes-password", "virtualCluster": ["default"]}
+    assert v2.send("POST", "/users", body).status_code == 201
+    return ProtocolClient(v2.server, name, "zoes-password")
+
+
+ANYTHING = [
+    ("GET", "/jobs"),
+    ("POST", "/jobs"),
+    ("GET", "/jobs/a~b"),
+    ("GET", "/jobs/a~b/config"),
+    ("GET", "/jobs/a~b/ssh"),
+    ("GET", "/jobs/a~b/events"),
+    ("GET", "/jobs/a~b/attempts/0"),
+    ("GET", "/jobs/a~b/job-attempts"),
+    ("GET", "/jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts"),
+    ("GET", "/jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts/0/logs"),
+    ("PUT", "/jobs/a~b/executionType"),
+    ("PUT", "/jobs/a~b/tag"),
+    ("DELETE", "/jobs/a~b/tag"),
+    ("GET", "/virtual-clusters"),
+    ("GET", "/virtual-clusters/default"),
+    ("GET", "/storages"),
+    ("GET", "/storages/nfs1"),
+    ("GET", "/users"),
+    ("POST", "/users"),
+    ("GET", "/tokens"),
+    ("POST", "/tokens/application"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ANYTHING)
+def test_everything_needs_a_token(method, path, v2):
+    """Before anything else is looked at."""
+    reply = v2.call(method, path)
+    assert (reply.status_code, reply.json()["code"]) == (401, "UnauthorizedUserError")
+    for header in ("Bearer x", "Basic eDp5", "Basic ?", "Digest x", "Bearer"):
+        reply = v2.call(method, path, headers={"Authorization": header})
+        assert (reply.status_code, reply.json()["message"]) == (401, "Your token is invalid.")
+
+
+def test_names_are_each_users_own(v2, zoe):
+    """Two users may have a job of one name; everybody sees both."""
+    text = protocol("true")
+    mine, hers = v2.submit(text), zoe.submit(text)
+    assert mine != hers
+    assert zoe.wait(mine)["jobStatus"]["username"] == "admin"
+    assert v2.wait(hers)["jobStatus"]["username"] == zoe.username
+    assert v2.post(text).json()["message"] == f"Job {mine} already exists."
+
+
+def test_v1_and_v2_do_not_see_each_others_jobs(v2, client, local_pai):
+    """One name, two jobs; each API has its own, the page has both."""
+    name = unique()
+    client.submit("true", name=name)
+    v2.submit(protocol("true", name=name))
+    assert client.wait(name)["jobStatus"]["appExitCode"] == 0
+    assert v2.wait(f"admin~{name}")["debugId"]
+    assert [row["name"] for row in v2.send("GET", "/jobs", keyword=name).json()] == [name]
+    assert [row["name"] for row in client.call("GET", "/jobs").json() if name in row["name"]] == [name]
+    only = unique()
+    v2.submit(protocol("true", name=only))
+    assert client.call("GET", f"/jobs/{only}").status_code == 404
+    assert client.call("GET", f"/jobs/admin~{only}").status_code == 404
+    page = requests.get(local_pai.url, timeout=20).text
+    assert page.count(f"jobName={name}") == 2
+    assert page.count(f"jobName={name}&amp;api=v2") == 1
+
+
+# lists
+
+
+@pytest.fixture(scope="module")
+def listed(v2, zoe):
+    """Four jobs that have ended, submitted one after the other."""
+    word = unique("list").replace("-", "_")
+    done = []
+    for client, suffix, more in (
+        (v2, "b", {}),
+        (v2, "a", {"roles": {"main": task_role("true", instances=3)}}),
+        (zoe, "c", {"defaults": {"virtualCluster": "default"}}),
+        (v2, "d", {"defaults": {"virtualCluster": "vc1"}}),
+    ):
+        command = "exit 1" if suffix == "d" else "true"
+        done.append(client.submit(protocol(command, name=f"{word}_{suffix}", **more)))
+        v2.wait(done[-1])
+        time.sleep(0.002)
+    assert v2.send("PUT", f"/jobs/{done[0]}/tag", {"value": "red"}).status_code == 200
+    assert v2.send("PUT", f"/jobs/{done[1]}/tag", {"value": "blue"}).status_code == 200
+    return word
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, "dcab"),
+        ({"order": "jobName,ASC"}, "abcd"),
+        ({"order": "jobName,DESC"}, "dcba"),
+        ({"order": "totalTaskNumber,DESC"}, "adcb"),
+        ({"order": "submissionTime,ASC"}, "bacd"),
+        ({"order": "nonsense,ASC"}, "dcab"),
+        ({"order": "jobName,sideways"}, "dcab"),
+        ({"username": "admin"}, "dab"),
+        ({"username": "admin,nobody"}, "dab"),
+        ({"username": "nobody"}, ""),
+        ({"state": "FAILED"}, "d"),
+        ({"state": "SUCCEEDED,RUNNING"}, "cab"),
+        ({"vc": "vc1"}, "d"),
+        ({"tagsContain": "red"}, "b"),
+        ({"tagsContain": "red,blue"}, "ab"),
+        ({"tagsNotContain": "red"}, "dca"),
+        ({"limit": "2"}, "dc"),
+        ({"limit": "2", "offset": "1"}, "ca"),
+        ({"jobPriority": "oops"}, ""),
+    ],
+)
+def test_lists_are_filtered_ordered_and_paged(query, expected, listed, v2):
+    """As the real server does it."""
+    rows = v2.send("GET", "/jobs", keyword=listed, **query).json()
+    assert [row["name"][-1] for row in rows] == list(expected)
+
+
+def test_a_list_can_say_how_many_there_are(listed, v2):
+    """On all pages."""
+    reply = v2.send("GET", "/jobs", keyword=listed, limit="1", withTotalCount="true").json()
+    assert (reply["totalCount"], len(reply["data"])) == (4, 1)
+
+
+def test_a_row_counts_tasks_and_gpus(v2):
+    """Of all roles."""
+    gpus = {"cpu": 1, "memoryMB": 100, "gpu": 2}
+    roles = {"a": task_role("true", instances=2, resourcePerInstance=gpus), "b": task_role("true")}
+    name = v2.submit(protocol(roles=roles))
+    row = v2.send("GET", "/jobs", keyword=name.split("~")[1]).json()[0]
+    assert (row["totalGpuNumber"], row["totalTaskNumber"], row["totalTaskRoleNumber"]) == (4, 3, 2)
+
+
+# tokens
+
+
+def test_an_application_token_speaks_for_its_user_until_it_is_revoked(zoe, v2):
+    """As Bearer and as Basic; it cannot manage tokens, nor can another user revoke it."""
+    token = zoe.send("POST", "/tokens/application").json()["token"]
+    for auth in ({"headers": {"Authorization": f"Bearer {token}"}}, {"auth": (zoe.username, token)}):
+        assert zoe.call("GET", "/tokens/check", **auth).json()["username"] == zoe.username
+        assert zoe.call("POST", "/tokens/application", **auth).status_code == 403
+    assert zoe.call("GET", "/jobs", auth=("admin", token)).status_code == 401
+    assert zoe.call("GET", "/jobs", auth=(zoe.username, zoe.token)).status_code == 401
+    assert v2.send("DELETE", f"/tokens/{token}").status_code == 403
+    assert zoe.send("DELETE", f"/tokens/{token}").status_code == 200
+    assert zoe.call("GET", "/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 401
+
+
+def test_a_login_of_either_api_is_good_for_both(client, v2):
+    """A client that begins with v1 and learns that it is v2 logs in once."""
+    headers = {"Authorization": f"Bearer {client.token}"}
+    assert v2.call("GET", "/jobs?limit=1", headers=headers).status_code == 200
+    assert client.call("PUT", "/jobs/nosuch", {}, token=v2.token).status_code == 400
+
+
+def test_tokens_outlive_the_server(own_pai):
+    """Logins and application tokens."""
+    before = ProtocolClient(own_pai)
+    token = before.send("POST", "/tokens/application").json()["token"]
+    own_pai.kill()
+    own_pai.restart()
+    assert before.send("GET", "/jobs").status_code == 200
+    assert before.call("GET", "/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def test_the_token_of_a_user_who_is_gone_is_worth_nothing(client, v2):
+    """On v2 the user is looked up with each request."""
+    name = unique("gone").replace("-", "_")
+    assert v2.send("POST", "/users", {"username": name, "password": "password"}).status_code == 201
+    gone = ProtocolClient(v2.server, name, "password")
+    assert client.send("DELETE", "/user", {"username": name}).status_code == 200
+    assert gone.send("GET", "/jobs").status_code == 401
+
+
+# submissions
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code", "message"),
+    [
+        ({"taskRoles": {}}, 400, "InvalidProtocolError", '"keyword":"minProperties"'),
+        ({"nonsense": 1}, 400, "InvalidProtocolError", '"params":{"additionalProperty":"nonsense"}'),
+        ({"name": "a.b"}, 400, "InvalidProtocolError", '"keyword":"pattern","dataPath":".name"'),
+        ({"jobRetryCount": -1}, 400, "InvalidProtocolError", "should be >= 0"),
+        (
+            {"prerequisites": [{"name": "img", "type": "dockerimage", "uri": "a"}] * 2},
+            400,
+            "InvalidProtocolError",
+            "Duplicate dockerimage prerequisites img.",
+        ),
+        (
+            {"defaults": {"deployment": "d"}},
+            400,
+            "InvalidProtocolError",
+            "Default deployment d does not exist.",
+        ),
+        (
+            {"taskRoles": {"main": task_role("true", data="nope")}},
+            400,
+            "InvalidProtocolError",
+            "Prerequisite nope does not exist.",
+        ),
+        (
+            {"taskRoles": {"main": task_role("true", instances=5000)}},
+            400,
+            "InvalidProtocolError",
+            "at most 1000",
+        ),
+        ({"taskRoles": {"main": task_role("echo <% $parameters.x")}}, 500, None, "not closed"),
+        (
+            {"defaults": {"virtualCluster": "vc9"}},
+            403,
+            "ForbiddenUserError",
+            "not allowed to do operation in vc9",
+        ),
+    ],
+)
+def test_what_is_refused_says_why(change, status, code, message, v2):
+    """In the real server's form: a JSON array of schema errors, or a sentence."""
+    reply = v2.post(json.dumps({**json.loads(protocol("true")), **change}))
+    assert (reply.status_code, reply.json().get("code")) == (status, code)
+    assert message in reply.json()["message"]
+
+
+def test_instances_that_are_left_out_are_a_500(v2):
+    """The schema allows it; the server fails."""
+    document = json.loads(protocol("true"))
+    del document["taskRoles"]["main"]["instances"]
+    assert v2.post(json.dumps(document)).status_code == 500
+
+
+def test_yaml_means_what_it_means_to_the_server(v2):
+    """``yes`` and ``0o17`` are strings, ``017`` is a number."""
+    document = json.loads(protocol("echo <% $parameters.a %> <% $parameters.b %> <% $parameters.c %>"))
+    yaml = "".join(f"{key}: {json.dumps(value)}\n" for key, value in document.items())
+    reply = v2.post(f"{yaml}parameters: {{a: yes, b: 0o17, c: 017}}\n")
+    assert reply.status_code == 202, reply.text
+    job = v2.wait(f"admin~{document['name']}")
+    assert v2.log(job) == "yes 0o17 15\n"
+
+
+def test_a_name_is_taken_once_whatever_happens_at_once(v2):
+    """One 202; on the real server several can win."""
+    text = protocol("true")
+    with ThreadPoolExecutor(6) as pool:
+        codes = sorted(reply.status_code for reply in pool.map(v2.post, [text] * 6))
+    assert codes == [202, 409, 409, 409, 409, 409]
+
+
+# which APIs there are
+
+
+def test_with_v2_alone_v1_has_no_jobs():
+    """That is how a client learns which dialect to speak."""
+    with LocalPai(api="v2") as server:
+        token = ProtocolClient(server).token
+        headers = {"Authorization": f"Bearer {token}"}
+        for method in ("GET", "POST"):
+            url = f"{server.url}/api/v1/jobs"
+            reply = requests.request(method, url, headers=headers, json={"jobName": "x"}, timeout=20)
+            assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
+        login = {"username": "admin", "password": "admin-password"}
+        assert requests.post(f"{server.url}/api/v1/token", json=login, timeout=20).status_code == 200
+        assert requests.get(f"{server.url}/api/v1", timeout=20).json()["version"] == "v1.8.0"
+        assert requests.get(f"{server.url}/rest-server/api/v2/info", timeout=20).status_code == 200
+
+
+def test_with_v1_alone_there_is_no_v2():
+    """As on 0.7.1: its own answer for a route it does not know."""
+    with LocalPai(api="v1") as server:
+        client = LocalClient(server)
+        for path in ("/api/v2", "/api/v2/jobs", "/api/v1/authn/basic/login"):
+            reply = requests.get(server.url + path, timeout=20)
+            assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
+        assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_an_api_that_does_not_exist_is_refused(tmp_path):
+    """Naming those that do."""
+    with pytest.raises(ConfigError, match="it is one of both, v1, v2"):
+        LocalPai(tmp_path / "data", api="v3").start()
+
+
+def test_a_path_prefix_and_letters_case_do_not_matter(v2, local_pai):
+    """As with express behind a proxy."""
+    headers = {"Authorization": f"Bearer {v2.token}"}
+    for path in ("/rest-server/api/v2/jobs", "/api/v2/JOBS/", "/API/V2/jobs"):
+        assert requests.get(local_pai.url + path, headers=headers, timeout=20).status_code == 200
