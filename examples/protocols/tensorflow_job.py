@@ -1,0 +1,62 @@
+"""Distributed TensorFlow: parameter servers and workers that find each other by the ports they reserved.
+
+Shows: two roles, reserved ports, host lists and TF_CONFIG out of the environment, completion (the workers
+are done, so the job has succeeded and the servers are stopped), a protocol in a file (tensorflow_job.yaml)
+of which Luigi parameters change the parameters and the numbers of instances.
+
+In this folder::
+
+    luigi-pai validate tensorflow_job.yaml
+    luigi-pai render tensorflow_job TrainDistributed --instances 4
+    luigi-pai render tensorflow_job TrainDistributed --instances 4 --filled
+
+    # on this machine; the stand-in does the same over the same ports, with a model of four numbers
+    PYTHONPATH=. luigi-pai local -- luigi --module tensorflow_job Scaling --local-scheduler \\
+        --program "python $PWD/stand_in/parameter_server.py"
+
+    # on the cluster of luigi.cfg
+    PYTHONPATH=. luigi --module tensorflow_job Scaling --local-scheduler
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import luigi
+
+from luigi_pai import JobProtocol, PaiProtocolTask
+
+
+class TrainDistributed(PaiProtocolTask):
+    """Train with some workers and parameter servers."""
+
+    instances = luigi.IntParameter(default=2, description="workers")  # --workers is an option of Luigi's own
+    servers = luigi.IntParameter(default=1)
+    steps = luigi.IntParameter(default=200)
+    program = luigi.OptionalParameter(
+        default=None, significant=False, description="what to run in place of TensorFlow's benchmarks"
+    )
+
+    protocol = "tensorflow_job.yaml"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        instead = {} if self.program is None else {"fetch": "true", "program": self.program}
+        return {"steps": self.steps, **instead}
+
+    def job(self) -> JobProtocol:
+        job = super().job()
+        job.taskRoles["ps"].instances = self.servers
+        job.taskRoles["worker"].instances = self.instances
+        job.taskRoles["worker"].completion.minSucceededInstances = self.instances
+        return job
+
+
+class Scaling(luigi.WrapperTask):
+    """The same training with one worker, and with more."""
+
+    instances = luigi.ListParameter(default=(1, 2), description="numbers of workers")
+    program = luigi.OptionalParameter(default=None, significant=False)
+
+    def requires(self) -> list[luigi.Task]:
+        return [TrainDistributed(instances=instances, program=self.program) for instances in self.instances]
