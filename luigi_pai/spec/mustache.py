@@ -21,6 +21,7 @@ SPACES: Final = (
 """What JavaScript takes for white space, in a pattern and to trim a text."""
 
 _SPACE = f"[{SPACES}]"
+_RUN = re.compile(f"\n|(?:(?!\n){_SPACE})+|[^{SPACES}]+")  # the end of a line, blanks, anything else
 _EQUALS = re.compile(f"{_SPACE}*=")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -87,6 +88,8 @@ def parse(template: str) -> list[Text | Tag]:
     Raises:
         TemplateError: a tag or a section is not closed, or was not opened.
     """
+    if "<%" not in template:
+        return [Text(template, 0)] if template else []
     return _outermost(_Parser(template).pieces())
 
 
@@ -119,14 +122,13 @@ class _Parser:
         return [piece for piece in self._pieces if piece is not None]
 
     def _take_text(self, start: int, end: int) -> None:
-        for at in range(start, end):
-            char = self._template[at]
-            if char in SPACES:
+        for run in _RUN.finditer(self._template, start, end):
+            if run[0][0] in SPACES:
                 self._blanks.append(len(self._pieces))
             else:
                 self._more_on_line = True
-            self._pieces.append(Text(char, at))
-            if char == "\n":
+            self._pieces.append(Text(run[0], run.start()))
+            if run[0] == "\n":
                 self._end_line()
 
     def _end_line(self) -> None:

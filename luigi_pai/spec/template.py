@@ -22,7 +22,7 @@ from luigi_pai.spec.schema_problems import Finding, Path, named_nearest
 from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "MASK",
@@ -48,8 +48,8 @@ _NEWLINE_RELEASE = (0, 17)
 """The first release that joins commands by newline, and leaves secrets and what is unknown as written."""
 _FIELDS: Final = ("script", "output", "data")
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
-_PLUGIN_REFERENCE = re.compile(r"<%(?:\s*)\$([\s\S]*?)(?:\s*)%>")
-_RUNTIME_TAG = re.compile(r"<%\s*([{&!]?)\s*([\s\S]+?)\s*(\}?)\s*%>")
+_PLUGIN_REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
+_RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
 @dataclass(frozen=True)
@@ -214,14 +214,25 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool =
     view = {"$secrets": _as_the_runtime_has(secrets)}
 
     def filled(tag: re.Match[str]) -> str:
-        kind, name, curly = tag.groups()
-        if kind == "!":
-            return ""
-        value = _secret(view, name if kind == "{" or not curly else name + curly)
+        name = tag.group(1).strip()
+        bare = (
+            name.removeprefix("&")
+            if name[:1] == "&"
+            else name[1:-1]
+            if name[:1] + name[-1:] == "{}"
+            else None
+        )
+        value = _secret(view, name if bare is None else bare.strip())
         shown = "" if value is mustache.ABSENT else value if isinstance(value, str) else str(value)
-        return html.escape(shown, quote=True) if escape and not kind else shown
+        return html.escape(shown, quote=True) if escape and bare is None else shown
 
-    return _RUNTIME_TAG.sub(filled, text)
+    return _replaced(_RUNTIME_TAG, filled, text)
+
+
+def _replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text: str) -> str:
+    """Return a text with its tags filled in; what follows the last end of a tag is not looked at."""
+    end = text.rfind("%>") + len("%>") if "%>" in text else 0
+    return tag.sub(filled, text[:end]) + text[end:]
 
 
 def _as_the_runtime_has(value: Any) -> Any:
@@ -314,8 +325,8 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
         except mustache.TemplateError:
             continue
     for roles, path, text in plugin_texts(document):
-        for name in _PLUGIN_REFERENCE.findall(text):
-            found += [Reference(path, f"${name}", role=role, plugin=True) for role in roles]
+        for name in _PLUGIN_REFERENCE.findall(text[: text.rfind("%>") + 2]) if "%>" in text else ():
+            found += [Reference(path, f"${name.rstrip()}", role=role, plugin=True) for role in roles]
     return found
 
 
@@ -509,12 +520,12 @@ def plugin_filled(text: str, document: Mapping[str, Any], role: str) -> str | No
 
     def filled(tag: re.Match[str]) -> str:
         nonlocal missing
-        reference = Reference((), f"${tag.group(1)}", role=role, plugin=True)
+        reference = Reference((), f"${tag.group(1).rstrip()}", role=role, plugin=True)
         first, *rest = reference.steps
         view = {"$secrets": document.get("secrets"), **_view(document, role)}
         value = mustache.look_up(view, [first, *rest])
         missing = missing or not isinstance(value, str)
         return value if isinstance(value, str) else ""
 
-    result = _PLUGIN_REFERENCE.sub(filled, text)
+    result = _replaced(_PLUGIN_REFERENCE, filled, text)
     return None if missing else result
