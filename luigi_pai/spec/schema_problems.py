@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Path = tuple["str | int", ...]
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)", re.ASCII)
 
 LONGEST_SHOWN = 80
 """So many characters of a wrong value are shown."""
@@ -97,8 +99,15 @@ def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def release_number(release: str) -> tuple[int, ...]:
-    """Return a release as numbers: ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``."""
-    return tuple(int(part) for part in release.removeprefix("v").split("."))
+    """Return a release as numbers: ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``.
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    found = _RELEASE.match(release)
+    if found is None:
+        raise ValueError(f"{release!r} is not a release of OpenPAI, such as 1.8.0")
+    return tuple(int(part) for part in found[1].split("."))
 
 
 def named_nearest(name: str, known: Iterable[str]) -> str:

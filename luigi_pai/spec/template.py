@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec import mustache
-from luigi_pai.spec.schema_problems import Finding, Path, named_nearest
+from luigi_pai.spec.schema_problems import Finding, Path, named_nearest, release_number
 from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
     Raises:
         SpecError: a tag is not closed: the server fails on it.
     """
-    newer = _release(release) >= _NEWLINE_RELEASE
+    newer = release_number(release) >= _NEWLINE_RELEASE
     found: dict[str, str] = {}
     problems: list[Problem] = []
     for role, commands in _role_commands(document).items():
@@ -104,11 +104,6 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
     if problems:
         raise SpecError(str(document.get("name")), problems)
     return found
-
-
-def _release(text: str) -> tuple[int, int]:
-    numbers = re.findall(r"\d+", text)
-    return int(numbers[0]), int(numbers[1])
 
 
 def _role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:

@@ -857,6 +857,13 @@ def test_before_1_0_there_are_no_storages():
     ) in levels
 
 
+@pytest.mark.parametrize("release", ["1", "latest", "", "x1.8.0"])
+def test_a_release_is_a_number(release):
+    """Anything else is a mistake of the caller's."""
+    with pytest.raises(ValueError, match=rf"^{release!r} is not a release of OpenPAI, such as 1\.8\.0$"):
+        validate_protocol(GOOD, release=release)
+
+
 def test_a_text_that_is_too_large_is_refused():
     """100 kB are taken, a byte more is not."""
     assert found(GOOD, size=102_400) == []
