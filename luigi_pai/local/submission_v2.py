@@ -31,7 +31,7 @@ def read_protocol(text: str) -> dict[str, Any]:
     """Return the document of a body that 1.8 takes.
 
     Raises:
-        ApiError: 500 for what is no YAML and for commands that cannot be rendered, 400 for what is no protocol.
+        ApiError: 500 for what is no YAML and commands that cannot be rendered, 400 for no protocol.
     """
     try:
         document = read_yaml(text).value

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 import requests
 from local_client import role, unique
+from protocol_client import protocol, task_role
 
 HOSTILE = "<script>alert(1)</script>&\"'"
 
@@ -81,6 +82,37 @@ def test_the_tracking_url_of_a_job_is_its_page(client):
     reply = requests.get(status["appTrackingUrl"], timeout=20)
     assert reply.status_code == 200
     assert status["name"] in reply.text
+
+
+def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(v2, page):
+    """As that of a v1 job, with one log more."""
+    name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
+    v2.wait(f"admin~{name}", "RUNNING")
+    shown = page("/job-detail.html", username="admin", jobName=name)
+    assert shown.refreshes
+    assert "RUNNING" in shown.text
+    assert "w-1" in shown.text
+    logs = [link for link in shown.links if "containerlogs" in link]
+    assert [link.rpartition("/")[0].rpartition("/")[2] for link in logs[:3]] == [
+        "stdout",
+        "stderr",
+        "runtime",
+    ]
+    assert requests.get(logs[0], timeout=20).text in ("", "hello\n")
+    assert requests.get(logs[2], timeout=20).status_code == 200
+    v2.stop(f"admin~{name}")
+    assert page("/job-detail.html", username="zoe", jobName=name).status == 404
+    assert page("/job-detail.html", username="admin", jobName=name, api="v1").status == 404
+
+
+def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, page):
+    """What the command wrote is not markup; the exit code has its name."""
+    job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
+    shown = page("/job-detail.html", username="admin", jobName=job["name"])
+    assert not shown.refreshes
+    assert "255 (PAIRuntimeUnknownFailed)" in shown.text
+    assert HOSTILE in shown.text
+    assert "script" not in [tag for tag, _ in shown.tags]
 
 
 @pytest.mark.parametrize("query", [{"jobName": HOSTILE}, {"jobName": "", "username": HOSTILE}, {}])

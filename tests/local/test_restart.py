@@ -11,6 +11,7 @@ import psutil
 import pytest
 import requests
 from local_client import LocalClient, role, wait_until
+from protocol_client import ProtocolClient, protocol
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -258,3 +259,57 @@ def test_killing_a_server_and_closing_leaves_no_process(tmp_path):
     assert is_running(pid)
     server.close()
     wait_until(lambda: not is_running(pid))
+
+
+def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
+    """Taken, killed before it began: it runs with them after the restart, and they are gone after its end."""
+    with LocalPai(tmp_path / "data", max_tasks=1) as server:
+        v2 = ProtocolClient(server)
+        first = v2.submit(protocol("sleep 60"))
+        waiting = v2.submit(protocol("echo '<% $secrets.pw %>'", secrets={"pw": "swordfish-77"}))
+        v2.wait(first, "RUNNING")
+        assert v2.job(waiting)["jobStatus"]["state"] == "WAITING"
+        server.kill()
+        server.restart()
+        assert v2.job(waiting)["jobStatus"]["state"] == "WAITING"
+        v2.stop(first)
+        job = v2.wait(waiting)
+        assert (job["jobStatus"]["state"], v2.log(job)) == ("SUCCEEDED", "swordfish-77\n")
+        server.stop()
+        for path in server.data.glob("server.sqlite*"):
+            assert b"swordfish-77" not in path.read_bytes()
+        server.start()
+
+
+def test_a_v2_task_that_still_runs_is_found_again(own_pai, tmp_path):
+    """The same container goes on; what it ended with is translated as ever."""
+    v2 = ProtocolClient(own_pai)
+    go = tmp_path / "go"
+    name = v2.submit(protocol(f"echo began; until [ -e {go} ]; do sleep 0.02; done; nosuchcommand"))
+    before = v2.wait(name, "RUNNING")
+    wait_until(lambda: v2.log(before) == "began\n")
+    own_pai.kill()
+    go.touch()
+    own_pai.restart()
+    job = v2.wait(name)
+    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (220, 0)
+    assert v2.task(job)["containerId"] == v2.task(before)["containerId"]
+
+
+def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_pai, tmp_path):
+    """Like a pod that was deleted: -101, uncounted."""
+    v2 = ProtocolClient(own_pai)
+    runs = tmp_path / "runs"
+    text = protocol(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
+    name = v2.submit(text)
+    pid = started_pid(own_pai, name.split("~")[1])
+    wait_until(runs.exists)
+    own_pai.kill()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(pid))
+    own_pai.restart()
+    status = v2.wait(name)["jobStatus"]
+    assert (status["state"], status["retryDetails"]["platform"]) == ("SUCCEEDED", 1)
+    first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
+    assert first["jobStatus"]["appExitCode"] == -101
+    assert v2.task(first)["containerExitCode"] == -101
