@@ -88,7 +88,9 @@ class Part:
         found: dict[str, Any] = {}
         for name, key, _ in _fields(type(self)):
             given = getattr(self, name)
-            if given is UNSET or (key not in self._read_keys and _is_empty(given)):
+            if given is UNSET:
+                continue
+            if key not in self._read_keys and _is_empty_by_default(self, name) and _is_empty(given):
                 continue
             found[key] = _written(given, (*path, key))
         for key, given in self.more.items():
@@ -151,6 +153,7 @@ def _written(given: Any, path: Path) -> Any:
     if isinstance(given, Part):
         return given._document(path)  # noqa: SLF001  this is its module
     if isinstance(given, dict):
+        plain(dict.fromkeys(given), path)  # the keys
         return {key: _written(item, (*path, key)) for key, item in given.items()}
     if isinstance(given, (list, tuple)):
         return [_written(item, (*path, index)) for index, item in enumerate(given)]
@@ -162,6 +165,11 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for each in dataclasses.fields(cls):
         if each.init and each.name != "more":
             yield each.name, each.metadata.get("key", each.name), each.metadata
+
+
+def _is_empty_by_default(cls: type[Part] | Part, name: str) -> bool:
+    """Return whether a field holds an empty list, mapping or part where nothing is given."""
+    return cls.__dataclass_fields__[name].default_factory is not dataclasses.MISSING
 
 
 def _is_empty(given: Any) -> bool:
@@ -179,10 +187,7 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
     more: dict[str, Any] = dict(document)
     for name, key, metadata in _fields(chosen):
         if key not in document:
-            if (
-                "shape" not in metadata
-                or chosen.__dataclass_fields__[name].default_factory is dataclasses.MISSING
-            ):
+            if not _is_empty_by_default(chosen, name):
                 given[name] = UNSET
             continue
         found: Wrong = []
