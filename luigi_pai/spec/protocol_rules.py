@@ -18,6 +18,7 @@ __all__ = ["rule_findings"]
 
 _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
 _FREE_FIELDS = (1, 6)
 """The first release that takes further fields, and no uri, in script, data and output."""
 
@@ -178,6 +179,13 @@ def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Findi
             path,
             f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
             "take both and run neither rightly; give one of them another name",
+            Level.STRICTER,
+        )
+    elif not 1 <= len(short) <= _LONGEST_ROLE:
+        yield Finding(
+            path,
+            f"has {len(short)} letters and digits; servers take any number, and the job starts only with "
+            f"1 to {_LONGEST_ROLE}",
             Level.STRICTER,
         )
     elif short != name:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, SpecError
@@ -209,6 +209,7 @@ def test_a_tag_may_span_two_commands():
     assert rendered("echo <%", "$parameters.epochs %>") == "echo 10"
 
 
+@settings(deadline=None)  # machines of CI are busy
 @given(st.text().filter(lambda text: "<%" not in text))
 @example("\ufeff x \x85")
 def test_a_text_without_tags_is_only_trimmed(text):
@@ -216,6 +217,7 @@ def test_a_text_without_tags_is_only_trimmed(text):
     assert rendered(text) == text.strip(SPACES)
 
 
+@settings(deadline=None)  # machines of CI are busy
 @given(st.text(), st.text())
 def test_a_parameter_arrives_as_it_is(before, value):
     """A value is not read as a template."""

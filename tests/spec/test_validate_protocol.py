@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
@@ -227,6 +227,12 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
     ((*W, "commands"), [], REFUSED, "an empty list is not a list of at least one command"),
     ((*W, "commands", 0), 7, REFUSED, "7 is not a command: a string"),
     ((*W, "instances"), 0, REFUSED, "0 is not an integer of at least 1"),
+    (
+        (*W, "instances"),
+        10001,
+        STRICTER,
+        "10001 is not an integer from 1 to 10000; servers take it, and the job never starts",
+    ),
     (
         ("taskRoles", "ps", "instances"),
         GONE,
@@ -453,7 +459,7 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
         ("extras", PLUGIN, 0, "parameters", "sshbarrierTimeout"),
         "soon",
         STRICTER,
-        "'soon' is not a number of seconds; servers take it, and the barrier fails",
+        "'soon' is not a number of minutes; servers take it, and the barrier fails",
     ),
     (
         ("extras", PLUGIN, 2, "parameters", "repo_uri"),
@@ -756,6 +762,23 @@ def test_roles_that_fold_to_one_name_are_told_of_the_first():
     ]
 
 
+@pytest.mark.parametrize(("name", "count"), [("r" * 64, 64), ("_", 0)])
+def test_a_role_of_too_many_letters_or_none_never_starts(name, count):
+    """Its folded name becomes one of Kubernetes, of 1 to 63 letters and digits."""
+    document = copy.deepcopy(GOOD)
+    document["taskRoles"] |= {name: document["taskRoles"]["ps"], "r" * 63: document["taskRoles"]["ps"]}
+    assert found(document) == [
+        (
+            STRICTER,
+            (
+                f"taskRoles.{name}: has {count} letters and digits; servers take any number, and the job "
+                "starts only "
+                "with 1 to 63"
+            ),
+        )
+    ]
+
+
 @pytest.mark.parametrize("name", ["a-b", "1a", "a b", "", "a\n"])
 def test_names_of_roles_have_their_letters(name):
     """The same in taskRoles and in deployments."""
@@ -797,6 +820,7 @@ def test_other_secrets_arrive_as_they_are(value):
     assert found(document) == []
 
 
+@settings(deadline=None)  # machines of CI are busy
 @given(st.sampled_from(["hunter2", ["hunter2"], {"k": "hunter2"}]), st.data())
 def test_no_problem_shows_a_secret(value, data):
     """Wherever a secret's value ends up in the wrong type or place of secrets and auth, it is not "
@@ -1013,6 +1037,7 @@ def test_check_protocol_knows_how_much_will_be_sent():
         check_protocol(JobProtocol.from_dict(with_value(("description",), "x" * 102_400)))
 
 
+@settings(deadline=None)  # machines of CI are busy
 @given(st.from_regex(r"[a-zA-Z]{1,12}", fullmatch=True), st.integers(0, 4))
 def test_an_unknown_key_is_found(key, where):
     """Wherever a server refuses unknown keys, one more is one more problem."""
