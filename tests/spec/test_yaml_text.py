@@ -28,7 +28,6 @@ STRICTER = {
 }
 """What js-yaml takes, and makes of it what nobody means."""
 
-CHARACTERS = st.characters(exclude_categories=("Cs",))
 HARD = st.sampled_from(
     [
         *[
@@ -63,9 +62,7 @@ HARD = st.sampled_from(
         *("a\r\nb", "a\n#b\n", "\x00", "\x7f", "\x1b[0m", "\x85", "a\u2028b", "\ufeffa", "\uffff"),
     ]
 )
-TEXTS = st.one_of(
-    HARD, st.text(CHARACTERS, max_size=12), st.text("ab :#-\n\t'\"{}[],&*!|>%@`?\\é", max_size=10)
-)
+TEXTS = st.one_of(HARD, st.text(max_size=12), st.text("ab :#-\n\t'\"{}[],&*!|>%@`?\\é", max_size=10))
 NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 KEYS = TEXTS.filter(lambda text: text != "__proto__")
 VALUES = st.recursive(
@@ -344,7 +341,7 @@ def test_what_is_written_is_read_as_it_was(value):
 
 
 @settings(UNHURRIED, max_examples=300)
-@given(st.text(CHARACTERS).filter(lambda text: text != "__proto__"))
+@given(st.text().filter(lambda text: text != "__proto__"))
 def test_every_text_survives(text):
     assert read_yaml(write_yaml({text: [text]})).value == {text: [text]}
 
