@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import processes
-from luigi_pai.local.completion import Outcome, attempt_outcome
+from luigi_pai.local.completion import Outcome, attempt_outcome, retry, retry_delay
 from luigi_pai.local.environment import Place, task_environment
 from luigi_pai.local.environment_v2 import task_environment_v2
+from luigi_pai.local.records import Task
 from luigi_pai.local.role_scripts import role_scripts
 from luigi_pai.local.runtime_exit import runtime_exit
 from luigi_pai.local.store import now_ms
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from luigi_pai.local.records import Attempt, Job, Task
+    from luigi_pai.local.records import Attempt, Job
     from luigi_pai.local.settings import HdfsAddress
     from luigi_pai.local.storages import Storages
     from luigi_pai.local.store import Store
@@ -90,7 +92,7 @@ class AttemptRun:
     ) -> None:
         self.job = job
         self.attempt = attempt
-        self.tasks = tasks
+        self.tasks = list(tasks)
         self.ending = ""
         self._roles = {role["name"]: role for role in job.roles}
         self._notes = notes
@@ -140,12 +142,51 @@ class AttemptRun:
                 now_ended = [(wait, waits.pop(wait)) for wait in done if wait is not told]
                 for wait, task in sorted(now_ended, key=lambda pair: self._files(pair[1]).end_time()):
                     wait.result()
-                    ended.append(task)
+                    another = self._another(task)
+                    if another is None:
+                        ended.append(task)
+                    else:
+                        waits[asyncio.create_task(self._try_again(another))] = another
                 room()
         finally:
             for pending in (told, *waits):
                 pending.cancel()
             await asyncio.gather(told, *waits, return_exceptions=True)
+
+    def _another(self, task: Task) -> Task | None:
+        """Return the next try of a task that failed, written down, or None if there is none.
+
+        Only a job without gang allocation has one: by the class of the exit code, up to taskRetryCount.
+        """
+        if self.job.generation == 1 or self.job.spec["gang"] or not task.exit_code:
+            return None
+        wanted = self._roles[task.role]["taskRetryCount"]
+        again = retry(wanted, task.exit_code, task.counted_retries, self.job.generation)
+        if not again.again:
+            return None
+        number = task.number + 1
+        another = Task(
+            container_id=str(uuid.uuid4()),
+            attempt_id=task.attempt_id,
+            role=task.role,
+            index=task.index,
+            folder=f"{self._around.store.tries(task)[-1].folder}.{number}",
+            ports=task.ports,
+            gpus=task.gpus,
+            number=number,
+            counted_retries=task.counted_retries + again.counted,
+        )
+        self._around.store.add_task(another)
+        self.tasks[self.tasks.index(task)] = another
+        if self._around.store.secrets(self.job):
+            self._files(task).forget_scripts()
+        return another
+
+    async def _try_again(self, task: Task) -> None:
+        """Start a further try, later each time, and wait until it has ended."""
+        await asyncio.sleep(retry_delay(task.number))
+        self._start(task, ())
+        await self._ended(task)
 
     async def clean_up(self) -> None:
         """End every process that is left of the tasks, and leave no zombie."""

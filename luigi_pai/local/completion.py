@@ -16,13 +16,26 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.records import Task
 
-__all__ = ["EXIT_STOPPED", "Again", "Outcome", "attempt_outcome", "exit_type", "retry", "stopped_code"]
+__all__ = [
+    "EXIT_STOPPED",
+    "Again",
+    "Outcome",
+    "attempt_outcome",
+    "exit_type",
+    "retry",
+    "retry_delay",
+    "stopped_code",
+]
 
 EXIT_STOPPED = 214
 _EXIT_TRANSIENT = 205
 _EXIT_PERMANENT = 206
 _RETRY_ALWAYS = -2
 _RETRY_FAILURES = -1
+
+
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 30.0
 
 
 @dataclass(frozen=True)
@@ -118,3 +131,8 @@ def retry(retry_count: int, exit_code: int, counted_retries: int, generation: in
     if kind != "UNKNOWN":
         return Again(again=False)
     return Again(again=retry_count == _RETRY_FAILURES or counted_retries < retry_count, counted=True)
+
+
+def retry_delay(retries: int) -> float:
+    """Return how many seconds the given retry, 1 for the first, waits: longer each time, up to a bound."""
+    return min(_FIRST_DELAY * float(2 ** min(retries - 1, 20)), _LONGEST_DELAY)

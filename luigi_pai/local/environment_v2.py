@@ -40,7 +40,7 @@ def task_environment_v2(
         "FC_FRAMEWORK_ATTEMPT_ID": str(attempt.number - 1),
         "FC_TASKROLE_NAME": role["name"],
         "FC_TASK_INDEX": str(task.index),
-        "FC_TASK_ATTEMPT_ID": "0",
+        "FC_TASK_ATTEMPT_ID": str(task.number),
         "FC_POD_UID": task.container_id,
         **_of_the_job(job),
         **_of_all_tasks(job.roles, tasks),

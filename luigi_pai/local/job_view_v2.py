@@ -155,7 +155,7 @@ def _attempt_state(job: Job, attempt: Attempt | None) -> str:
 def _log_list(job: Job, attempt: Attempt | None, task: Task) -> str:
     return (
         f"/api/v2/jobs/{job.full_name}/attempts/{attempt_number(attempt)}"
-        f"/taskRoles/{task.role}/taskIndex/{task.index}/attempts/0/logs"
+        f"/taskRoles/{task.role}/taskIndex/{task.index}/attempts/{task.number}/logs"
     )
 
 
@@ -189,7 +189,7 @@ def _task_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
 
 def _task_attempt_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
     return {
-        "attemptId": 0,
+        "attemptId": task.number,
         "attemptState": _task_state(task),
         "currentAttemptCreatedTime": attempt and attempt.launched,
         "currentAttemptLaunchedTime": task.launched,
@@ -200,30 +200,33 @@ def _task_attempt_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
 def _task_status(job: Job, attempt: Attempt | None, task: Task) -> dict[str, Any]:
     return {
         "taskIndex": task.index,
-        "taskUid": _uuid(task.container_id),
+        "taskUid": _uuid(task.attempt_id, task.name),
         "taskState": _task_state(task),
         **_container(job, attempt, task),
-        "retries": 0,
-        "accountableRetries": 0,
+        "retries": task.number,
+        "accountableRetries": task.counted_retries,
         **_task_times(attempt, task),
         **_task_attempt_times(attempt, task),
     }
 
 
-def task_attempts(job: Job, attempt: Attempt, task: Task) -> dict[str, Any]:
-    """Return a task with its attempts; here each has one."""
+def task_attempts(job: Job, attempt: Attempt, tries: Sequence[Task]) -> dict[str, Any]:
+    """Return a task with its tries, the latest of which comes first."""
+    task = tries[0]
     return {
         "username": job.username,
         "jobName": job.name,
         "jobAttemptId": attempt_number(attempt),
         "taskRoleName": task.role,
         "taskIndex": task.index,
-        "taskUid": _uuid(task.container_id),
+        "taskUid": _uuid(task.attempt_id, task.name),
         "taskState": _task_state(task),
-        "retries": 0,
-        "accountableRetries": 0,
+        "retries": task.number,
+        "accountableRetries": task.counted_retries,
         **_task_times(attempt, task),
-        "attempts": [{**_task_attempt_times(attempt, task), **_container(job, attempt, task)}],
+        "attempts": [
+            {**_task_attempt_times(attempt, item), **_container(job, attempt, item)} for item in tries
+        ],
     }
 
 

@@ -16,7 +16,7 @@ from luigi_pai.local.attempt_run import (
     Surroundings,
     TaskLost,
 )
-from luigi_pai.local.completion import Again, Outcome, exit_type, retry, stopped_code
+from luigi_pai.local.completion import Again, Outcome, exit_type, retry, retry_delay, stopped_code
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.ports import Ports
 from luigi_pai.local.records import COMPLETED, RUNNING, WAITING, Attempt, Job, Task
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Launcher"]
 
-_FIRST_DELAY = 0.1
-_LONGEST_DELAY = 30.0
 _MOST_GPUS = 62  # as many as a bit map in SQLite can show
 _FIRST_CONTAINER = 2  # the first one of an application is its master's
 
@@ -265,8 +263,8 @@ class Launcher:
         """Let a job that is tried again wait, longer each time."""
         if self._closing:
             return
-        seconds = min(_FIRST_DELAY * 2 ** min(job.retries - 1, 20), _LONGEST_DELAY)
-        self._delays[job.id] = asyncio.get_running_loop().call_later(seconds, self._delay_over, job.id)
+        delay = retry_delay(job.retries)
+        self._delays[job.id] = asyncio.get_running_loop().call_later(delay, self._delay_over, job.id)
 
     def _delay_over(self, job_id: int) -> None:
         del self._delays[job_id]

@@ -69,6 +69,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "command": command,
         "minFailedTaskCount": completion.get("minFailedInstances") or 1,
         "minSucceededTaskCount": completion.get("minSucceededInstances") or instances,
+        "taskRetryCount": role.get("taskRetryCount") or 0,
         "plugins": [_with_references(plugin, document, name) for plugin in _plugins(name, role, document)],
     }
 

@@ -140,7 +140,7 @@ class Attempt:
 
 @dataclass
 class Task:
-    """One instance of a task role within an attempt.
+    """One instance of a task role within an attempt, or one try of it.
 
     Attributes:
         folder: where its files are, relative to the jobs folder.
@@ -150,6 +150,9 @@ class Task:
         pid_started: when that process started, as the kernel counts.
         exit_code: how it ended; of a v2 job as the runtime translates it.
         exit_info: JSON of what the runtime says of a failure (v2).
+        number: which attempt of this instance it is, 0 for the first; a job
+            without gang allocation tries its tasks again one by one.
+        counted_retries: the tries before it that taskRetryCount bounds.
     """
 
     container_id: str
@@ -165,6 +168,8 @@ class Task:
     launched: int | None = None
     completed: int | None = None
     exit_info: str | None = None
+    number: int = 0
+    counted_retries: int = 0
 
     @property
     def name(self) -> str:

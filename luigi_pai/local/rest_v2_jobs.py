@@ -155,7 +155,8 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Atte
 async def _task_attempts(handler: AccessV2, *path: str) -> None:
     handler.who()
     name, number, role, index = path
-    handler.answer(200, task_attempts(*_task(handler, (name, number, role, index))))
+    job, attempt, task = _task(handler, (name, number, role, index))
+    handler.answer(200, task_attempts(job, attempt, handler.api.store.tries(task)))
 
 
 async def _logs(handler: AccessV2, *path: str) -> None:
@@ -165,10 +166,11 @@ async def _logs(handler: AccessV2, *path: str) -> None:
         job, _, task = _task(handler, (name, number, role, index))
     except ApiError:
         raise ApiError(500, "UnknownError", "Failed to get log list") from None
-    if task_attempt != "0":
+    chosen = [item for item in handler.api.store.tries(task) if str(item.number) == task_attempt]
+    if not chosen:
         raise ApiError(404, "NoTaskLogError", "Log of task is not found.")
     tail = handler.get_query_argument("tail-mode", "") == "true"
-    handler.answer(200, {"locations": log_locations(handler.api, job, task, tail=tail)})
+    handler.answer(200, {"locations": log_locations(handler.api, job, chosen[0], tail=tail)})
 
 
 async def _job_attempts(handler: AccessV2, name: str) -> None:

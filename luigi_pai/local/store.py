@@ -242,8 +242,9 @@ class Store:
     def add_task(self, task: Task) -> None:
         """Write a task whose process is about to be started."""
         self._db.execute(
-            "INSERT INTO tasks (container_id, attempt_id, role, task_index, folder, ports, gpus)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tasks"
+            " (container_id, attempt_id, role, task_index, folder, ports, gpus, number, counted_retries)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 task.container_id,
                 task.attempt_id,
@@ -252,6 +253,8 @@ class Store:
                 task.folder,
                 json.dumps(task.ports),
                 task.gpus,
+                task.number,
+                task.counted_retries,
             ),
         )
 
@@ -272,8 +275,18 @@ class Store:
         )
 
     def tasks(self, attempt: Attempt) -> list[Task]:
-        """Return the tasks of an attempt, in the order of roles and indexes."""
-        rows = self._db.execute("SELECT * FROM tasks WHERE attempt_id = ? ORDER BY rowid", (attempt.id,))
+        """Return the tasks of an attempt, each at its latest try, in the order of roles and indexes."""
+        latest: dict[tuple[str, int], Task] = {}
+        for row in self.rows("SELECT * FROM tasks WHERE attempt_id = ? ORDER BY rowid", (attempt.id,)):
+            latest[row["role"], row["task_index"]] = _task(row)
+        return list(latest.values())
+
+    def tries(self, task: Task) -> list[Task]:
+        """Return every try of a task, the latest first."""
+        rows = self.rows(
+            "SELECT * FROM tasks WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC",
+            (task.attempt_id, task.role, task.index),
+        )
         return [_task(row) for row in rows]
 
     def task(self, container_id: str) -> Task | None:

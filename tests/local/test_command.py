@@ -107,6 +107,17 @@ def test_luigi_in_the_command_finds_the_server(tmp_path):
     assert not path.parent.exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "version"), [((), "v2"), (("--api", "v1"), "v1"), (("--api", "v2"), "v2")]
+)
+def test_the_api_of_the_server_is_the_one_that_luigi_uses(options, version, tmp_path):
+    """With one API only it is named; with both, what the user's own luigi.cfg says holds."""
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\napi_version = v2\n")
+    done = run("local", *options, "--", sys.executable, "-c", READ_CONFIG, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sections"]["OpenPai"]["api_version"] == version
+
+
 def test_an_earlier_config_path_still_counts(tmp_path):
     """Its content is carried over: [OpenPai] is pointed here, the rest stays as it is written."""
     earlier = tmp_path / "mine.cfg"

@@ -523,3 +523,57 @@ def test_what_happened_is_listed(v2):
     assert events["data"][1]["taskName"] == "main-0"
     warnings = v2.send("GET", f"/jobs/admin~{job['name']}/events", type="Warning").json()
     assert warnings["totalCount"] == 2
+
+
+def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
+    """By the class of the exit code, up to taskRetryCount; the job's attempt goes on."""
+    runs = tmp_path / "runs"
+    command = f"echo $FC_TASK_ATTEMPT_ID; echo x >> {runs}; [ $(wc -l < {runs}) = 4 ] || exit 1"
+    roles = {
+        "main": task_role(command, taskRetryCount=3),
+        "other": task_role("sleep 60", completion={"minSucceededInstances": -1}),
+    }
+    job = v2.run(roles=roles, extras={"gangAllocation": False})
+    status, task = job["jobStatus"], v2.task(job)
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 0)
+    assert (task["attemptId"], task["retries"], task["accountableRetries"]) == (3, 3, 3)
+    path = task["containerLog"].removeprefix("/api/v2").rpartition("/attempts/")[0]
+    tries = v2.send("GET", f"{path}/attempts").json()["attempts"]
+    assert [(item["attemptId"], item["containerExitCode"]) for item in tries] == [
+        (3, 0),
+        (2, 255),
+        (1, 255),
+        (0, 255),
+    ]
+    assert v2.log(job) == "3\n"
+    first = v2.send("GET", f"{path}/attempts/0/logs").json()["locations"]
+    stdout = next(item["uri"] for item in first if item["name"] == "stdout")
+    assert requests.get(v2.server.url + stdout, timeout=20).text == "0\n"
+    assert v2.send("GET", f"{path}/attempts/9/logs").json()["code"] == "NoTaskLogError"
+
+
+@pytest.mark.parametrize(
+    ("command", "retries", "code"), [("exit 1", 2, 255), ("nosuchcommand", 0, 220), ("kill -ILL $$", 0, 132)]
+)
+def test_a_task_that_goes_on_failing_fails_its_job(command, retries, code, v2):
+    """After taskRetryCount tries, or at once."""
+    roles = {"main": task_role(command, taskRetryCount=2)}
+    job = v2.run(roles=roles, extras={"gangAllocation": False})
+    assert (job["jobStatus"]["appExitCode"], v2.task(job)["retries"]) == (code, retries)
+
+
+def test_with_gang_allocation_a_task_is_not_tried_again(v2):
+    """taskRetryCount counts only without."""
+    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
+    assert v2.task(job)["retries"] == 0
+
+
+def test_a_job_is_stopped_between_two_tries_of_a_task(v2):
+    """What is about to be tried again is not."""
+    roles = {"main": task_role("kill -KILL $$")}
+    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
+    wait_until(lambda: v2.wait(name, "RUNNING") and v2.task(v2.job(name))["retries"] >= 3)
+    v2.stop(name)
+    job = v2.wait(name)
+    assert job["jobStatus"]["state"] == "STOPPED"
+    assert v2.task(job)["containerExitCode"] in (-210, 137)

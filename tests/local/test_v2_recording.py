@@ -30,7 +30,6 @@ ELSEWHERE = {
 }
 OWN_WORDS = {
     "submit bad yaml": "another YAML reader complains",
-    "list limit NaN": "the same words, but a database's",
     "alerts": "names a port of the recorded cluster",
 }
 
