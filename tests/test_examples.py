@@ -20,6 +20,7 @@ import yaml
 from protocol_client import ProtocolClient
 
 from luigi_pai import PaiJobFailed, SpecError
+from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.validate_protocol import validate_protocol
 
 ROOT = Path(__file__).parents[1]
@@ -110,6 +111,20 @@ def test_each_renders_its_commands(module):
     assert "<%" not in filled.stdout
     assert KEY not in filled.stdout
     assert ("echo '******' | base64" in filled.stdout) == (module == "study")
+
+
+@pytest.mark.parametrize("release", ["0.16.0", "1.8.0"])
+@pytest.mark.parametrize("module", TASKS)
+def test_bash_understands_the_commands_of_each(module, release, example):
+    """However a release joins them: by && up to 0.16."""
+    name, *arguments = TASKS[module].split()
+    values = dict(
+        zip([option[2:].replace("-", "_") for option in arguments[::2]], arguments[1::2], strict=True)
+    )
+    task = getattr(example(module), name).from_str_params(values)
+    for script in entrypoints(task.job().to_dict(), release).values():
+        checked = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
@@ -371,3 +386,27 @@ def test_the_study_says_that_it_has_no_key(example, monkeypatch):
     monkeypatch.delenv("STUDY_KEY")
     with pytest.raises(study.ConfigError, match="set STUDY_KEY in the environment"):
         study.Trial(rate=0.2, batch_size=2).job()
+
+
+# ---------------------------------------------------------------- the page about them
+
+PAGE = (ROOT / "docs" / "examples.md").read_text()
+SHOWN = [
+    (run.splitlines()[0], run.splitlines()[1:])
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    for run in re.split(r"^\$ ", block, flags=re.MULTILINE)
+    if run.startswith(("luigi-pai validate", "luigi-pai render"))
+]
+
+
+@pytest.mark.parametrize(("line", "shown"), SHOWN, ids=[line for line, _ in SHOWN])
+def test_the_page_shows_what_the_commands_write(line, shown):
+    """Its lines come in that order; ``...`` is what was left out."""
+    written = command(*shlex.split(line)).stdout
+    pattern = re.escape("\n".join(shown)).replace(r"\.\.\.", ".*")
+    assert re.search(pattern, written, re.DOTALL), written
+
+
+def test_the_page_names_every_example():
+    for path in EXAMPLES.glob("*_job.*"), [EXAMPLES / "shared_data.py", EXAMPLES / "study.py"]:
+        assert all(f"(../examples/protocols/{file.name})" in PAGE for file in path)

@@ -25,14 +25,14 @@ def centroids(learned: list[tuple[Image, int]]) -> list[tuple[Image, int]]:
     for image, digit in learned:
         images[digit].append(image)
     return [
-        (tuple(sum(values) // len(values) for values in zip(*group)), digit)  # noqa: B905  older Pythons
+        (tuple(sum(values) // len(values) for values in zip(*group, strict=True)), digit)
         for digit, group in sorted(images.items())
     ]
 
 
 def nearest(image: Image, known: list[tuple[Image, int]]) -> int:
     """Return the digit of the known image that differs least."""
-    return min(known, key=lambda each: sum((a - b) ** 2 for a, b in zip(image, each[0])))[1]  # noqa: B905
+    return min(known, key=lambda each: sum((a - b) ** 2 for a, b in zip(image, each[0], strict=True)))[1]
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ def fit(rate: float, batch: int, steps: int) -> float:
             example = [draw.uniform(-1, 1) for _ in SOUGHT]
             wanted = sum(map(float.__mul__, SOUGHT, example)) + draw.uniform(-NOISE, NOISE)
             error = sum(map(float.__mul__, weights, example)) - wanted
-            slope = [old + 2 * error * x / batch for old, x in zip(slope, example)]  # noqa: B905  older Pythons
-        weights = [max(-LARGEST, min(LARGEST, w - rate * s)) for w, s in zip(weights, slope)]  # noqa: B905
-    return round(sum((w - s) ** 2 for w, s in zip(weights, SOUGHT)) / len(SOUGHT), 9)  # noqa: B905
+            slope = [old + 2 * error * x / batch for old, x in zip(slope, example, strict=True)]
+        weights = [max(-LARGEST, min(LARGEST, w - rate * s)) for w, s in zip(weights, slope, strict=True)]
+    return round(sum((w - s) ** 2 for w, s in zip(weights, SOUGHT, strict=True)) / len(SOUGHT), 9)
 
 
 def signature(result: dict[str, Any], key: str) -> str:
