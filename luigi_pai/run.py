@@ -193,7 +193,7 @@ class Run:
                 name,
             )
         job = work.make_job(name)
-        if number > 1 and isinstance(job, PaiJob):
+        if isinstance(job, PaiJob) and (number > 1 or self._client.speaks_v2):  # v2 servers choose no folder
             job.outputDir = job.outputDir or work.output_dir
         if isinstance(job, PaiJob) and work.send_uploads is not None:
             work.send_uploads(job.codeDir, self._hdfs)

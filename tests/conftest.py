@@ -68,6 +68,13 @@ def pai(settings: Callable[..., None]) -> Iterator[FaultyPai]:
 
 
 @pytest.fixture(scope="session")
+def local_pai_v2() -> Iterator[LocalPai]:
+    """One local OpenPAI 1.8, which knows no v1 jobs, for all tests of a process; job names must differ."""
+    with LocalPai(api="v2") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def local_pai() -> Iterator[LocalPai]:
     """One local OpenPAI for all tests of a process; job names must differ."""
     with LocalPai(virtual_clusters=["vc1"]) as server:

@@ -26,7 +26,7 @@ __all__ = ["Conversion", "convert"]
 
 _FS_URI = "$PAI_DEFAULT_FS_URI"
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
-_FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR/*" .; fi'
+_FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 

@@ -83,7 +83,7 @@ def test_the_whole_table():
                         'export PAI_DATA_DIR="<% $data.uri[0] %>" PAI_OUTPUT_DIR="<% $output.uri %>" '
                         'PAI_CODE_DIR="<% $script.uri %>"'
                     ),
-                    'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR/*" .; fi',
+                    'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi',
                     "python train.py",
                 ],
             }
