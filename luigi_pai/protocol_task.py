@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
+_HASH = 10  # characters
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 
 
@@ -55,13 +57,15 @@ class PaiProtocolTask(luigi.Task):
     def name(self) -> str:
         """Name of the job, unique among your jobs.
 
-        That of the protocol; where the task has parameters of Luigi's, with the hash
-        of their values that is in its ``task_id``, so that each set of values is a
-        job of its own.
+        That of the protocol; where the task has significant parameters of Luigi's,
+        with a hash of them and of the task's own name, so that each set of values is
+        a job of its own. (Values of parameters that are not significant do not
+        count: where they decide what the job does, give a name of your own.)
         """
         name = self._read_protocol.name
-        has_parameters = any(parameter.significant for _, parameter in self.get_params())  # type: ignore[no-untyped-call]
-        return f"{name}_{self.task_id.rpartition('_')[2]}" if has_parameters else name
+        if not any(parameter.significant for _, parameter in self.get_params()):  # type: ignore[no-untyped-call]
+            return name
+        return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -198,9 +198,9 @@ class Run:
         if isinstance(job, PaiJob) and work.send_uploads is not None:
             work.send_uploads(job.codeDir, self._hdfs)
         flag = self._outputs.flag
-        if flag is None:
+        if flag is None and work.output_dir is not None:
             logger.info("Job %s gets no completion flag, because %s", name, self._outputs.what_remembers())
-        elif number > 1:
+        elif flag is not None and number > 1:
             flag.discard(work.name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
         hdfs = self._outputs.hdfs_of(folder) if folder else None

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
 _LIST_KEPT = 10.0  # seconds
-_LOGS = ("all", "stderr", "stdout")  # the one that says most first
+_LOGS = ("all", "stderr", "stdout", "runtime.log")  # the one that says most first
 _LAST_LINES = 20
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, where it is asked past its reverse proxy
@@ -194,9 +194,9 @@ class PaiClient:
                 task_attempt=task.attempt or 0,
                 tail=True,
             )
-            named = {file.name: file for file in files}
-            file = next((named[name] for name in _LOGS if name in named), None)
-            text = self._session.text(urljoin(f"{self._portal}/", file.uri)) if file else ""
+            named = {file.name: urljoin(f"{self._portal}/", file.uri) for file in files}
+            logs = (self._session.text(named[name]) for name in _LOGS if name in named)
+            text = next((log for log in logs if log.strip()), "")
         except PaiApiError as error:
             logger.debug("No log of %s: %s", status.name, error)
             return None
@@ -277,11 +277,8 @@ def _deciding_task(status: JobStatus) -> TaskStatus | None:
 
 
 def _portal_of(url: str) -> str:
-    """Guess the portal: what the rest-server is mounted below, or on the same host where OpenPAI has it."""
+    """Guess the portal: what the rest-server is mounted below, 9286 beside 9186, or the same address."""
     parts = urlsplit(url.rstrip("/"))
-    if parts.path:
-        return urlunsplit((parts.scheme, parts.netloc, re.sub(r"/rest-server$", "", parts.path), "", ""))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    if parts.port == _REST_PORT:
-        host += f":{_PORTAL_PORT}"
-    return urlunsplit((parts.scheme, host, "", "", ""))
+    netloc = f"{host}:{_PORTAL_PORT}" if parts.port == _REST_PORT and not parts.path else parts.netloc
+    return urlunsplit((parts.scheme, netloc, re.sub(r"/rest-server$", "", parts.path), "", ""))

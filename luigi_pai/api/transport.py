@@ -17,6 +17,7 @@ from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeo
 from urllib3.util.retry import Retry
 
 from luigi_pai.errors import ClusterUnreachable, InvalidReply
+from luigi_pai.hidden_tokens import hide_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +41,8 @@ _READ_RETRIES = Retry(
     respect_retry_after_header=False,
 )
 """A GET is tried again at once, up to twice and within a second; a longer fault is the caller's."""
+
+hide_tokens()
 
 _WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
 _REACH_HINT = "check pai_url in [OpenPai] of luigi.cfg, and that the rest-server runs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -169,7 +170,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task = parser.get_task_obj()
-    except (ParameterException, TaskClassException, ValueError) as error:
+    except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)

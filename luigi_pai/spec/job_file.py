@@ -30,15 +30,17 @@ class JobFile:
         path: of the file.
         dialect: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
         document: as plain dicts, lists and values.
-        size: of the file in bytes.
+        text: of the file.
         lines: where in the file each part is (v2 only).
+        warnings: what the server reads otherwise than it is written (v2 only).
     """
 
     path: Path
     dialect: Literal["v1", "v2"]
     document: Any = field(repr=False)
-    size: int
-    lines: Mapping[tuple[str | int, ...], int] = field(repr=False)
+    text: str = field(repr=False)
+    lines: Mapping[tuple[str | int, ...], int] = field(repr=False, default_factory=dict)
+    warnings: tuple[Problem, ...] = field(repr=False, default=())
 
     def problems(self, release: str | None = None) -> list[Problem]:
         """Return every problem of the job.
@@ -57,7 +59,8 @@ class JobFile:
                 )
             ]
         if self.dialect == "v2":
-            return validate_protocol(self.document, lines=self.lines, size=self.size, release=release)
+            found = validate_protocol(self.document, lines=self.lines, text=self.text, release=release)
+            return [*self.warnings, *found]
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
             return [
@@ -88,8 +91,8 @@ def read_job_file(path: Path) -> JobFile:
                 raise SpecError(str(path), [Problem("", wrong, line=error.lineno)]) from None
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
-                return JobFile(path, "v1", document, len(content), {})
-    document_of = read_yaml(text, str(path))
-    value = document_of.value
+                return JobFile(path, "v1", document, text)
+    read = read_yaml(text, str(path))
+    value = read.value
     is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
-    return JobFile(path, "v1" if is_v1 else "v2", value, len(content), document_of.lines)
+    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, tuple(read.warnings))

@@ -51,7 +51,7 @@ class RuntimePlugin(Part):
         Args:
             jobssh: the containers reach each other as ``ROLE-INDEX``.
             sshbarrier: the commands wait until all containers can be reached.
-            sshbarrierTimeout: minutes that they wait at most; 30 on the server.
+            sshbarrierTimeout: minutes that they wait at most; 300 on the server.
             userssh: a public key that may log in from outside.
             taskroles: roles that it works in; all if there are none.
             failurePolicy: ``fail`` or ``ignore``.
@@ -189,7 +189,7 @@ class Extras(Part):
 
     Args:
         runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
-        storages: mounts; an empty list mounts none, where leaving it out mounts the user's default ones.
+        storages: mounts; an empty list mounts the user's default ones, where leaving it out mounts none.
         gangAllocation: all instances start together (the default), or each when it can.
         hivedScheduler: what to ask the HiveD scheduler for.
         jobStatusChangeNotification: which changes the user is told of.

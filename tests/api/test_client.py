@@ -104,7 +104,7 @@ def test_stopping_goes_to_the_job(new_client, rest):
         ("http://h:9186", None, "http://h:9286/job-detail.html"),
         ("http://h:9186/", None, "http://h:9286/job-detail.html"),
         ("http://[::1]:9186", None, "http://[::1]:9286/job-detail.html"),
-        ("http://h:8080", None, "http://h/job-detail.html"),
+        ("http://h:8080", None, "http://h:8080/job-detail.html"),
         ("https://h/rest-server", None, "https://h/job-detail.html"),
         ("https://h:8443/pai/rest-server/", None, "https://h:8443/pai/job-detail.html"),
         ("http://h:9186", "https://portal/x/", "https://portal/x/job-detail.html"),

@@ -142,6 +142,28 @@ def test_the_log_that_says_most_is_taken(client, rest):
     assert "the error" in failure_text(client, FAILED)
 
 
+def test_the_runtimes_log_is_taken_where_the_others_are_empty(client, rest):
+    """When a prerequisite fails, the command has not said anything yet."""
+    names = ("all", "runtime.log")
+    rest.get(LOGS, json={"locations": [{"name": name, "uri": f"/{name}"} for name in names]})
+    rest.get("http://pai.test/all", body="\n")
+    rest.get("http://pai.test/runtime.log", body="cannot fetch the data\n")
+    assert "cannot fetch the data" in failure_text(client, FAILED)
+
+
+def test_the_token_of_a_log_is_not_logged(client, rest, serve, caplog):
+    """urllib3 logs addresses, and warns with them when a connection breaks."""
+    server = serve(lambda _: (200, {}, "text"))
+    rest.get(
+        LOGS, json={"locations": [{"name": "all", "uri": f"{server.url}/x?sig=abc-hush&token=def-hush"}]}
+    )
+    rest.add_passthru(server.url)
+    caplog.set_level("DEBUG")
+    assert "    text" in failure_text(client, FAILED)
+    assert "sig=...&token=..." in caplog.text
+    assert "hush" not in caplog.text
+
+
 def test_a_v1_server_is_not_asked_for_logs(new_client, rest):
     """0.7 has pages of logs, which are named."""
     status = JobStatus(
