@@ -155,13 +155,17 @@ class V1Handler(ApiHandler):
         self._job(name)
         raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
 
+    def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
+        jobs = [job for job in self.api.store.unfinished_jobs() if job.generation == 1 and not job.deleted]
+        return virtual_clusters(self.api.virtual_clusters, jobs)
+
     async def _virtual_clusters(self) -> None:
-        self.answer(200, virtual_clusters(self.api.virtual_clusters, self.api.store.jobs()))
+        self.answer(200, self._shown_virtual_clusters())
 
     async def _virtual_cluster(self, name: str) -> None:
         if name not in self.api.virtual_clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
-        self.answer(200, virtual_clusters(self.api.virtual_clusters, self.api.store.jobs())[name])
+        self.answer(200, self._shown_virtual_clusters()[name])
 
     async def _users(self) -> None:
         self._administrator()

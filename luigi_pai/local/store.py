@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.records import Attempt, Job, NewJob, Task, User
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["NameTaken", "Store", "now_ms"]
+
+
+_LARGE = ("config_json", "spec_json")
+_WITHOUT_LARGE = ", ".join(f"'' AS {part.name}" if part.name in _LARGE else part.name for part in fields(Job))
 
 
 class NameTaken(Exception):
@@ -135,7 +140,10 @@ class Store:
         return None if row is None else _job(row)
 
     def jobs(self, username: str | None = None, generation: int | None = 1) -> list[Job]:
-        """Return all jobs of one generation or of both, or those of one user, newest first."""
+        """Return all jobs of one generation or of both, or those of one user, newest first.
+
+        Without their configs and specs, which may be large.
+        """
         where = "NOT deleted"
         values: list[Any] = []
         if username:
@@ -145,8 +153,8 @@ class Store:
         return self.select_jobs(f"WHERE {where} ORDER BY created DESC, id DESC", values)
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
-        """Return the jobs that the clauses of a SELECT pick."""
-        sql = f"SELECT * FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
+        """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
+        sql = f"SELECT {_WITHOUT_LARGE} FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
         return [_job(row) for row in self.rows(sql, values)]
 
     def secrets(self, job: Job) -> dict[str, Any]:
