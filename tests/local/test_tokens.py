@@ -5,6 +5,8 @@ from __future__ import annotations
 import stat
 import time
 
+import pytest
+
 from luigi_pai.local.store import Store
 from luigi_pai.local.tokens import Bearer, TokenRegister, Tokens
 
@@ -41,9 +43,15 @@ def test_a_damaged_key_is_replaced(tmp_path):
     assert Tokens(b"").claims(token) is None
 
 
-def test_a_token_is_in_force_until_it_is_revoked(tmp_path):
+@pytest.fixture
+def register(tmp_path):
+    store = Store(tmp_path / "server.sqlite")
+    yield TokenRegister(Tokens(b"k" * 32), store)
+    store.close()
+
+
+def test_a_token_is_in_force_until_it_is_revoked(register):
     """Only what was issued and kept counts; what has ended is forgotten."""
-    register = TokenRegister(Tokens(b"k" * 32), Store(tmp_path / "server.sqlite"))
     login = register.log_in("zoe", admin=True, expiration=60)
     program = register.application("zoe", admin=True)
     assert register.check(login) == Bearer("zoe", admin=True)
@@ -55,9 +63,8 @@ def test_a_token_is_in_force_until_it_is_revoked(tmp_path):
     assert register.check(Tokens(b"k" * 32).issue({"username": "zoe", "admin": True}, 60)) is None
 
 
-def test_a_token_for_a_log_is_for_nothing_else(tmp_path):
+def test_a_token_for_a_log_is_for_nothing_else(register):
     """It stands in an address that may be passed on."""
-    register = TokenRegister(Tokens(b"k" * 32), Store(tmp_path / "server.sqlite"))
     token = register.for_log("container", 60)
     assert register.log_of(token) == "container"
     assert register.check(token) is None
