@@ -263,6 +263,18 @@ def test_a_failed_job_that_left_a_flag_is_not_complete(cluster, name):
     assert not Spark(name).complete()
 
 
+def test_each_attempt_that_left_a_flag_and_failed_loses_it(cluster, name):
+    """A process that has cleared the flag of one attempt clears that of the next one, too."""
+    for attempt in (name, f"{name}__attempt2"):
+        with pytest.raises(PaiJobFailed, match=attempt):
+            Spark(name).run()
+        assert not Spark(name).complete()
+    for attempt in (name, f"{name}__attempt2"):
+        delete(cluster, attempt)
+    new_process()
+    assert not Spark(name).complete()
+
+
 def test_complete_clears_the_flag_of_a_failed_job_that_nobody_watched(cluster, name):
     """If no worker saw the failure, the next complete() takes the flag of the failed job away."""
     task = Spark(name)
