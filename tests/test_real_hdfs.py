@@ -148,7 +148,7 @@ def test_a_process_that_dies(tmp_path: Path) -> None:
     home.mkdir()
     hdfs = RealHdfs(software.Software(f"{tmp_path}/bin/java", home, 17), timeout=5)
     with pytest.raises(
-        RuntimeError, match=r"the namenode of a real HDFS has ended:\nno space for a NameNode"
+        RuntimeError, match=r"the namenode0 of a real HDFS has ended:\nno space for a NameNode"
     ):
         hdfs.__enter__()
     assert not hdfs._room.exists()
@@ -167,7 +167,7 @@ def test_a_real_one_ends_with_its_process(real: dict[str, str]) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("== real HDFS hdfs://127.0.0.1:")
         room = str(Path(process.stdout.readline().strip()).parent)
-        kept = re.search("file://([^<]*)/?</value>", Path(room, "namenode/conf/hdfs-site.xml").read_text())
+        kept = re.search("file://([^<]*)/?</value>", Path(room, "namenode0/conf/hdfs-site.xml").read_text())
         own = psutil.Process(process.pid).children(recursive=True)
         javas = [child for child in own if room in " ".join(child.cmdline())]
         process.kill()
@@ -177,5 +177,5 @@ def test_a_real_one_ends_with_its_process(real: dict[str, str]) -> None:
     _gone, alive = psutil.wait_procs(javas, timeout=10)
     assert not alive
     assert kept
-    for folder in (room, kept[1]):  # what a script that is killed cannot do
+    for folder in (room, Path(kept[1]).parent):  # what a script that is killed cannot do
         shutil.rmtree(folder)
