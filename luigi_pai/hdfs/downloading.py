@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.destination import is_folder
+from luigi_pai.hdfs.destination import MANIFEST, OURS, is_folder
 from luigi_pai.hdfs.errors import TransferError, failed
-from luigi_pai.hdfs.manifest import MANIFEST, OURS
-from luigi_pai.hdfs.parallel import Threads
-from luigi_pai.hdfs.progress import progress
 from luigi_pai.hdfs.reader import HdfsReader
-from luigi_pai.hdfs.transfer import JOBS, Transfer
+from luigi_pai.hdfs.transfer import JOBS, READ_AT_ONCE, Threads, Transfer, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +26,6 @@ __all__ = ["download"]
 
 logger = logging.getLogger("luigi-interface")
 
-_READ_AT_ONCE = 1024 * 1024  # bytes
 _NS_PER_MS = 1_000_000
 _LONGEST_STEM = 50  # characters of a file's name that its temporary name repeats
 
@@ -157,7 +153,7 @@ def _fetch(server: Connection, file: _RemoteFile, threads: Threads, advance: Cal
     incomplete = file.place.with_name(name)
     try:
         with HdfsReader(server, file.path) as reader, incomplete.open("wb") as written:
-            while part := reader.read(_READ_AT_ONCE):
+            while part := reader.read(READ_AT_ONCE):
                 threads.check()
                 written.write(part)
                 advance(len(part))

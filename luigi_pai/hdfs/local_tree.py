@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -9,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
+from luigi_pai.hdfs.destination import MANIFEST, OURS
 from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.manifest import MANIFEST, OURS
+from luigi_pai.hdfs.transfer import READ_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +41,38 @@ class LocalFile:
     name: str
     place: Path
     size: int
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield what is in it, part by part.
+
+        Raises:
+            TransferError: it cannot be read, or it was written to meanwhile. What was
+                read may then be the beginning of one version and the end of another.
+        """
+        try:
+            with self.place.open("rb") as opened:
+                before = os.fstat(opened.fileno())
+                while part := opened.read(READ_AT_ONCE):
+                    yield part
+                after = os.fstat(opened.fileno())
+        except OSError as error:
+            raise self._wrong(error.strerror or str(error)) from error
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise self._wrong("it was written to while it was read; send it when nothing writes to it")
+
+    def sha256(self) -> str:
+        """Return the checksum of what is in it, in hex.
+
+        Raises:
+            TransferError: as ``parts()``.
+        """
+        digest = hashlib.sha256()
+        for part in self.parts():
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _wrong(self, reason: str) -> TransferError:
+        return TransferError("not everything was sent", [Problem(_shown(str(self.place)), reason)])
 
 
 @dataclass(frozen=True)
@@ -106,7 +141,7 @@ def _walk(
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
     except OSError as error:
-        problems.append(Problem(_shown(above), f"cannot be read ({error.strerror})"))
+        problems.append(Problem(_shown(above) or ".", f"it cannot be read ({error.strerror})"))
         return
     for entry in entries:
         name, place = f"{above}{entry.name}", Path(entry.path)
@@ -151,6 +186,8 @@ def _wrong_at(place: Path, root: Path, way: tuple[Path, ...]) -> Iterator[str]:
         yield f"it is a link to a folder that it is in, {goal}"
     elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
         yield "it is neither a file nor a folder"
+    elif not os.access(place, os.R_OK):
+        yield f"it cannot be read ({os.strerror(errno.EACCES)})"
 
 
 def _ignored(folder: Path) -> GitIgnoreSpec:

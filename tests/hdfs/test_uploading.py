@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import content, names, written
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
 from luigi_pai.hdfs.connection import Connection
+from luigi_pai.hdfs.local_tree import LocalFile
 from luigi_pai.hdfs.staging import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MANIFEST = ".luigi-pai-manifest.json"
 MIB = 1024 * 1024
@@ -40,14 +45,13 @@ def source(tmp_path: Path) -> Path:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were sent, but manifests."""
     gone: list[str] = []
-    send_file = Upload._send_file
+    send = Stage.send
 
-    def spy(self, file, path, advance):
-        result = send_file(self, file, path, advance)
+    def spy(self, file, advance):
+        send(self, file, advance)
         gone.append(file.name)
-        return result
 
-    monkeypatch.setattr(Upload, "_send_file", spy)
+    monkeypatch.setattr(Stage, "send", spy)
     return gone
 
 
@@ -267,18 +271,18 @@ def test_nothing_there_to_send(fs, home, tmp_path):
 def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
     """Until all of it was sent there is nothing, then all of it."""
     seen = []
-    send_file = Upload._send_file
+    send = Stage.send
     become = Stage._become
 
-    def spy(self, file, path, advance):
+    def spy(self, file, advance):
         seen.append(fs.exists(f"{home}/code"))
-        return send_file(self, file, path, advance)
+        send(self, file, advance)
 
     def spy_at_the_end(self, path):
         seen.append(fs.exists(f"{home}/code"))
         become(self, path)
 
-    monkeypatch.setattr(Upload, "_send_file", spy)
+    monkeypatch.setattr(Stage, "send", spy)
     monkeypatch.setattr(Stage, "_become", spy_at_the_end)
     upload(fs, source, f"{home}/code")
     assert seen == [False] * 4
@@ -286,18 +290,20 @@ def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -> None:
-    """Let the transfer of every file fail after some of them."""
-    send_file = Upload._send_file
-    lock, count = threading.Lock(), [0]
+    """Let the transfer of every file fail once some of them were sent whole."""
+    send = Stage.send
+    begun, whole = itertools.count(1), itertools.count(1)
+    all_sent = threading.Event()
 
-    def fail(self, file, path, advance):
-        with lock:
-            count[0] += 1
-            if count[0] > after:
-                raise error
-        return send_file(self, file, path, advance)
+    def fail(self, file, advance):
+        if next(begun) > after:
+            assert all_sent.wait(30)  # for a failure stops those that are on their way
+            raise error
+        send(self, file, advance)
+        if next(whole) == after:
+            all_sent.set()
 
-    monkeypatch.setattr(Upload, "_send_file", fail)
+    monkeypatch.setattr(Stage, "send", fail)
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -328,16 +334,16 @@ def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch
     source.mkdir()
     (source / "big").write_bytes(b"x" * 5 * MIB)
     (source / "small").write_text("small")
-    parts = uploading._parts
+    parts = LocalFile.parts
 
-    def broken(file):
-        for number, part in enumerate(parts(file)):
-            if file.name == "big" and number == 3:
-                raise TransferError("big cannot be read", [uploading.Problem("big", "Input/output error")])
+    def broken(self):
+        for number, part in enumerate(parts(self)):
+            if self.name == "big" and number == 3:
+                raise self._wrong("Input/output error")
             yield part
 
-    monkeypatch.setattr(uploading, "_parts", broken)
-    with pytest.raises(TransferError, match="big: Input/output error"):
+    monkeypatch.setattr(LocalFile, "parts", broken)
+    with pytest.raises(TransferError, match=r"not everything was sent: .*src/big: Input/output error"):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/big")
     assert is_clean(fs, home)
@@ -354,7 +360,7 @@ def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
 
     monkeypatch.setattr(Upload, "_look", then_delete)
     with pytest.raises(
-        TransferError, match=r"train\.py cannot be read: train\.py: No such file or directory"
+        TransferError, match=r"not everything was sent: .*src/train\.py: No such file or directory"
     ):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/train.py")
@@ -377,30 +383,29 @@ def test_two_at_once(fs, home, source, sent):
     assert len(sent) == 3
 
 
-def in_a_process(url: str, user: str, source: str, destination: str, number: int) -> int:
-    """Upload as a process on another machine would, without waiting for others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploading, "one_at_a_time", lambda _place: contextlib.nullcontext())
-        Path(source, "own", f"{number}").write_text("own")
-        return upload(WebHdfs(url, user), source, destination).moved
-
-
 @pytest.mark.parametrize("is_new", [True, False])
-def test_from_several_machines_at_once(backend, fs, home, source, is_new):
+def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
-    (source / "own").mkdir()
     if not is_new:
         upload(fs, source, f"{home}/code")
         (source / "train.py").write_text("TRAIN")
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
-        futures = [
-            pool.submit(in_a_process, backend.url, backend.user, str(source), f"{home}/code", number)
-            for number in range(4)
-        ]
-        for future in futures:
-            future.result(60)
+    config = tmp_path / "luigi.cfg"
+    config.write_text(f"[OpenPai]\nwebhdfs_url = {backend.url}\nhdfs_user = {backend.user}\n")
+    uploads = []
+    for number in range(4):  # each has a folder for locks of its own, as another machine would
+        machine = tmp_path / f"machine-{number}"
+        shutil.copytree(source, machine / "src")
+        (machine / "src" / "own").mkdir()
+        (machine / "src" / "own" / f"{number}").write_text("own")
+        command = [sys.executable, "-m", "luigi_pai.cli", "put", "src", f"{home}/code"]
+        variables = {**os.environ, "TMPDIR": str(machine), "LUIGI_CONFIG_PATH": str(config)}
+        uploads.append(subprocess.Popen(command, cwd=machine, env=variables, stderr=subprocess.PIPE))
+    for process in uploads:
+        said = process.communicate(timeout=100)[1]
+        assert process.returncode == 0, said
     assert content(fs, f"{home}/code/train.py") == (source / "train.py").read_text()
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert names(fs, f"{home}/code/own") == ["0", "1", "2", "3"]
     assert is_clean(fs, home)
     upload(fs, source, f"{home}/code")
     assert upload(fs, source, f"{home}/code").moved == 0
