@@ -25,22 +25,6 @@ hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
 
 
 @pytest.fixture
-def cluster(local_pai, settings):
-    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
-    settings(
-        pai_url=local_pai.url,
-        username=local_pai.username,
-        password=local_pai.password,
-        fs_uri=local_pai.fs_uri,
-        webhdfs_url=local_pai.webhdfs_url,
-        portal_url=local_pai.url,
-        poll_min=0.05,
-        poll_max=0.5,
-    )
-    return local_pai
-
-
-@pytest.fixture
 def name():
     """A job name that no other test has."""
     return f"e2e-{time.time_ns():x}-{next(_serial)}"
