@@ -183,7 +183,15 @@ def look_at_folder(
             return Destination(path, exists=False)
         raise
     if [entry["pathSuffix"] for entry in entries] == [""]:
-        raise failed("LISTSTATUS", path, server.server, "a file is there, no folder", kind=NotADirectory)
+        step = "name another folder, or remove the file"
+        raise failed(
+            "LISTSTATUS",
+            path,
+            server.server,
+            "a file is there, no folder",
+            next_step=step,
+            kind=NotADirectory,
+        )
     statuses: dict[str, Mapping[str, Any]] = {entry["pathSuffix"]: entry for entry in entries}
     manifest = Manifest({})
     if MANIFEST in statuses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import posixpath
@@ -94,7 +95,7 @@ def _find(
     """Return the files to fetch, and the folders to make, those above first."""
     status = server.file_status(path)
     if not is_folder(status):
-        goal = local / posixpath.basename(path) if into or local.is_dir() else local
+        goal = local / posixpath.basename(path) if into or _is_folder_here(local) else local
         return [_file(path, goal, status)], [goal.parent]
     files: list[_RemoteFile] = []
     folders = [local]
@@ -128,15 +129,19 @@ def _check(path: str, files: list[_RemoteFile], folders: list[Path]) -> None:
     wrong = [
         Problem(str(file.place), "is a folder here and a file on HDFS")
         for file in files
-        if file.place.is_dir()
+        if _is_folder_here(file.place)
     ]
     wrong += [
         Problem(str(folder), "is a file here and a folder on HDFS")
         for folder in folders
-        if folder.exists() and not folder.is_dir()
+        if os.path.exists(folder) and not _is_folder_here(folder)  # noqa: PTH110  as below
     ]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
+
+
+def _is_folder_here(place: Path) -> bool:
+    return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
 
 
 def _make_folder(folder: Path) -> None:
@@ -163,7 +168,8 @@ def _fetch(server: Connection, file: _RemoteFile, threads: Threads, advance: Cal
     except OSError as error:
         raise _cannot_write(file.place, error) from error
     finally:
-        incomplete.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not there, or the disk is what failed
+            incomplete.unlink()
 
 
 def _cannot_write(place: Path, error: OSError) -> TransferError:

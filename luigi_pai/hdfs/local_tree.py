@@ -16,6 +16,7 @@ from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.transfer import READ_AT_ONCE
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from pathspec import GitIgnoreSpec
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["IGNORE_FILE", "LocalFile", "LocalTree"]
 
 IGNORE_FILE = ".paiignore"
-_NEVER_SENT = (".git", "__pycache__/", "*.pyc", ".venv/", f"/{IGNORE_FILE}")
+_NOT_SENT = ("__pycache__/", "*.pyc", ".venv/")  # unless the ignore file says otherwise
+_FOLDER_MATCHED = "ps_d"  # pathspec's name for the "/" of the folder that a rule is about
 _REFUSED = ":"  # in a name on HDFS
 _LONGEST_NAME = 255  # bytes
 
@@ -146,9 +148,9 @@ def _walk(
     for entry in entries:
         name, place = f"{above}{entry.name}", Path(entry.path)
         is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
-        if entry.name == MANIFEST or OURS.search(entry.name):
+        if entry.name in (MANIFEST, ".git") or OURS.search(entry.name) or name == IGNORE_FILE:
             continue
-        if ignored.match_file(f"{name}/" if is_folder else name):
+        if _is_ignored(ignored, f"{name}/" if is_folder else name):
             continue
         wrong = [*_wrong_with(entry.name), *_wrong_at(place, root, way)]
         if wrong:
@@ -201,9 +203,27 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     except (OSError, UnicodeDecodeError) as error:
         raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
     try:
-        return GitIgnoreSpec.from_lines([*_NEVER_SENT, *lines])
+        return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
     except ValueError as error:
         raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
+
+
+def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
+    """Return whether the last rule that is about a file, or a folder with ``/`` at its end, leaves it out.
+
+    A rule of pathspec's also matches all that is below a folder. Here that folder has been looked at already,
+    and by git's rules what is said of it says nothing of what is in it: ``*``, ``!*/``, ``!*.py``
+    sends ``a/b.py`` and not ``a/c``. (GitIgnoreSpec itself leaves ``a/`` out, since 1.0.)
+    """
+    deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
+    return bool(deciding and deciding[-1])
+
+
+def _is_about(regex: re.Pattern[str], name: str) -> bool:
+    matches = regex.finditer(name)
+    if _FOLDER_MATCHED not in regex.groupindex:
+        return any(matches)
+    return any(match.end(_FOLDER_MATCHED) in (-1, len(name)) for match in matches)
 
 
 def _check(place: Path, problems: list[Problem]) -> None:

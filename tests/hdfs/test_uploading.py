@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import content, names, written
+from webhdfs_server import serving
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.local_tree import LocalFile
 from luigi_pai.hdfs.staging import Stage
+from luigi_pai.local import webhdfs_faults
+from luigi_pai.local.webhdfs import WebHdfsHandler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +135,23 @@ def test_nothing_to_do_changes_nothing(fs, home, source):
     before = list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True))
     upload(fs, source, f"{home}/code", delete=True)
     assert list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True)) == before
+
+
+def test_nothing_to_do_only_looks(fs, home, source, monkeypatch):
+    """Then no request but GETs is sent, and no file is read on HDFS but the notes."""
+    upload(fs, source, f"{home}/code")
+    requests = []
+    send = Connection._send
+
+    def spy(self, method, url, path, operation, **about):
+        requests.append((method, operation, path.removeprefix(f"{home}/code")))
+        return send(self, method, url, path, operation, **about)
+
+    monkeypatch.setattr(Connection, "_send", spy)
+    upload(fs, source, f"{home}/code", delete=True)
+    assert {method for method, _operation, _path in requests} == {"GET"}
+    assert {path for _method, operation, path in requests if operation == "OPEN"} == {f"/{MANIFEST}"}
+    assert len(requests) <= 7
 
 
 def test_what_somebody_else_changed_is_sent_again(fs, home, source, sent):
@@ -349,6 +369,29 @@ def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch
     assert is_clean(fs, home)
 
 
+@pytest.mark.parametrize("size", [5, 3 * MIB])
+def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, size):
+    """It is not published, the others are; the error says so, and the next upload sends it."""
+    (source / "log").write_bytes(bytes(size))
+    parts = LocalFile.parts
+
+    def written_to(self):
+        for number, part in enumerate(parts(self)):
+            yield part
+            if self.name == "log" and number == 0:
+                with self.place.open("ab") as file:
+                    file.write(b"more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFile, "parts", written_to)
+        with pytest.raises(TransferError, match=r"not everything was sent: .*src/log: it was written to"):
+            upload(fs, source, f"{home}/code", jobs=1)
+    assert [name for name in names(fs, f"{home}/code") if "log" in name] == []
+    assert is_clean(fs, home)
+    upload(fs, source, f"{home}/code")
+    assert fs.count(f"{home}/code/log")["content_size"] == size + 4
+
+
 def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
     """A file that is deleted while the upload runs is an error that names it, not an empty file."""
     look = Upload._look
@@ -364,6 +407,60 @@ def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
     ):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/train.py")
+
+
+def test_no_permission(backend, fs, home, source):
+    """A destination of somebody else: an error that says whose right is missing; nothing is left there."""
+    fs.chmod(home, "755")
+    fs.mkdir(f"{home}/there")
+    for folder in ("new", "there"):
+        with pytest.raises(HdfsError, match=r"AccessControlException: Permission denied: user=bob") as caught:
+            upload(backend.fs("bob"), source, f"{home}/{folder}")
+        assert "ask for permission on that path, or check hdfs_user" in str(caught.value)
+    assert names(fs, home) == ["there"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("exception", "message", "said"),
+    [
+        (
+            "SafeModeException",
+            "Cannot create file. Name node is in safe mode.",
+            "try again when it has left it",
+        ),
+        ("DSQuotaExceededException", "The DiskSpace quota is exceeded", "the folder's quota is used up"),
+        ("IOException", "could only be replicated to 0 nodes instead of minReplication (=1).", "0 nodes"),
+    ],
+)
+def test_an_hdfs_that_takes_no_more(tmp_path, monkeypatch, exception, message, said, is_new):
+    """Safe mode, quota, full disks: the error says it, what appears is whole, the next upload goes on."""
+    monkeypatch.setitem(webhdfs_faults._FAULTS, exception, ("org.apache.hadoop.", 403))
+    left = [10]
+
+    class Full(WebHdfsHandler):
+        def _check_upload(self):
+            left[0] -= 1
+            if left[0] < 0:
+                raise webhdfs_faults.RemoteFault(exception, message)
+            super()._check_upload()
+
+    (tmp_path / "src").mkdir()
+    for number in range(20):
+        (tmp_path / "src" / f"{number}").write_text(f"{number:04}")
+    with serving(tmp_path / "hdfs", Full) as url:
+        fs = WebHdfs(url, "anna")
+        if not is_new:
+            fs.mkdir("/code")
+        with pytest.raises(HdfsError, match=message.split("(")[0]) as caught:
+            upload(fs, tmp_path / "src", "/code", jobs=2)
+        assert caught.value.exception == exception
+        assert said in str(caught.value)
+        there = [name for name in names(fs, "/") if name[-1].isdigit() and "tmp" not in name]
+        assert all(content(fs, f"/{name}") == f"{int(name.removeprefix('code/')):04}" for name in there)
+        left[0] = 1000
+        upload(fs, tmp_path / "src", "/code")
+        assert sorted(names(fs, "/code")) == sorted([MANIFEST, *map(str, range(20))])
 
 
 def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
