@@ -162,8 +162,10 @@ class Stage:
             place = self._places[name]
             there = found.get(place, {}).get("length")
             if there != length:
-                reason = f"{length} bytes were sent, and {there} are there"
-                raise failed("CREATE", place, self._server.server, reason, next_step="try again")
+                # DataNodes of 2.7.4 answer 201 also where they could not close the file
+                reason = f"{length:,} bytes were sent, and {there or 0:,} are there"
+                step = "HDFS may be full, or the folder over its quota; make room and try again"
+                raise failed("CREATE", place, self._server.server, reason, next_step=step)
             entries[name] = Entry(length, found[place]["modificationTime"], sha256)
         return entries
 

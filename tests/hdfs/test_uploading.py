@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from hdfs_backend import content, names, written
+from hdfs_backend import NEEDS_REAL_HDFS, content, names, written
 from webhdfs_server import serving
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
@@ -24,9 +24,6 @@ from luigi_pai.hdfs.local_tree import LocalFile
 from luigi_pai.hdfs.staging import Stage
 from luigi_pai.local import webhdfs_faults
 from luigi_pai.local.webhdfs import WebHdfsHandler
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = ".luigi-pai-manifest.json"
 MIB = 1024 * 1024
@@ -461,6 +458,38 @@ def test_an_hdfs_that_takes_no_more(tmp_path, monkeypatch, exception, message, s
         left[0] = 1000
         upload(fs, tmp_path / "src", "/code")
         assert sorted(names(fs, "/code")) == sorted([MANIFEST, *map(str, range(20))])
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
+    """DataNodes of 2.7.4 answer 201 and keep nothing when a quota is used up: nothing of it is published."""
+
+    class Full(WebHdfsHandler):
+        def data_received(self, chunk):
+            pass
+
+    with serving(tmp_path / "hdfs", Full) as url:
+        fs = WebHdfs(url, "anna")
+        if not is_new:
+            fs.mkdir("/code")
+        with pytest.raises(HdfsError, match=r"\d bytes were sent, and 0 are there; HDFS may be full, or the"):
+            upload(fs, source, "/code")
+        assert names(fs, "/") == ([] if is_new else ["code"])
+
+
+@NEEDS_REAL_HDFS
+@pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
+def test_over_the_quota_of_a_real_hdfs(real_backend, source):
+    """The same on a real one."""
+    fs, home = real_backend.fs(), f"/tmp/quota-{time.time_ns():x}"
+    fs.mkdir(home)
+    hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
+    subprocess.run([hdfs, "dfsadmin", "-setSpaceQuota", "1m", home], check=True, timeout=60)
+    for folder in (f"{home}/new", home):
+        with pytest.raises(HdfsError, match=r"0 are there; HDFS may be full|DSQuotaExceededException"):
+            upload(fs, source, folder)
+    assert names(fs, home) == []
+    fs.remove(home)
 
 
 def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
