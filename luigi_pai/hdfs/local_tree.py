@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["IGNORE_FILE", "LocalFile", "LocalTree"]
 
 IGNORE_FILE = ".paiignore"
-_NOT_SENT = ("__pycache__/", "*.pyc", ".venv/")  # unless the ignore file says otherwise
+_NOT_SENT = (  # unless the ignore file says otherwise
+    "__pycache__/",
+    "*.pyc",
+    ".venv/",
+    "luigi.cfg",  # it holds the password, and what is on HDFS others can read
+    "luigi.toml",
+)
 _FOLDER_MATCHED = "ps_d"  # pathspec's name for the "/" of the folder that a rule is about
 _REFUSED = ":"  # in a name on HDFS
 _LONGEST_NAME = 255  # bytes

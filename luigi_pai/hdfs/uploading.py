@@ -226,7 +226,11 @@ def one_at_a_time(place: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock = _lock_file(place)
             held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the system frees it when the process ends, however it ends
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
+                fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
         yield
 
 

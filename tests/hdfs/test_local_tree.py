@@ -35,8 +35,8 @@ def test_files_and_folders(tmp_path):
     assert tree.size == 24
 
 
-def test_what_is_never_sent(tmp_path):
-    """Git's folder, Python's caches, a virtual environment, and what is an upload's own."""
+def test_what_is_not_sent(tmp_path):
+    """Git's folder, Python's caches, virtual environments, passwords, and what is an upload's own."""
     made(
         tmp_path,
         ".git/config",
@@ -44,6 +44,8 @@ def test_what_is_never_sent(tmp_path):
         "a/__pycache__/x.pyc",
         "b.pyc",
         ".venv/bin/python",
+        "luigi.cfg",
+        "a/luigi.toml",
         ".luigi-pai-manifest.json",
         "sub/.data.luigi-pai-tmp-0123456789ab/x",
         ".data.csv.luigi-tmp-0123456789ab",
@@ -63,12 +65,22 @@ def test_git_is_not_asked_for_by_a_wide_rule(tmp_path):
 
 def test_the_ignore_file(tmp_path):
     """.paiignore is written as .gitignore is, comes after what is never sent, and is not sent itself."""
-    made(tmp_path, "data/big.bin", "data/keep.bin", "x/data/y", "log.txt", "x/log.txt", "m.pyc", "build/z")
+    made(
+        tmp_path,
+        "data/big.bin",
+        "data/keep.bin",
+        "x/data/y",
+        "log.txt",
+        "x/log.txt",
+        "m.pyc",
+        "build/z",
+        "luigi.cfg",
+    )
     (tmp_path / ".paiignore").write_text(
-        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n"
+        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n!/luigi.cfg\n"
     )
     tree = LocalTree.of_folder(tmp_path)
-    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc"}
+    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc", "luigi.cfg"}
     assert "build" not in tree.folders
 
 

@@ -509,6 +509,18 @@ def test_two_at_once(fs, home, source, sent):
     assert len(sent) == 3
 
 
+def test_an_upload_that_waits_says_so(fs, home, source, caplog):
+    """It says for what, and goes on when the other has ended."""
+    server, path = fs.at(f"{home}/code")
+    with ThreadPoolExecutor(1) as pool, caplog.at_level(logging.INFO, "luigi-interface"):
+        with uploading.one_at_a_time(f"{server.server}{path}"):
+            waiting = pool.submit(upload, fs, source, f"{home}/code")
+            while f"{home}/code is under way: waiting for its end" not in caplog.text:
+                time.sleep(0.01)
+            assert not fs.exists(f"{home}/code")
+        assert waiting.result(30).moved == 3
+
+
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
