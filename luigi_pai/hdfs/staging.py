@@ -124,8 +124,9 @@ class Stage:
         there = self._there
         self._discard(self._places.keys() - self._sent.keys())
         entries = self._entries()
-        manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | folders)
-        self._make_folders(there.lacks(folders))
+        missing = there.lacks(folders)
+        manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | (missing - {""}))
+        self._make_folders(missing)
         if there.exists:
             self._threads.map(lambda name: self._replace(self._places[name], there.of(name)), self._sent)
         self.note(manifest)

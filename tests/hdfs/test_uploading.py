@@ -219,6 +219,15 @@ def test_delete_spares_what_others_put_there(fs, home, source, caplog):
     assert "not removed, because somebody else has changed them: lib/b.py" in caplog.text
 
 
+def test_delete_spares_folders_that_were_there(fs, home, source):
+    """A folder that somebody else has made stays, though it is empty and gone here."""
+    fs.mkdir(f"{home}/code/none")
+    upload(fs, source, f"{home}/code")
+    (source / "none").rmdir()
+    upload(fs, source, f"{home}/code", delete=True)
+    assert fs.isdir(f"{home}/code/none")
+
+
 def test_delete_after_several_uploads_to_one_folder(fs, home, source, tmp_path):
     """Single files that were put into the folder count as gone, too; a single file deletes no neighbours."""
     extra = tmp_path / "extra"
