@@ -2,9 +2,9 @@
 
 HdfsTarget beside the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
 `luigi-pai local`, in turn, from and to the local disk. The real HDFS is that of --url, or of
-HDFS_TEST_URL (``python -m real_hdfs run -- python benchmarks/hdfs_throughput.py`` sets it);
-without one, the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than
-0.9 of the bare client, or a process grows by 64 MB or more.
+HDFS_TEST_URL, which ``make bench`` sets where there can be a real one; without, the WebHDFS of a
+local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.9 of the bare client, or a
+process grows by 64 MB or more.
 """
 
 from __future__ import annotations

@@ -79,3 +79,19 @@ def local_pai() -> Iterator[LocalPai]:
     """One local OpenPAI for all tests of a process; job names must differ."""
     with LocalPai(virtual_clusters=["vc1"]) as server:
         yield server
+
+
+@pytest.fixture
+def cluster(local_pai: LocalPai, settings: Callable[..., None]) -> LocalPai:
+    """The same, as [OpenPai] of luigi.cfg."""
+    settings(
+        pai_url=local_pai.url,
+        username=local_pai.username,
+        password=local_pai.password,
+        fs_uri=local_pai.fs_uri,
+        webhdfs_url=local_pai.webhdfs_url,
+        portal_url=local_pai.url,
+        poll_min=0.05,
+        poll_max=0.5,
+    )
+    return local_pai

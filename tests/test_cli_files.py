@@ -224,8 +224,12 @@ def test_the_configuration_that_luigi_takes(run, home, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["put", "get"])
-def test_ctrl_c_leaves_nothing_half_written(local_pai, home, fs, tmp_path, how):
-    """Stopped in the middle of a big file: exit code 1, one line, no part of it anywhere."""
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
+def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
+    """In the middle of a big file: nothing of it is to be seen, and the next put or get does it.
+
+    After Ctrl-C, exit code 1, one line, and no part of it anywhere.
+    """
     (tmp_path / "src").mkdir()
     with (tmp_path / "src" / "big").open("wb") as file:
         file.truncate(2 * 1024**3)
@@ -247,13 +251,58 @@ def test_ctrl_c_leaves_nothing_half_written(local_pai, home, fs, tmp_path, how):
         while not any(begun()):
             assert process.poll() is None
             time.sleep(0.005)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         _output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 1
-    assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
-    assert errors.count("\n") == 1
-    assert [name for name in fs.listdir(home) if not name.endswith("/out")] == []
-    assert not (tmp_path / "here").exists() or list((tmp_path / "here").iterdir()) == []
+    there = [name for name in fs.listdir(home) if not name.endswith("/out")]
+    here = list((tmp_path / "here").glob("*"))  # with what is hidden
+    if end == signal.SIGINT:
+        assert process.returncode == 1
+        assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
+        assert errors.count("\n") == 1
+        assert there == here == []
+    assert [place.name for place in here if not place.name.startswith(".")] == []
+    assert not fs.exists(f"{home}/in")
+    (tmp_path / "src" / "big").write_text("small")
+    written = run(*words).stdout
+    assert re.search(r"loaded 1 of 1 file, (5 B|512 MiB), to ", written)
+
+
+def test_secrets_are_not_shown(local_pai, run, home, source, tmp_path):
+    """Password and token of luigi.cfg are in no output, whatever goes wrong."""
+    said = []
+    good = f"webhdfs_url = {local_pai.webhdfs_url}\n"
+    nobody = "webhdfs_url = http://127.0.0.1:9\n"
+    in_url = "webhdfs_url = http://anna:hush-hush@127.0.0.1:9\n"
+    wrong = "read_timeout = soon\n"
+    for lines, code in {good: 0, nobody: 3, in_url: 2, wrong: 2}.items():
+        (tmp_path / "luigi.cfg").write_text(
+            f"[OpenPai]\nusername = anna\npassword = hush-hush\ntoken = hush-token\n{lines}"
+        )
+        for words in (["put", source, home], ["ls", "-R", home], ["get", home, "here"]):
+            done = run(*words, expect=code)
+            said.append(done.stdout + done.stderr)
+    assert len("".join(said)) > 500
+    assert "hush" not in "".join(said)
+
+
+def test_a_pipe_that_ends(home, fs, tmp_path):
+    """``ls`` into ``head`` ends without a word."""
+    fs.mkdir(home)
+    for number in range(50):
+        fs.touchz(f"{home}/{number}")
+    command = f"set -o pipefail; {sys.executable} -m luigi_pai.cli ls -R {home} | true"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+
+
+def test_a_name_that_the_disk_does_not_take(run, home, source):
+    """One line and exit code 1, as for a disk that is full."""
+    run("put", source, home)
+    errors = run("get", home, "n" * 300, expect=1).stderr
+    assert errors.startswith("luigi-pai get: not everything was fetched: nnn")
+    assert errors.endswith("nnn: File name too long\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from hdfs_backend import NEEDS_REAL_HDFS
+
+from luigi_pai.hdfs import WebHdfs
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -23,8 +27,8 @@ def demo(tmp_path_factory):
         pytest.importorskip(library)
     folder = tmp_path_factory.mktemp("demo-run")
 
-    def run(models, rows):
-        command = [BIN / "luigi-pai", "local", "--data", folder / "pai", "--"]
+    def run(models, rows, *options):
+        command = [BIN / "luigi-pai", "local", "--data", folder / "pai", *options, "--"]
         command += [BIN / "luigi", "--module", "digits", "Digits", "--models", models, "--rows", str(rows)]
         command += ["--folder", folder / "report", "--workers", "3", "--local-scheduler"]
         env = {**os.environ, "PYTHONPATH": "."}
@@ -60,12 +64,40 @@ def test_the_demo_runs_and_then_resumes(demo):
     again = demo("nearest,svm", 200)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Submitted" not in again.stdout
+    assert "\n  make demo                                      again: it submits nothing\n" in again.stdout
     assert "Nothing to do: all 2 jobs already succeeded, nothing was submitted." in again.stdout
 
     more = demo("nearest,svm,forest", 200)
     assert more.returncode == 0, more.stdout + more.stderr
     assert more.stdout.count("Submitted job") == 1
     assert "Done: 1 job ran; 2 had succeeded before.\n" in more.stdout
+
+
+@NEEDS_REAL_HDFS
+def test_the_demo_on_a_real_hdfs(demo):
+    """With --hdfs, data, code, results and flags lie on a real HDFS, and what to try next names it."""
+    url, user = os.environ["HDFS_TEST_URL"], os.environ.get("HDFS_TEST_USER") or getpass.getuser()
+    fs = WebHdfs(url, user)
+    folders = ["/digits", "/digits-nearest-300"]
+    for folder in folders:
+        if fs.exists(folder):
+            fs.remove(folder)
+    try:
+        run = demo("nearest", 300, "--hdfs", url, "--user", user)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "Done: 1 job ran.\n" in run.stdout
+        assert f"  make demo HDFS={url} HDFS_USER={user} MODELS=" in run.stdout
+        found = {path for folder in folders for path in fs.listdir(folder, recursive=True)}
+        assert found >= {
+            "/digits/code/train.py",
+            "/digits/data/digits.csv",
+            "/digits-nearest-300/output/_SUCCESS",
+            "/digits-nearest-300/output/metrics.json",
+        }
+    finally:
+        for folder in folders:
+            if fs.exists(folder):
+                fs.remove(folder)
 
 
 def test_a_job_that_fails_fails_the_demo(demo):

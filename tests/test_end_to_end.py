@@ -25,22 +25,6 @@ hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
 
 
 @pytest.fixture
-def cluster(local_pai, settings):
-    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
-    settings(
-        pai_url=local_pai.url,
-        username=local_pai.username,
-        password=local_pai.password,
-        fs_uri=local_pai.fs_uri,
-        webhdfs_url=local_pai.webhdfs_url,
-        portal_url=local_pai.url,
-        poll_min=0.05,
-        poll_max=0.5,
-    )
-    return local_pai
-
-
-@pytest.fixture
 def name():
     """A job name that no other test has."""
     return f"e2e-{time.time_ns():x}-{next(_serial)}"
@@ -259,6 +243,18 @@ def test_a_failed_job_that_left_a_flag_is_not_complete(cluster, name):
     """_SUCCESS of a command that failed later does not complete the job once the server has forgotten it."""
     assert not build(Spark(name))
     delete(cluster, name)
+    new_process()
+    assert not Spark(name).complete()
+
+
+def test_each_attempt_that_left_a_flag_and_failed_loses_it(cluster, name):
+    """A process that has cleared the flag of one attempt clears that of the next one, too."""
+    for attempt in (name, f"{name}__attempt2"):
+        with pytest.raises(PaiJobFailed, match=attempt):
+            Spark(name).run()
+        assert not Spark(name).complete()
+    for attempt in (name, f"{name}__attempt2"):
+        delete(cluster, attempt)
     new_process()
     assert not Spark(name).complete()
 

@@ -87,12 +87,42 @@ def test_without_debian_packages(version: str, tmp_path: Path) -> None:
 
 
 def test_a_download_that_fails(tmp_path: Path) -> None:
-    """The last words of the command that failed are the reason."""
+    """What the command that failed says is the reason, without anybody's password."""
     java(tmp_path, "17")
     command(tmp_path, "dpkg-deb", "exit 0")
-    command(tmp_path, "apt-get", "echo 'E: Unable to locate package' >&2; exit 100")
-    with pytest.raises(Missing, match=r"could not be fetched \(apt-get .*\): E: Unable to locate package"):
+    said = "E: Failed to fetch https://anna:secret@index.example.org/dists"
+    command(tmp_path, "apt-get", f"echo '{said}' >&2; exit 100")
+    with pytest.raises(Missing) as caught:
         installed(5)
+    assert str(caught.value) == (
+        "it could not be fetched (apt-get update: E: Failed to fetch https://index.example.org/dists); "
+        "PyPI and Debian packages have to be within reach"
+    )
+
+
+def test_lists_of_packages_that_are_missing(tmp_path: Path) -> None:
+    """Where apt does not know the packages, as in most containers, lists are fetched to a folder of ours."""
+    java(tmp_path, "17")
+    command(tmp_path, "dpkg-deb", "exit 0")
+    command(
+        tmp_path,
+        "apt-get",
+        f'echo "$*" >> {tmp_path}/said; case "$*" in *Dir::State::lists=/*) ;; *) exit 100 ;; esac',
+    )
+    with pytest.raises(Missing, match=r"^Debian's packages do not hold jersey1-core\.jar"):
+        installed(5)
+    verbs = re.findall(r" (update|download)", (tmp_path / "said").read_text())
+    assert verbs == ["download", "update", "download"]
+
+
+def test_a_download_is_tried_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that breaks off is fetched again; then the reason is said."""
+    said = tmp_path / "said"
+    command(tmp_path, "python", f"echo x >> {said}; echo 'ERROR: Connection broken' >&2; exit 1")
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/bin/python")
+    with pytest.raises(Missing, match=r"\(pip download: ERROR: Connection broken\);"):
+        software._take_from_pyspark(tmp_path, tmp_path, time.monotonic() + 5)
+    assert said.read_text() == "x\nx\n"
 
 
 def test_a_download_that_hangs(tmp_path: Path) -> None:
@@ -117,6 +147,10 @@ def test_a_command_without_it() -> None:
     )
     assert "== no real HDFS: there is no Java" in done.stderr
     assert "== what needs it is skipped; to have it: make fetch-real-hdfs\n" in done.stderr
+    assert done.stderr.endswith(
+        "\n== without a real HDFS: there is no Java; "
+        "on Debian and Ubuntu: sudo apt install openjdk-17-jre-headless\n"
+    )
 
 
 def test_a_command_that_needs_it() -> None:
@@ -148,7 +182,7 @@ def test_a_process_that_dies(tmp_path: Path) -> None:
     home.mkdir()
     hdfs = RealHdfs(software.Software(f"{tmp_path}/bin/java", home, 17), timeout=5)
     with pytest.raises(
-        RuntimeError, match=r"the namenode of a real HDFS has ended:\nno space for a NameNode"
+        RuntimeError, match=r"the namenode0 of a real HDFS has ended:\nno space for a NameNode"
     ):
         hdfs.__enter__()
     assert not hdfs._room.exists()
@@ -167,7 +201,7 @@ def test_a_real_one_ends_with_its_process(real: dict[str, str]) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("== real HDFS hdfs://127.0.0.1:")
         room = str(Path(process.stdout.readline().strip()).parent)
-        kept = re.search("file://([^<]*)/?</value>", Path(room, "namenode/conf/hdfs-site.xml").read_text())
+        kept = re.search("file://([^<]*)/?</value>", Path(room, "namenode0/conf/hdfs-site.xml").read_text())
         own = psutil.Process(process.pid).children(recursive=True)
         javas = [child for child in own if room in " ".join(child.cmdline())]
         process.kill()
@@ -177,5 +211,5 @@ def test_a_real_one_ends_with_its_process(real: dict[str, str]) -> None:
     _gone, alive = psutil.wait_procs(javas, timeout=10)
     assert not alive
     assert kept
-    for folder in (room, kept[1]):  # what a script that is killed cannot do
+    for folder in (room, Path(kept[1]).parent):  # what a script that is killed cannot do
         shutil.rmtree(folder)

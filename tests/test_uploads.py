@@ -52,21 +52,6 @@ hdfs dfs -put -f result $PAI_OUTPUT_DIR/
 
 
 @pytest.fixture
-def cluster(local_pai, settings):
-    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
-    settings(
-        pai_url=local_pai.url,
-        username=local_pai.username,
-        password=local_pai.password,
-        fs_uri=local_pai.fs_uri,
-        webhdfs_url=local_pai.webhdfs_url,
-        poll_min=0.05,
-        poll_max=0.5,
-    )
-    return local_pai
-
-
-@pytest.fixture
 def home():
     """A name for jobs, and for a folder on HDFS, that no other test has."""
     return f"uploads-{time.time_ns():x}-{next(_serial)}"

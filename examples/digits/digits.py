@@ -21,7 +21,7 @@ from typing import Any
 import luigi
 import numpy as np
 
-from luigi_pai import HdfsTarget, PaiTask, TaskRole
+from luigi_pai import HdfsTarget, OpenPai, PaiTask, TaskRole
 
 HOME = "$PAI_DEFAULT_FS_URI/digits"
 KEPT: set[str] = set()  # jobs that had succeeded before this run
@@ -169,12 +169,17 @@ def nothing_to_do(task: Digits) -> None:
 
 def where_to_go(task: Digits, what_happened: str) -> None:
     """Print the closing lines: the report, and what to try."""
-    print(
-        f"\n{what_happened}\n"
-        f"Report: {task.requires()[-1].output().path}\n\n"
-        "Try next:\n"
-        "  make demo                                      again: it submits nothing\n"
-        "  make demo MODELS=nearest,network,svm,forest    one more model: one more job\n"
-        "  .venv/bin/luigi-pai local --data demo-run/pai  look at the jobs, in a browser",
-        flush=True,
-    )
+    print(f"\n{what_happened}\nReport: {task.requires()[-1].output().path}\n\nTry next:")
+    pai = OpenPai()
+    make, look = "make demo", ".venv/bin/luigi-pai local --data demo-run/pai"
+    if pai.webhdfs_url != pai.pai_url:  # another HDFS than that of the local OpenPAI
+        make += f" HDFS={pai.webhdfs_url} HDFS_USER={pai.username}"
+        look = f"{look.replace('/pai', '/on-hdfs/pai')} --hdfs {pai.webhdfs_url} --user {pai.username}"
+    lines = {
+        make: "again: it submits nothing",
+        f"{make} MODELS=nearest,network,svm,forest": "one more model: one more job",
+        look: "look at the jobs, in a browser",
+    }
+    width = max(map(len, lines))
+    for command, what in lines.items():
+        print(f"  {command:{width}}  {what}", flush=True)

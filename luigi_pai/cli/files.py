@@ -89,7 +89,7 @@ def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
-    from luigi_pai.hdfs.sizes import readable  # noqa: PLC0415  as in put
+    from luigi_pai.hdfs.transfer import readable  # noqa: PLC0415  as in put
 
     is_folder = status["type"] == "DIRECTORY"
     changed = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urljoin, urlsplit
 
 import requests
-import urllib3.exceptions
 from hdfs import Client
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
-from luigi_pai.hdfs.errors import HdfsError, failed, no_namenode, refused, unanswered
+from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, failed, no_namenode, refused, unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,12 +32,7 @@ _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands h
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 _AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
-_UNSENT = (
-    urllib3.exceptions.NewConnectionError,
-    urllib3.exceptions.ConnectTimeoutError,
-    urllib3.exceptions.SSLError,
-    urllib3.exceptions.ProxyError,
-)
+_TOKEN = re.compile(r"(delegation=)[^&\s'\"]+")
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
             )
         except (requests.RequestException, OSError) as error:
             namenodes = [urlsplit(base).netloc for base in self._account.bases]
-            raise unanswered(operation, path, urlsplit(url).netloc, error, namenodes) from error
+            # not "from error": its text has the address, and that a delegation token
+            raise unanswered(operation, path, urlsplit(url).netloc, error, namenodes) from None
         if not reply.ok:
             raise refused(operation, path, reply)
         return reply
@@ -255,7 +252,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
             try:
                 self.write_to(address, path, data)
             except HdfsError as error:
-                if not tries_left or not _was_not_sent(error):
+                if not tries_left or not error.unsent:
                     raise
             else:
                 break
@@ -327,14 +324,22 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     """Return whether another NameNode can be asked after this error."""
     if error.exception:
         return error.exception in _ELSEWHERE
-    return error.__cause__ is not None and (method == "GET" or _was_not_sent(error))
+    return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
 
 
-def _was_not_sent(error: HdfsError) -> bool:
-    """Return whether the server surely did not get the request."""
-    cause = error.__cause__
-    inner = cause.args[0] if isinstance(cause, requests.ConnectionError) and cause.args else None
-    return isinstance(getattr(inner, "reason", inner), _UNSENT)
+class _HideTokens(logging.Filter):
+    """Takes delegation tokens, which stand in the addresses of DataNodes, out of what urllib3 logs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True, when the token is gone."""
+        text = record.getMessage()
+        if "delegation=" in text:
+            record.msg, record.args = _TOKEN.sub(r"\1...", text), None
+        return True
+
+
+for _name in ("urllib3.connectionpool", "urllib3.util.retry"):
+    logging.getLogger(_name).addFilter(_HideTokens())
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

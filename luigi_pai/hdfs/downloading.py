@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import posixpath
@@ -11,13 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.destination import is_folder
+from luigi_pai.hdfs.destination import MANIFEST, OURS, is_folder
 from luigi_pai.hdfs.errors import TransferError, failed
-from luigi_pai.hdfs.manifest import MANIFEST, OURS
-from luigi_pai.hdfs.parallel import Threads
-from luigi_pai.hdfs.progress import progress
 from luigi_pai.hdfs.reader import HdfsReader
-from luigi_pai.hdfs.transfer import JOBS, Transfer
+from luigi_pai.hdfs.transfer import JOBS, READ_AT_ONCE, Threads, Transfer, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +27,6 @@ __all__ = ["download"]
 
 logger = logging.getLogger("luigi-interface")
 
-_READ_AT_ONCE = 1024 * 1024  # bytes
 _NS_PER_MS = 1_000_000
 _LONGEST_STEM = 50  # characters of a file's name that its temporary name repeats
 
@@ -98,7 +95,7 @@ def _find(
     """Return the files to fetch, and the folders to make, those above first."""
     status = server.file_status(path)
     if not is_folder(status):
-        goal = local / posixpath.basename(path) if into or local.is_dir() else local
+        goal = local / posixpath.basename(path) if into or _is_folder_here(local) else local
         return [_file(path, goal, status)], [goal.parent]
     files: list[_RemoteFile] = []
     folders = [local]
@@ -132,15 +129,19 @@ def _check(path: str, files: list[_RemoteFile], folders: list[Path]) -> None:
     wrong = [
         Problem(str(file.place), "is a folder here and a file on HDFS")
         for file in files
-        if file.place.is_dir()
+        if _is_folder_here(file.place)
     ]
     wrong += [
         Problem(str(folder), "is a file here and a folder on HDFS")
         for folder in folders
-        if folder.exists() and not folder.is_dir()
+        if os.path.exists(folder) and not _is_folder_here(folder)  # noqa: PTH110  as below
     ]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
+
+
+def _is_folder_here(place: Path) -> bool:
+    return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
 
 
 def _make_folder(folder: Path) -> None:
@@ -157,7 +158,7 @@ def _fetch(server: Connection, file: _RemoteFile, threads: Threads, advance: Cal
     incomplete = file.place.with_name(name)
     try:
         with HdfsReader(server, file.path) as reader, incomplete.open("wb") as written:
-            while part := reader.read(_READ_AT_ONCE):
+            while part := reader.read(READ_AT_ONCE):
                 threads.check()
                 written.write(part)
                 advance(len(part))
@@ -167,7 +168,8 @@ def _fetch(server: Connection, file: _RemoteFile, threads: Threads, advance: Cal
     except OSError as error:
         raise _cannot_write(file.place, error) from error
     finally:
-        incomplete.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not there, or the disk is what failed
+            incomplete.unlink()
 
 
 def _cannot_write(place: Path, error: OSError) -> TransferError:

@@ -17,7 +17,13 @@ from urllib.parse import urlsplit
 
 import luigi.target
 import requests
-from urllib3.exceptions import ReadTimeoutError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    NewConnectionError,
+    ProxyError,
+    ReadTimeoutError,
+    SSLError,
+)
 
 from luigi_pai.errors import PaiError, Problem
 
@@ -39,6 +45,7 @@ __all__ = [
 
 _UNAUTHORIZED = 401
 _PASSING = (502, 503, 504)
+_UNSENT = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 _PROBLEMS_SHOWN = 20
 
 # what a RemoteException tells the user to do
@@ -67,6 +74,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         exception: the name of the ``RemoteException`` that the server answered
             with (``FileNotFoundException``), or None.
         reason: why, without what was tried and what to do next, or empty.
+        unsent: the request has surely not reached the server.
     """
 
     def __init__(
@@ -85,6 +93,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         self.server = server
         self.exception = exception
         self.reason = reason
+        self.unsent = False
 
 
 class HdfsUnreachable(HdfsError):
@@ -192,7 +201,10 @@ def unanswered(
             "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
     reason = f"no answer ({_why(error)})"
-    return failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
+    unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
+    inner = error.args[0] if isinstance(error, requests.ConnectionError) and error.args else None
+    unreachable.unsent = isinstance(getattr(inner, "reason", inner), _UNSENT)
+    return unreachable
 
 
 def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:

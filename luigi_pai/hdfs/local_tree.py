@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import stat
 from dataclasses import dataclass
@@ -9,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
+from luigi_pai.hdfs.destination import MANIFEST, OURS
 from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.manifest import MANIFEST, OURS
+from luigi_pai.hdfs.transfer import READ_AT_ONCE
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from pathspec import GitIgnoreSpec
@@ -20,7 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["IGNORE_FILE", "LocalFile", "LocalTree"]
 
 IGNORE_FILE = ".paiignore"
-_NEVER_SENT = (".git", "__pycache__/", "*.pyc", ".venv/", f"/{IGNORE_FILE}")
+_NOT_SENT = (  # unless the ignore file says otherwise
+    "__pycache__/",
+    "*.pyc",
+    ".venv/",
+    "luigi.cfg",  # it holds the password, and what is on HDFS others can read
+    "luigi.toml",
+)
+_FOLDER_MATCHED = "ps_d"  # pathspec's name for the "/" of the folder that a rule is about
 _REFUSED = ":"  # in a name on HDFS
 _LONGEST_NAME = 255  # bytes
 
@@ -38,6 +49,38 @@ class LocalFile:
     name: str
     place: Path
     size: int
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield what is in it, part by part.
+
+        Raises:
+            TransferError: it cannot be read, or it was written to meanwhile. What was
+                read may then be the beginning of one version and the end of another.
+        """
+        try:
+            with self.place.open("rb") as opened:
+                before = os.fstat(opened.fileno())
+                while part := opened.read(READ_AT_ONCE):
+                    yield part
+                after = os.fstat(opened.fileno())
+        except OSError as error:
+            raise self._wrong(error.strerror or str(error)) from error
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise self._wrong("it was written to while it was read; send it when nothing writes to it")
+
+    def sha256(self) -> str:
+        """Return the checksum of what is in it, in hex.
+
+        Raises:
+            TransferError: as ``parts()``.
+        """
+        digest = hashlib.sha256()
+        for part in self.parts():
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _wrong(self, reason: str) -> TransferError:
+        return TransferError("not everything was sent", [Problem(_shown(str(self.place)), reason)])
 
 
 @dataclass(frozen=True)
@@ -106,14 +149,14 @@ def _walk(
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
     except OSError as error:
-        problems.append(Problem(_shown(above), f"cannot be read ({error.strerror})"))
+        problems.append(Problem(_shown(above) or ".", f"it cannot be read ({error.strerror})"))
         return
     for entry in entries:
         name, place = f"{above}{entry.name}", Path(entry.path)
         is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
-        if entry.name == MANIFEST or OURS.search(entry.name):
+        if entry.name in (MANIFEST, ".git") or OURS.search(entry.name) or name == IGNORE_FILE:
             continue
-        if ignored.match_file(f"{name}/" if is_folder else name):
+        if _is_ignored(ignored, f"{name}/" if is_folder else name):
             continue
         wrong = [*_wrong_with(entry.name), *_wrong_at(place, root, way)]
         if wrong:
@@ -151,6 +194,8 @@ def _wrong_at(place: Path, root: Path, way: tuple[Path, ...]) -> Iterator[str]:
         yield f"it is a link to a folder that it is in, {goal}"
     elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
         yield "it is neither a file nor a folder"
+    elif not os.access(place, os.R_OK):
+        yield f"it cannot be read ({os.strerror(errno.EACCES)})"
 
 
 def _ignored(folder: Path) -> GitIgnoreSpec:
@@ -164,9 +209,27 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     except (OSError, UnicodeDecodeError) as error:
         raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
     try:
-        return GitIgnoreSpec.from_lines([*_NEVER_SENT, *lines])
+        return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
     except ValueError as error:
         raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
+
+
+def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
+    """Return whether the last rule that is about a file, or a folder with ``/`` at its end, leaves it out.
+
+    A rule of pathspec's also matches all that is below a folder. Here that folder has been looked at already,
+    and by git's rules what is said of it says nothing of what is in it: ``*``, ``!*/``, ``!*.py``
+    sends ``a/b.py`` and not ``a/c``. (GitIgnoreSpec itself leaves ``a/`` out, since 1.0.)
+    """
+    deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
+    return bool(deciding and deciding[-1])
+
+
+def _is_about(regex: re.Pattern[str], name: str) -> bool:
+    matches = regex.finditer(name)
+    if _FOLDER_MATCHED not in regex.groupindex:
+        return any(matches)
+    return any(match.end(_FOLDER_MATCHED) in (-1, len(name)) for match in matches)
 
 
 def _check(place: Path, problems: list[Problem]) -> None:

@@ -1,15 +1,30 @@
-"""What an upload or a download has done."""
+"""Moving many files at once: in threads, with a progress bar, and a line that says what was done."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import sys
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from luigi_pai.hdfs.sizes import readable
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["JOBS", "Transfer"]
+__all__ = ["JOBS", "READ_AT_ONCE", "Stopped", "Threads", "Transfer", "progress", "readable"]
+
+Thing = TypeVar("Thing")
+Result = TypeVar("Result")
 
 JOBS = 16
 """Files sent or fetched at once, if nothing else is said."""
+READ_AT_ONCE = 1024 * 1024
+"""Bytes of a file that are in memory at once, in each thread."""
+
+_STEP = 1024
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True)
@@ -39,3 +54,88 @@ class Transfer:
             f"{self.done} {self.moved:,} of {self.files:,} {files}, {readable(self.size)}, "
             f"to {self.destination}{removed}"
         )
+
+
+def readable(size: float) -> str:
+    """Return a number of bytes as ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
+    if size < _STEP:
+        return f"{size:.0f} B"
+    unit = 0
+    size /= _STEP
+    while round(size) >= _STEP and unit + 1 < len(_UNITS):
+        size /= _STEP
+        unit += 1
+    digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
+    return f"{size:.{digits}f} {_UNITS[unit]}"
+
+
+class Stopped(Exception):
+    """Work was given up, because other work failed or the user pressed Ctrl-C."""
+
+
+class Threads:
+    """Threads that work on many things at once; after a failure they begin nothing more.
+
+    Args:
+        number: of threads.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._stop = threading.Event()
+
+    def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
+        """Return what the work returns for each thing.
+
+        Raises:
+            Exception: the first that the work raised; no thread runs any more.
+        """
+        self._stop.clear()
+        with ThreadPoolExecutor(self._number) as pool:
+            futures = [pool.submit(work, thing) for thing in things]
+            try:
+                done, _pending = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                return [future.result() for future in futures]
+            except BaseException:  # also Ctrl-C
+                self._stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def check(self) -> None:
+        """Give up, if other work failed; long work calls this again and again.
+
+        Raises:
+            Stopped: it did.
+        """
+        if self._stop.is_set():
+            raise Stopped
+
+
+@contextlib.contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on standard error while inside, if that is a terminal and there is something to do.
+
+    A worker process of Luigi's shows none: there may be several at once.
+
+    Args:
+        label: what is going on.
+        total: how much there is to do.
+
+    Yields:
+        What to call, from any thread, with how much has been done.
+    """
+    if not total or not sys.stderr or not sys.stderr.isatty() or multiprocessing.parent_process():
+        yield lambda _done: None
+        return
+    import click  # noqa: PLC0415  needed only on a terminal
+
+    lock = threading.Lock()
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+
+        def advance(done: int) -> None:
+            with lock:
+                bar.update(done)
+
+        yield advance

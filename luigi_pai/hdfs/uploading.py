@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import logging
+import os
 import posixpath
+import stat
+import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.destination import is_folder, look_at_file, look_at_folder, status_or_none
+from luigi_pai.hdfs.destination import (
+    OURS,
+    Manifest,
+    is_folder,
+    look_at_file,
+    look_at_folder,
+    status_or_none,
+)
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
 from luigi_pai.hdfs.local_tree import LocalTree
-from luigi_pai.hdfs.manifest import OURS, Manifest
-from luigi_pai.hdfs.parallel import Threads
-from luigi_pai.hdfs.progress import progress
-from luigi_pai.hdfs.small_files import SmallFiles
 from luigi_pai.hdfs.staging import Stage
-from luigi_pai.hdfs.transfer import JOBS, Transfer
-from luigi_pai.hdfs.turns import one_at_a_time
+from luigi_pai.hdfs.transfer import JOBS, Threads, Transfer, progress
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
 
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.destination import Destination
     from luigi_pai.hdfs.local_tree import LocalFile
-    from luigi_pai.hdfs.manifest import Entry
 
 __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
 _BATCH = 256 * 1024 * 1024  # bytes that are published together
-_READ_AT_ONCE = 1024 * 1024  # bytes
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
 _LEFT_BEHIND = 24 * 3600  # seconds after which an upload that published nothing is taken to be dead
 
@@ -62,7 +64,8 @@ def upload(
         jobs: files sent at once.
 
     Raises:
-        TransferError: files that cannot be sent, all of them; nothing was sent.
+        TransferError: files that cannot be sent, all of them, and nothing was sent; or
+            one that could not be read to its end.
         HdfsError: HDFS refused something or did not answer. What was sent before is
             there, and the next upload goes on from it.
     """
@@ -91,17 +94,14 @@ class Upload:
         self._destination = destination
         self._threads = Threads(jobs)
         self._server, self._path = fs.at(destination)
-        self._small_files = SmallFiles(self._server)
-        if not self._local.exists():
-            raise TransferError("nothing was sent", [Problem(str(local), "there is no such file or folder")])
-        self._is_folder = self._local.is_dir()
+        self._is_folder = _is_folder_here(self._local)
         self._delete = delete and self._is_folder
-        if not self._is_folder:
-            name = self._local.name
-            self._path = posixpath.join(self._path, name) if destination.endswith("/") else self._path
-            self._tree = LocalTree.of_file(self._local, posixpath.basename(self._path) or name)
-        else:
+        if self._is_folder:
             self._tree = LocalTree.of_folder(self._local)
+        else:
+            if destination.endswith("/"):
+                self._path = posixpath.join(self._path, self._local.name)
+            self._tree = self._tree_of_file()
 
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the size in bytes of each file that goes to an absolute path on HDFS, or below it."""
@@ -140,13 +140,11 @@ class Upload:
         files = list(self._tree.files.values())
         same = self._threads.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
+        batches = list(_batches(changed))
+        if not batches and there.lacks(self._tree.folders):
+            batches = [[]]
         size = sum(file.size for file in changed)
-        with progress(
-            f"{self._local.name or self._local}", sum(file.size + 1 for file in changed)
-        ) as advance:
-            batches = [*_batches(changed)]
-            if not batches and self._missing_folders(there):
-                batches = [[]]
+        with progress(self._local.name or str(self._local), size + len(changed)) as advance:
             for batch in batches:
                 there = self._send_batch(batch, there, advance)
         removed = self._remove_gone(there) if self._delete else 0
@@ -163,78 +161,32 @@ class Upload:
         status = status_or_none(self._server, self._path)
         if status is not None and is_folder(status):
             self._path = posixpath.join(self._path, self._local.name)
-        name = posixpath.basename(self._path)
-        self._tree = LocalTree.of_file(self._local, name)
+            self._tree = self._tree_of_file()
         return look_at_file(self._server, self._path)
 
-    def _missing_folders(self, there: Destination) -> set[str]:
-        missing = {name for name in self._tree.folders if not there.has_folder(name)}
-        return missing if there.exists else missing | {""}
+    def _tree_of_file(self) -> LocalTree:
+        return LocalTree.of_file(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_batch(
         self, files: list[LocalFile], there: Destination, advance: Callable[[int], None]
     ) -> Destination:
         """Send files and publish them; what is whole is published also if others fail."""
-        stage = Stage(self._server, there, self._threads)
-        sent: dict[str, tuple[int, str]] = {}
-
-        def send(file: LocalFile) -> None:
-            sent[file.name] = self._send_file(file, stage.place(file.name), advance)
-
-        def publish() -> Destination:
-            entries = stage.entries(sent)
-            folders = self._missing_folders(there)
-            manifest = Manifest(
-                {**_still_true(there), **entries}, there.manifest.folders | self._tree.folders
-            )
-            stage.publish(sent, folders, manifest)
-            statuses = {name: entry.as_status() for name, entry in entries.items()}
-            made = {name: {"type": "DIRECTORY"} for name in self._tree.folders}
-            return replace(
-                there, exists=True, statuses={**made, **there.statuses, **statuses}, manifest=manifest
-            )
-
-        try:
-            self._threads.map(send, files)
-            return publish()
-        except BaseException:
-            if sent and len(sent) < len(files):
-                with contextlib.suppress(HdfsError):  # the first failure is the one to tell
-                    stage.discard({file.name for file in files} - sent.keys())
-                    publish()
-            raise
-        finally:
-            with contextlib.suppress(HdfsError):  # it is in nobody's way, and the next upload removes it
-                stage.remove()
-
-    def _send_file(self, file: LocalFile, path: str, advance: Callable[[int], None]) -> tuple[int, str]:
-        """Send one file; return its length and its SHA-256, as it was sent."""
-        digest = hashlib.sha256()
-        length = 0
-
-        def parts() -> Iterator[bytes]:
-            nonlocal length
-            for part in _parts(file):
-                self._threads.check()
-                digest.update(part)
-                length += len(part)
-                yield part
-                advance(len(part))
-
-        self._threads.check()
-        if file.size > _READ_AT_ONCE:
-            self._server.create_file(path, parts(), overwrite=False)
-        else:
-            self._small_files.write(path, b"".join(parts()))
-        advance(1)
-        return length, digest.hexdigest()
+        with Stage(self._server, there, self._threads) as stage:
+            try:
+                self._threads.map(lambda file: stage.send(file, advance), files)
+            except BaseException:  # also Ctrl-C
+                if not stage.is_empty:
+                    with contextlib.suppress(HdfsError):  # the first failure is the one to tell
+                        stage.publish(self._tree.folders)
+                raise
+            return stage.publish(self._tree.folders)
 
     def _remove_gone(self, there: Destination) -> int:
         """Remove what earlier uploads have put there and is gone here; return how many files."""
         known = there.manifest
         gone = known.files.keys() - self._tree.files.keys()
         ours = sorted(name for name in gone if known.files[name].is_of(there.statuses.get(name)))
-        others = sorted(name for name in gone & there.statuses.keys() if name not in ours)
+        others = sorted(gone & there.statuses.keys() - set(ours))
         if others:
             logger.warning(
                 "%s: not removed, because somebody else has changed them: %s",
@@ -249,11 +201,8 @@ class Upload:
                     self._server.remove(there.of(name), recursive=False)
         if gone or folders:
             rest = {name: entry for name, entry in known.files.items() if name not in gone}
-            stage = Stage(self._server, there, self._threads)
-            try:
-                stage.publish((), (), Manifest(rest, known.folders - folders))
-            finally:
-                stage.remove()
+            with Stage(self._server, there, self._threads) as stage:
+                stage.note(Manifest(rest, known.folders - folders))
         return len(ours)
 
     def _clear_away(self, there: Destination) -> None:
@@ -265,25 +214,51 @@ class Upload:
                     self._server.remove(there.of(name), recursive=True)
 
 
+@contextlib.contextmanager
+def one_at_a_time(place: str) -> Iterator[None]:
+    """Wait until no other process or thread of this user on this machine is inside for the same place.
+
+    The tasks of a sweep begin at once and upload the same code: the first sends
+    it, the others then find nothing to send. What is right does not hang on it:
+    where no lock can be had, and for other machines, uploads go on side by side.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            lock = _lock_file(place)
+            held.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
+                fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+        yield
+
+
+def _lock_file(place: str) -> int:
+    folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not ours")
+    name = hashlib.sha256(place.encode()).hexdigest()[:32]
+    return os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _is_folder_here(place: Path) -> bool:
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
+        raise TransferError("nothing was sent", [Problem(str(place), why)]) from None
+
+
 def _is_same(file: LocalFile, there: Destination) -> bool:
     """Return whether a file is on HDFS as it is here."""
     entry = there.manifest.files.get(file.name)
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False
-    digest = hashlib.sha256()
-    for part in _parts(file):
-        digest.update(part)
-    return digest.hexdigest() == entry.sha256
-
-
-def _parts(file: LocalFile) -> Iterator[bytes]:
-    try:
-        with file.place.open("rb") as opened:
-            while part := opened.read(_READ_AT_ONCE):
-                yield part
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TransferError(f"{file.place} cannot be read", [Problem(file.name, reason)]) from error
+    return file.sha256() == entry.sha256
 
 
 def _batches(files: list[LocalFile]) -> Iterator[list[LocalFile]]:
@@ -297,12 +272,3 @@ def _batches(files: list[LocalFile]) -> Iterator[list[LocalFile]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _still_true(there: Destination) -> dict[str, Entry]:
-    """Return what the manifest says, without what was found to be otherwise."""
-    return {
-        name: entry
-        for name, entry in there.manifest.files.items()
-        if posixpath.dirname(name) not in there.looked_at or entry.is_of(there.statuses.get(name))
-    }

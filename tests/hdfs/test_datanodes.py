@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, written
-from real_hdfs import Missing, RealHdfs, installed
+from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, own_hdfs, written
 
 from luigi_pai.hdfs import HdfsError, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from real_hdfs import RealHdfs
 
 SIZE = 64 * 2**20
 
@@ -23,11 +24,7 @@ pytestmark = NEEDS_REAL_HDFS
 @pytest.fixture(scope="module")
 def own() -> Iterator[RealHdfs]:
     """An HDFS that nobody else uses."""
-    try:
-        software = installed(timeout=60)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with RealHdfs(software, datanodes=2) as hdfs:
+    with own_hdfs(datanodes=2) as hdfs:
         yield hdfs
 
 

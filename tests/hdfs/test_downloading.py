@@ -126,6 +126,24 @@ def test_a_file_that_breaks_off_does_not_appear(fs, results, tmp_path, monkeypat
     assert found(tmp_path) == ["deep", "deep/er", "metrics.json", "none"]
 
 
+def test_a_place_here_that_cannot_be(fs, results, tmp_path):
+    """A name that the disk does not take, a folder below a file: an error of one line that names it."""
+    (tmp_path / "file").write_text("")
+    for path in (results, f"{results}/metrics.json"):
+        with pytest.raises(TransferError, match=r"not everything was fetched: .*: File name too long"):
+            download(fs, path, tmp_path / ("n" * 300))
+        with pytest.raises(TransferError, match=r"file: is a file here and a folder on HDFS|Not a directory"):
+            download(fs, path, tmp_path / "file" / "below")
+
+
+def test_what_may_not_be_read(backend, fs, results, tmp_path):
+    """A file of somebody else's is an error that says whose right is missing; it does not appear."""
+    fs.chmod(f"{results}/metrics.json", "600")
+    with pytest.raises(HdfsError, match=r"AccessControlException: Permission denied: user=bob"):
+        download(backend.fs("bob"), results, tmp_path)
+    assert not (tmp_path / "metrics.json").exists()
+
+
 @pytest.mark.parametrize("name", ["../escaped", "..", "a/b"])
 def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
     """A name that leads elsewhere is refused, whatever server says it."""

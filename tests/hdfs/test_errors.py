@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import time
+import traceback
 from typing import Any
 
 import luigi.contrib.hdfs
@@ -125,8 +127,9 @@ def test_a_datanode_that_cannot_be_reached() -> None:
     assert asked == ["PUT", "PUT", "PUT"]
 
 
-def test_a_delegation_token_is_in_no_error() -> None:
-    """The address of a DataNode may carry a token, and is not shown, however the request fails."""
+def test_a_delegation_token_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The address of a DataNode may carry a token: no text, traceback or log of a failure shows it."""
+    caplog.set_level(logging.DEBUG)
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
@@ -142,4 +145,6 @@ def test_a_delegation_token_is_in_no_error() -> None:
         for work in (lambda: fs.open_reader("/p"), lambda: fs.touchz("/p")):
             with pytest.raises(HdfsError) as caught:
                 work()
-            assert "TOKEN" not in str(caught.value)
+            assert "TOKEN" not in "".join(traceback.format_exception(caught.value))
+    assert "op=GET&delegation=..." in caplog.text
+    assert "TOKEN" not in caplog.text

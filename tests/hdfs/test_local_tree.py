@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from luigi_pai.hdfs import TransferError
-from luigi_pai.hdfs.local_tree import LocalTree
+from luigi_pai.hdfs.local_tree import LocalFile, LocalTree
 
 
 def made(folder: Path, *names: str) -> Path:
@@ -35,8 +35,8 @@ def test_files_and_folders(tmp_path):
     assert tree.size == 24
 
 
-def test_what_is_never_sent(tmp_path):
-    """Git's folder, Python's caches, a virtual environment, and what is an upload's own."""
+def test_what_is_not_sent(tmp_path):
+    """Git's folder, Python's caches, virtual environments, passwords, and what is an upload's own."""
     made(
         tmp_path,
         ".git/config",
@@ -44,6 +44,8 @@ def test_what_is_never_sent(tmp_path):
         "a/__pycache__/x.pyc",
         "b.pyc",
         ".venv/bin/python",
+        "luigi.cfg",
+        "a/luigi.toml",
         ".luigi-pai-manifest.json",
         "sub/.data.luigi-pai-tmp-0123456789ab/x",
         ".data.csv.luigi-tmp-0123456789ab",
@@ -54,15 +56,57 @@ def test_what_is_never_sent(tmp_path):
     assert tree.folders == {"a", "sub"}
 
 
+def test_git_is_not_asked_for_by_a_wide_rule(tmp_path):
+    """Rules that take everything in leave out Git's folder, which may hold keys, and the rules themselves."""
+    made(tmp_path, ".git/config", "sub/.git/config", "a/__pycache__/x.pyc")
+    (tmp_path / ".paiignore").write_text("!*/\n!**\n")
+    assert set(LocalTree.of_folder(tmp_path).files) == {"a/__pycache__/x.pyc"}
+
+
 def test_the_ignore_file(tmp_path):
     """.paiignore is written as .gitignore is, comes after what is never sent, and is not sent itself."""
-    made(tmp_path, "data/big.bin", "data/keep.bin", "x/data/y", "log.txt", "x/log.txt", "m.pyc", "build/z")
+    made(
+        tmp_path,
+        "data/big.bin",
+        "data/keep.bin",
+        "x/data/y",
+        "log.txt",
+        "x/log.txt",
+        "m.pyc",
+        "build/z",
+        "luigi.cfg",
+    )
     (tmp_path / ".paiignore").write_text(
-        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n"
+        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n!/luigi.cfg\n"
     )
     tree = LocalTree.of_folder(tmp_path)
-    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc"}
+    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc", "luigi.cfg"}
     assert "build" not in tree.folders
+
+
+@pytest.mark.parametrize(
+    ("rules", "sent"),
+    [
+        ("log", ["a/log.txt", "b", "log.txt"]),
+        ("log/", ["a/log.txt", "b", "log.txt"]),
+        ("/log*", ["a/log/x", "a/log.txt", "b"]),
+        ("a/log", ["a/log.txt", "b", "log.txt", "log/x"]),
+        ("**/x", ["a/log.txt", "b", "log.txt"]),
+        ("*\n!b", ["b"]),
+        ("*\n!*/\n!x", ["a/log/x", "log/x"]),
+        ("a/\n!a/log.txt", ["b", "log.txt", "log/x"]),  # as in git: what is in a folder left out stays out
+        ("a/*\n!a/log.txt", ["a/log.txt", "b", "log.txt", "log/x"]),
+        ("*.txt\n!a/", ["a/log/x", "b", "log/x"]),
+        ("*/*/\n!a", ["a/log.txt", "b", "log.txt", "log/x"]),
+        ("**\n!/b", ["b"]),
+        ("\n# b\n\\#b\n[b-c]  \n", ["a/log/x", "a/log.txt", "log.txt", "log/x"]),
+    ],
+)
+def test_the_rules_of_gitignore(tmp_path, rules, sent):
+    """Anchored or not, folders alone, negation, any depth, comments."""
+    made(tmp_path, "a/log/x", "a/log.txt", "b", "log.txt", "log/x")
+    (tmp_path / ".paiignore").write_text(rules)
+    assert sorted(LocalTree.of_folder(tmp_path).files) == sorted(sent)
 
 
 def test_an_ignore_file_that_cannot_be_read(tmp_path):
@@ -136,3 +180,55 @@ def test_what_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TransferError, match="pipe: it is neither a file nor a folder"):
         LocalTree.of_folder(tmp_path)
+
+
+def test_what_cannot_be_read(tmp_path, monkeypatch):
+    """A file and a folder that are not ours to read are said before anything is sent."""
+    folder = made(tmp_path, "mine", "secret.key", "locked/a")
+    scandir, access = os.scandir, os.access
+
+    def no_entry(path):
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    # not by chmod: the superuser, who may run the tests, reads everything
+    monkeypatch.setattr(os, "scandir", no_entry)
+    monkeypatch.setattr(os, "access", lambda path, mode: "key" not in str(path) and access(path, mode))
+    with pytest.raises(TransferError) as caught:
+        LocalTree.of_folder(folder)
+    assert [str(problem) for problem in caught.value.problems] == [
+        "locked/: it cannot be read (Permission denied)",
+        "secret.key: it cannot be read (Permission denied)",
+    ]
+
+
+def file_of(place: Path) -> LocalFile:
+    return LocalFile(place.name, place, place.stat().st_size)
+
+
+@pytest.mark.parametrize("size", [10, 3 * 1024 * 1024])
+def test_a_file_that_is_written_to_while_it_is_read(tmp_path, size):
+    """What was read may be half of each version: an error, at its end."""
+    place = tmp_path / "log"
+    place.write_bytes(bytes(size))
+    parts = file_of(place).parts()
+    assert next(parts)
+    with place.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(
+        TransferError, match="log: it was written to while it was read; send it when nothing writes to it"
+    ):
+        list(parts)
+
+
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path):
+    """It is read to its end as it was: an editor that saves breaks nothing."""
+    place = tmp_path / "train.py"
+    place.write_bytes(b"a" * 3 * 1024 * 1024)
+    parts = file_of(place).parts()
+    first = next(parts)
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "new").replace(place)
+    assert first + b"".join(parts) == b"a" * 3 * 1024 * 1024
+    assert file_of(place).sha256() == "11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, own_hdfs, written
 from webhdfs_scripted import scripted
 
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from real_hdfs import RealHdfs
 
 NOBODY = "http://127.0.0.1:1"
 STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 1}}).encode()
@@ -112,6 +115,48 @@ def test_what_the_active_one_refuses_is_refused(answer: str) -> None:
     with scripted(first) as one, scripted(second) as two, pytest.raises(HdfsError, match=answer):
         list(WebHdfs(f"{one};{two}", "alice").listdir("/p"))
     assert second.asked == []
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[RealHdfs]:
+    """A real HDFS whose second NameNode is on standby."""
+    with own_hdfs(namenodes=2) as hdfs:
+        yield hdfs
+
+
+@NEEDS_REAL_HDFS
+def test_a_real_standby(pair: RealHdfs) -> None:
+    """A real NameNode on standby is passed over; alone it is an error that says so, not "missing"."""
+    active, standby = pair.urls
+    fs = WebHdfs(f"{standby};{active}", pair.user)
+    written(fs, "/a/f", "one")
+    assert (content(fs, "/a/f"), names(fs, "/a")) == ("one", ["f"])
+    alone = WebHdfs(standby, pair.user)
+    for work in (lambda: alone.exists("/a/f"), lambda: written(alone, "/g"), lambda: alone.remove("/a")):
+        with pytest.raises(HdfsError, match=r"on standby; name all of them in webhdfs_url") as caught:
+            work()
+        assert caught.value.exception == "StandbyException"
+    fs.remove("/a")
+
+
+@NEEDS_REAL_HDFS
+def test_a_real_failover(pair: RealHdfs) -> None:
+    """A file that is being written when the other NameNode becomes active is whole; all goes on there."""
+    fs = WebHdfs(";".join(pair.urls), pair.user)
+    written(fs, "/b/old", "old")
+    data = random.Random(3).randbytes(8 * 2**20)
+    try:
+        with fs.open_writer("/b/f") as file:
+            file.write(data[: 2**20])
+            pair.activate(1)
+            file.write(data[2**20 :])
+        with fs.open_reader("/b/f") as found:
+            assert found.read() == data
+        assert (content(fs, "/b/old"), names(fs, "/b")) == ("old", ["f", "old"])
+    finally:
+        pair.activate(0)
+    assert content(fs, "/b/old") == "old"
+    fs.remove("/b")
 
 
 def test_a_webhdfs_uri_may_name_each(backend: Backend, home: str) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hdfs_backend import content, names, written
+from hdfs_backend import NEEDS_REAL_HDFS, content, names, written
+from webhdfs_server import serving
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
 from luigi_pai.hdfs.connection import Connection
+from luigi_pai.hdfs.local_tree import LocalFile
 from luigi_pai.hdfs.staging import Stage
+from luigi_pai.local import webhdfs_faults
+from luigi_pai.local.webhdfs import WebHdfsHandler
 
 MANIFEST = ".luigi-pai-manifest.json"
 MIB = 1024 * 1024
@@ -40,14 +45,13 @@ def source(tmp_path: Path) -> Path:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were sent, but manifests."""
     gone: list[str] = []
-    send_file = Upload._send_file
+    send = Stage.send
 
-    def spy(self, file, path, advance):
-        result = send_file(self, file, path, advance)
+    def spy(self, file, advance):
+        send(self, file, advance)
         gone.append(file.name)
-        return result
 
-    monkeypatch.setattr(Upload, "_send_file", spy)
+    monkeypatch.setattr(Stage, "send", spy)
     return gone
 
 
@@ -130,6 +134,23 @@ def test_nothing_to_do_changes_nothing(fs, home, source):
     assert list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True)) == before
 
 
+def test_nothing_to_do_only_looks(fs, home, source, monkeypatch):
+    """Then no request but GETs is sent, and no file is read on HDFS but the notes."""
+    upload(fs, source, f"{home}/code")
+    requests = []
+    send = Connection._send
+
+    def spy(self, method, url, path, operation, **about):
+        requests.append((method, operation, path.removeprefix(f"{home}/code")))
+        return send(self, method, url, path, operation, **about)
+
+    monkeypatch.setattr(Connection, "_send", spy)
+    upload(fs, source, f"{home}/code", delete=True)
+    assert {method for method, _operation, _path in requests} == {"GET"}
+    assert {path for _method, operation, path in requests if operation == "OPEN"} == {f"/{MANIFEST}"}
+    assert len(requests) <= 7
+
+
 def test_what_somebody_else_changed_is_sent_again(fs, home, source, sent):
     """A file that was replaced on HDFS, by one as long, or deleted there."""
     upload(fs, source, f"{home}/code")
@@ -196,6 +217,15 @@ def test_delete_spares_what_others_put_there(fs, home, source, caplog):
     assert upload(fs, source, f"{home}/code", delete=True).removed == 1
     assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/b.py", "lib/metrics.json", "none", "train.py"]
     assert "not removed, because somebody else has changed them: lib/b.py" in caplog.text
+
+
+def test_delete_spares_folders_that_were_there(fs, home, source):
+    """A folder that somebody else has made stays, though it is empty and gone here."""
+    fs.mkdir(f"{home}/code/none")
+    upload(fs, source, f"{home}/code")
+    (source / "none").rmdir()
+    upload(fs, source, f"{home}/code", delete=True)
+    assert fs.isdir(f"{home}/code/none")
 
 
 def test_delete_after_several_uploads_to_one_folder(fs, home, source, tmp_path):
@@ -267,18 +297,18 @@ def test_nothing_there_to_send(fs, home, tmp_path):
 def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
     """Until all of it was sent there is nothing, then all of it."""
     seen = []
-    send_file = Upload._send_file
+    send = Stage.send
     become = Stage._become
 
-    def spy(self, file, path, advance):
+    def spy(self, file, advance):
         seen.append(fs.exists(f"{home}/code"))
-        return send_file(self, file, path, advance)
+        send(self, file, advance)
 
     def spy_at_the_end(self, path):
         seen.append(fs.exists(f"{home}/code"))
         become(self, path)
 
-    monkeypatch.setattr(Upload, "_send_file", spy)
+    monkeypatch.setattr(Stage, "send", spy)
     monkeypatch.setattr(Stage, "_become", spy_at_the_end)
     upload(fs, source, f"{home}/code")
     assert seen == [False] * 4
@@ -286,18 +316,20 @@ def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -> None:
-    """Let the transfer of every file fail after some of them."""
-    send_file = Upload._send_file
-    lock, count = threading.Lock(), [0]
+    """Let the transfer of every file fail once some of them were sent whole."""
+    send = Stage.send
+    begun, whole = itertools.count(1), itertools.count(1)
+    all_sent = threading.Event()
 
-    def fail(self, file, path, advance):
-        with lock:
-            count[0] += 1
-            if count[0] > after:
-                raise error
-        return send_file(self, file, path, advance)
+    def fail(self, file, advance):
+        if next(begun) > after:
+            assert all_sent.wait(30)  # for a failure stops those that are on their way
+            raise error
+        send(self, file, advance)
+        if next(whole) == after:
+            all_sent.set()
 
-    monkeypatch.setattr(Upload, "_send_file", fail)
+    monkeypatch.setattr(Stage, "send", fail)
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -328,19 +360,42 @@ def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch
     source.mkdir()
     (source / "big").write_bytes(b"x" * 5 * MIB)
     (source / "small").write_text("small")
-    parts = uploading._parts
+    parts = LocalFile.parts
 
-    def broken(file):
-        for number, part in enumerate(parts(file)):
-            if file.name == "big" and number == 3:
-                raise TransferError("big cannot be read", [uploading.Problem("big", "Input/output error")])
+    def broken(self):
+        for number, part in enumerate(parts(self)):
+            if self.name == "big" and number == 3:
+                raise self._wrong("Input/output error")
             yield part
 
-    monkeypatch.setattr(uploading, "_parts", broken)
-    with pytest.raises(TransferError, match="big: Input/output error"):
+    monkeypatch.setattr(LocalFile, "parts", broken)
+    with pytest.raises(TransferError, match=r"not everything was sent: .*src/big: Input/output error"):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/big")
     assert is_clean(fs, home)
+
+
+@pytest.mark.parametrize("size", [5, 3 * MIB])
+def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, size):
+    """It is not published, the others are; the error says so, and the next upload sends it."""
+    (source / "log").write_bytes(bytes(size))
+    parts = LocalFile.parts
+
+    def written_to(self):
+        for number, part in enumerate(parts(self)):
+            yield part
+            if self.name == "log" and number == 0:
+                with self.place.open("ab") as file:
+                    file.write(b"more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFile, "parts", written_to)
+        with pytest.raises(TransferError, match=r"not everything was sent: .*src/log: it was written to"):
+            upload(fs, source, f"{home}/code", jobs=1)
+    assert [name for name in names(fs, f"{home}/code") if "log" in name] == []
+    assert is_clean(fs, home)
+    upload(fs, source, f"{home}/code")
+    assert fs.count(f"{home}/code/log")["content_size"] == size + 4
 
 
 def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
@@ -354,10 +409,96 @@ def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
 
     monkeypatch.setattr(Upload, "_look", then_delete)
     with pytest.raises(
-        TransferError, match=r"train\.py cannot be read: train\.py: No such file or directory"
+        TransferError, match=r"not everything was sent: .*src/train\.py: No such file or directory"
     ):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/train.py")
+
+
+def test_no_permission(backend, fs, home, source):
+    """A destination of somebody else: an error that says whose right is missing; nothing is left there."""
+    fs.chmod(home, "755")
+    fs.mkdir(f"{home}/there")
+    for folder in ("new", "there"):
+        with pytest.raises(HdfsError, match=r"AccessControlException: Permission denied: user=bob") as caught:
+            upload(backend.fs("bob"), source, f"{home}/{folder}")
+        assert "ask for permission on that path, or check hdfs_user" in str(caught.value)
+    assert names(fs, home) == ["there"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("exception", "message", "said"),
+    [
+        (
+            "SafeModeException",
+            "Cannot create file. Name node is in safe mode.",
+            "try again when it has left it",
+        ),
+        ("DSQuotaExceededException", "The DiskSpace quota is exceeded", "the folder's quota is used up"),
+        ("IOException", "could only be replicated to 0 nodes instead of minReplication (=1).", "0 nodes"),
+    ],
+)
+def test_an_hdfs_that_takes_no_more(tmp_path, monkeypatch, exception, message, said, is_new):
+    """Safe mode, quota, full disks: the error says it, what appears is whole, the next upload goes on."""
+    monkeypatch.setitem(webhdfs_faults._FAULTS, exception, ("org.apache.hadoop.", 403))
+    left = [10]
+
+    class Full(WebHdfsHandler):
+        def _check_upload(self):
+            left[0] -= 1
+            if left[0] < 0:
+                raise webhdfs_faults.RemoteFault(exception, message)
+            super()._check_upload()
+
+    (tmp_path / "src").mkdir()
+    for number in range(20):
+        (tmp_path / "src" / f"{number}").write_text(f"{number:04}")
+    with serving(tmp_path / "hdfs", Full) as url:
+        fs = WebHdfs(url, "anna")
+        if not is_new:
+            fs.mkdir("/code")
+        with pytest.raises(HdfsError, match=message.split("(")[0]) as caught:
+            upload(fs, tmp_path / "src", "/code", jobs=2)
+        assert caught.value.exception == exception
+        assert said in str(caught.value)
+        there = [name for name in names(fs, "/") if name[-1].isdigit() and "tmp" not in name]
+        assert all(content(fs, f"/{name}") == f"{int(name.removeprefix('code/')):04}" for name in there)
+        left[0] = 1000
+        upload(fs, tmp_path / "src", "/code")
+        assert sorted(names(fs, "/code")) == sorted([MANIFEST, *map(str, range(20))])
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
+    """DataNodes of 2.7.4 answer 201 and keep nothing when a quota is used up: nothing of it is published."""
+
+    class Full(WebHdfsHandler):
+        def data_received(self, chunk):
+            pass
+
+    with serving(tmp_path / "hdfs", Full) as url:
+        fs = WebHdfs(url, "anna")
+        if not is_new:
+            fs.mkdir("/code")
+        with pytest.raises(HdfsError, match=r"\d bytes were sent, and 0 are there; HDFS may be full, or the"):
+            upload(fs, source, "/code")
+        assert names(fs, "/") == ([] if is_new else ["code"])
+
+
+@NEEDS_REAL_HDFS
+@pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
+def test_over_the_quota_of_a_real_hdfs(real_backend, source):
+    """The same on a real one."""
+    fs, home = real_backend.fs(), f"/tmp/quota-{time.time_ns():x}"
+    fs.mkdir(home)
+    hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
+    subprocess.run([hdfs, "dfsadmin", "-setSpaceQuota", "1m", home], check=True, timeout=60)
+    for folder in (f"{home}/new", home):
+        with pytest.raises(HdfsError, match=r"0 are there; HDFS may be full|DSQuotaExceededException"):
+            upload(fs, source, folder)
+    assert names(fs, home) == []
+    fs.remove(home)
 
 
 def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
@@ -377,30 +518,41 @@ def test_two_at_once(fs, home, source, sent):
     assert len(sent) == 3
 
 
-def in_a_process(url: str, user: str, source: str, destination: str, number: int) -> int:
-    """Upload as a process on another machine would, without waiting for others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploading, "one_at_a_time", lambda _place: contextlib.nullcontext())
-        Path(source, "own", f"{number}").write_text("own")
-        return upload(WebHdfs(url, user), source, destination).moved
+def test_an_upload_that_waits_says_so(fs, home, source, caplog):
+    """It says for what, and goes on when the other has ended."""
+    server, path = fs.at(f"{home}/code")
+    with ThreadPoolExecutor(1) as pool, caplog.at_level(logging.INFO, "luigi-interface"):
+        with uploading.one_at_a_time(f"{server.server}{path}"):
+            waiting = pool.submit(upload, fs, source, f"{home}/code")
+            while f"{home}/code is under way: waiting for its end" not in caplog.text:
+                time.sleep(0.01)
+            assert not fs.exists(f"{home}/code")
+        assert waiting.result(30).moved == 3
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_from_several_machines_at_once(backend, fs, home, source, is_new):
+def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
-    (source / "own").mkdir()
     if not is_new:
         upload(fs, source, f"{home}/code")
         (source / "train.py").write_text("TRAIN")
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
-        futures = [
-            pool.submit(in_a_process, backend.url, backend.user, str(source), f"{home}/code", number)
-            for number in range(4)
-        ]
-        for future in futures:
-            future.result(60)
+    config = tmp_path / "luigi.cfg"
+    config.write_text(f"[OpenPai]\nwebhdfs_url = {backend.url}\nhdfs_user = {backend.user}\n")
+    uploads = []
+    for number in range(4):  # each has a folder for locks of its own, as another machine would
+        machine = tmp_path / f"machine-{number}"
+        shutil.copytree(source, machine / "src")
+        (machine / "src" / "own").mkdir()
+        (machine / "src" / "own" / f"{number}").write_text("own")
+        command = [sys.executable, "-m", "luigi_pai.cli", "put", "src", f"{home}/code"]
+        variables = {**os.environ, "TMPDIR": str(machine), "LUIGI_CONFIG_PATH": str(config)}
+        uploads.append(subprocess.Popen(command, cwd=machine, env=variables, stderr=subprocess.PIPE))
+    for process in uploads:
+        said = process.communicate(timeout=100)[1]
+        assert process.returncode == 0, said
     assert content(fs, f"{home}/code/train.py") == (source / "train.py").read_text()
     assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert names(fs, f"{home}/code/own") == ["0", "1", "2", "3"]
     assert is_clean(fs, home)
     upload(fs, source, f"{home}/code")
     assert upload(fs, source, f"{home}/code").moved == 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import luigi
 import pytest
 import requests
+from hdfs_backend import NEEDS_REAL_HDFS
 from local_client import LocalClient, unique
 from webhdfs_server import serving
 
@@ -22,7 +23,6 @@ from luigi_pai import HdfsTarget, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs_command import install
 
-NO_REAL_HDFS = os.environ.get("HDFS_TEST_MISSING", "no real HDFS (make fetch-real-hdfs)")
 CLI = [sys.executable, "-m", "luigi_pai.cli"]
 
 
@@ -39,16 +39,16 @@ class Outside:
         return requests.get(f"{self.url}/webhdfs/v1{path}", params=query, timeout=20)
 
 
-@pytest.fixture(scope="module", params=["local", "real"])
+@pytest.fixture(scope="module", params=["local", pytest.param("real", marks=NEEDS_REAL_HDFS)])
 def outside(request, tmp_path_factory):
     """Each HDFS in turn."""
     if request.param == "local":
         with serving(tmp_path_factory.mktemp("outside") / "root") as url:
             yield Outside(url, "admin", url.replace("http", "hdfs"))
-    elif "HDFS_TEST_URL" in os.environ:
-        yield Outside(*(os.environ[f"HDFS_TEST_{name}"] for name in ("URL", "USER", "FS_URI")))
+    elif "HDFS_TEST_FS_URI" not in os.environ:
+        pytest.skip("HDFS_TEST_FS_URI does not say what the HDFS of HDFS_TEST_URL calls itself")
     else:
-        pytest.skip(NO_REAL_HDFS)
+        yield Outside(*(os.environ[f"HDFS_TEST_{name}"] for name in ("URL", "USER", "FS_URI")))
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_fs_uri_is_taken_as_it_is_told(outside):
     assert (done.returncode, done.stdout) == (0, "hdfs://mycluster\n"), done.stderr
 
 
-@pytest.mark.skipif("HDFS_TEST_URL" not in os.environ, reason=NO_REAL_HDFS)
+@NEEDS_REAL_HDFS
 def test_a_large_put_that_is_refused_says_why(tmp_path):
     """A real DataNode refuses before it has read everything; the command shows its reason, no broken pipe."""
     install(tmp_path / "bin")

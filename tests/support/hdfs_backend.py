@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_hdfs import Missing, RealHdfs, installed
 
 from luigi_pai.hdfs import WebHdfs
 
@@ -52,6 +53,15 @@ class Backend:
         else:
             for path in paths:
                 self.fs().mkdir(path)
+
+
+def own_hdfs(*, namenodes: int = 1, datanodes: int = 1) -> RealHdfs:
+    """Return a real HDFS for tests that break it, not started; skips where there is none."""
+    try:
+        software = installed(timeout=60)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    return RealHdfs(software, namenodes=namenodes, datanodes=datanodes)
 
 
 def written(fs: WebHdfs, path: str, text: str = "text") -> str:

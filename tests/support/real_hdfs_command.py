@@ -13,7 +13,7 @@ from typing import TextIO
 from real_hdfs import Missing, RealHdfs, Software, installed
 
 FETCH = "make fetch-real-hdfs"
-_PATIENT, _HASTY = 1800.0, 100.0  # seconds to fetch in: when asked for, and on the way to the tests
+_PATIENT, _HASTY = 1800.0, 180.0  # seconds to fetch in: when asked for, and on the way to the tests
 
 
 def main() -> int:
@@ -64,7 +64,9 @@ def _run(argv: list[str], datanodes: int, *, optional: bool) -> int:
             return 1
         _say(f"== what needs it is skipped; to have it: {FETCH}", sys.stderr)
         reason = str(error).splitlines()[0]
-        return _end_of(argv, {"HDFS_TEST_MISSING": f"no real HDFS: {reason} ({FETCH})"})
+        code = _end_of(argv, {"HDFS_TEST_MISSING": f"no real HDFS: {reason} ({FETCH})"})
+        _say(f"== without a real HDFS: {reason}", sys.stderr)
+        return code
 
 
 def _environment(hdfs: RealHdfs) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One NameNode and its DataNodes on loopback, as child processes."""
+"""NameNodes and their DataNodes on loopback, as child processes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _HOST = "127.0.0.1"
 _PREFIX = "luigi-pai-hdfs-"
 _MEMORY = "/dev/shm"
 _TRIES = 3  # a port that was free may be taken a moment later
+_SERVICE = "pai"  # what two NameNodes are called together
 _NAMENODE = "hdfs.server.namenode.NameNode"
 _DATANODE = "hdfs.server.datanode.DataNode"
 _LOGGING = """\
@@ -48,12 +49,13 @@ class RealHdfs:
 
     Args:
         software: what to run.
+        namenodes: 1, or 2: an active one and one on standby, over the same edits (HA).
         datanodes: the number of its DataNodes, which is also the replication of a file.
         timeout: seconds that it may take to come up.
 
     Attributes:
-        url: of its WebHDFS.
-        fs_uri: ``hdfs://HOST:PORT``.
+        urls: of the WebHDFS of each NameNode; the first is the active one, until ``activate``.
+        fs_uri: ``hdfs://HOST:PORT``, or ``hdfs://SERVICE`` of two NameNodes.
         user: its superuser.
         bin: a folder with the ``hdfs`` and ``hadoop`` commands of this HDFS.
 
@@ -61,12 +63,15 @@ class RealHdfs:
         RuntimeError: it did not come up; the text ends with its log.
     """
 
-    def __init__(self, software: Software, *, datanodes: int = 1, timeout: float = 60.0) -> None:
+    def __init__(
+        self, software: Software, *, namenodes: int = 1, datanodes: int = 1, timeout: float = 60.0
+    ) -> None:
         self._software = software
+        self._names = [f"namenode{number}" for number in range(namenodes)]
         self._count = datanodes
         self._timeout = timeout
         self.user = getpass.getuser()
-        self._namenode: subprocess.Popen[bytes] | None = None
+        self._namenodes: dict[str, subprocess.Popen[bytes]] = {}
         self._datanodes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -95,6 +100,11 @@ class RealHdfs:
         for folder in (self._namespace, self._room):
             shutil.rmtree(folder, ignore_errors=True)
 
+    @property
+    def url(self) -> str:
+        """The WebHDFS of the first NameNode."""
+        return self.urls[0]
+
     # faults
 
     def kill_datanode(self, number: int) -> None:
@@ -111,6 +121,11 @@ class RealHdfs:
     def datanode_of(self, netloc: str) -> int:
         """Return the number of the DataNode that serves WebHDFS at a host and port."""
         return self._http_ports.index(int(netloc.rpartition(":")[2]))
+
+    def activate(self, number: int) -> None:
+        """Make one of two NameNodes the active one."""
+        self.run("haadmin", "-transitionToStandby", self._names[1 - number])
+        self.run("haadmin", "-transitionToActive", self._names[number])
 
     def safe_mode(self, *, on: bool) -> None:
         """Put the NameNode into safe mode, or out of it."""
@@ -130,32 +145,41 @@ class RealHdfs:
     # life
 
     def _start(self) -> None:
-        ports = _free_ports(2 + 3 * self._count)
-        self.url = f"http://{_HOST}:{ports[0]}"
-        self.fs_uri = f"hdfs://{_HOST}:{ports[1]}"
-        self._http_ports = ports[2::3]
-        self._configure(ports)
+        ports = _free_ports(2 * len(self._names) + 3 * self._count)
+        rpc = [ports.pop() for _ in self._names]
+        http = [ports.pop() for _ in self._names]
+        self.urls = [f"http://{_HOST}:{port}" for port in http]
+        self.fs_uri = f"hdfs://{_SERVICE if len(rpc) > 1 else f'{_HOST}:{rpc[0]}'}"
+        self._http_ports = ports[::3]
+        self._configure(rpc, http, ports)
         deadline = time.monotonic() + self._timeout
         with contextlib.suppress(subprocess.TimeoutExpired):  # if it fails, the NameNode says why
             subprocess.run(
-                self._command("namenode", _NAMENODE, "-format", "-nonInteractive", "-force"),
+                self._command(self._names[0], _NAMENODE, "-format", "-nonInteractive", "-force"),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 timeout=self._timeout,
                 check=False,
             )
-        self._namenode = self._launch("namenode", _NAMENODE)
+        for name in self._names[1:]:  # it begins with what the first one has: nothing
+            shutil.copytree(self._namespace / self._names[0], self._namespace / name, dirs_exist_ok=True)
+        for name in self._names:
+            self._namenodes[name] = self._launch(name, _NAMENODE)
         for number in range(self._count):
             self._datanodes[number] = self._launch(f"datanode{number}", _DATANODE)
-        self._wait("namenode", self._namenode, self._is_operational, deadline)
+        for name, url in zip(self._names, self.urls, strict=True):
+            self._wait(name, self._namenodes[name], lambda url=url: _is_operational(url), deadline)
+        if self._names[1:]:
+            self.run("haadmin", "-transitionToActive", self._names[0])
         for number in range(self._count):
             self._wait_for_datanode(number, deadline)
-        self._wait("namenode", self._namenode, self._is_complete, deadline)
+        for name, url in zip(self._names, self.urls, strict=True):
+            self._wait(name, self._namenodes[name], lambda url=url: self._is_complete(url), deadline)
 
     def _stop(self) -> None:
-        processes = [*self._datanodes.values(), *([self._namenode] if self._namenode else [])]
-        self._datanodes, self._namenode = {}, None
+        processes = [*self._datanodes.values(), *self._namenodes.values()]
+        self._datanodes, self._namenodes = {}, {}
         for process in processes:
             process.kill()  # nothing of it is kept
         for process in processes:
@@ -164,13 +188,10 @@ class RealHdfs:
             if child != self._namespace:
                 shutil.rmtree(child, ignore_errors=True)
 
-    def _configure(self, ports: list[int]) -> None:
+    def _configure(self, rpc: list[int], http: list[int], ports: list[int]) -> None:
         room = self._room
         core = {"fs.defaultFS": self.fs_uri, "hadoop.tmp.dir": str(room / "tmp")}
         common = {
-            "dfs.namenode.http-address": f"{_HOST}:{ports[0]}",
-            "dfs.namenode.rpc-address": f"{_HOST}:{ports[1]}",
-            "dfs.namenode.name.dir": f"file://{self._namespace}",
             "dfs.namenode.safemode.extension": "0",
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.replication": str(self._count),
@@ -179,12 +200,17 @@ class RealHdfs:
             "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
             "dfs.datanode.hostname": _HOST,
         }
-        _write_conf(room / "namenode" / "conf", core, common, _LOGGING)
+        common |= self._addresses(rpc, http)
+        for name in self._names:
+            own = {"dfs.namenode.name.dir": f"file://{self._namespace}/{name}"}
+            if self._names[1:]:
+                own["dfs.ha.namenode.id"] = name
+            _write_conf(room / name / "conf", core, common | own, _LOGGING)
         _write_conf(room / "client" / "conf", core, common, _QUIET)
         for number in range(self._count):
-            http, data, ipc = ports[2 + 3 * number : 5 + 3 * number]
+            pages, data, ipc = ports[3 * number : 3 * number + 3]
             own = {
-                "dfs.datanode.http.address": f"{_HOST}:{http}",
+                "dfs.datanode.http.address": f"{_HOST}:{pages}",
                 "dfs.datanode.address": f"{_HOST}:{data}",
                 "dfs.datanode.ipc.address": f"{_HOST}:{ipc}",
                 "dfs.datanode.data.dir": f"file://{room}/data{number}",
@@ -196,6 +222,28 @@ class RealHdfs:
             (self.bin / name).write_text(self._shell_script())
             (self.bin / name).chmod(0o755)
 
+    def _addresses(self, rpc: list[int], http: list[int]) -> dict[str, str]:
+        """Return where the NameNodes are, as Hadoop is told."""
+        if len(self._names) == 1:
+            return {
+                "dfs.namenode.rpc-address": f"{_HOST}:{rpc[0]}",
+                "dfs.namenode.http-address": f"{_HOST}:{http[0]}",
+            }
+        addresses = {
+            "dfs.nameservices": _SERVICE,
+            f"dfs.ha.namenodes.{_SERVICE}": ",".join(self._names),
+            "dfs.namenode.shared.edits.dir": f"file://{self._namespace}/edits",
+            "dfs.ha.fencing.methods": "shell(true)",
+            "dfs.ha.standby.checkpoints": "false",
+            f"dfs.client.failover.proxy.provider.{_SERVICE}": (
+                "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+            ),
+        }
+        for number, name in enumerate(self._names):
+            addresses[f"dfs.namenode.rpc-address.{_SERVICE}.{name}"] = f"{_HOST}:{rpc[number]}"
+            addresses[f"dfs.namenode.http-address.{_SERVICE}.{name}"] = f"{_HOST}:{http[number]}"
+        return addresses
+
     def _shell_script(self) -> str:
         words = self._software.command(self._room / "client" / "conf", "", heap=512)[:-1]
         start = " ".join(f"'{word}'" for word in words)
@@ -204,8 +252,9 @@ class RealHdfs:
             'case "$1" in\n'
             "dfs | fs) main=fs.FsShell ;;\n"
             "dfsadmin) main=hdfs.tools.DFSAdmin ;;\n"
+            "haadmin) main=hdfs.tools.DFSHAAdmin ;;\n"
             "version) main=util.VersionInfo ;;\n"
-            '*) echo "$1 is not among: dfs, fs, dfsadmin, version" >&2; exit 2 ;;\n'
+            '*) echo "$1 is not among: dfs, fs, dfsadmin, haadmin, version" >&2; exit 2 ;;\n'
             "esac\n"
             f'shift\nexec {start} "org.apache.hadoop.$main" "$@"\n'
         )
@@ -240,17 +289,17 @@ class RealHdfs:
                 raise RuntimeError(f"the {role} of a real HDFS {what}:\n" + "\n".join(lines[-25:]))
             time.sleep(0.1)
 
-    def _is_operational(self) -> bool:
-        state = _bean(self.url, "NameNode", "FSNamesystemState")
-        return bool(state.get("FSState") == "Operational")
-
-    def _is_complete(self) -> bool:
-        state = _bean(self.url, "NameNode", "FSNamesystemState")
+    def _is_complete(self, url: str) -> bool:
+        state = _bean(url, "NameNode", "FSNamesystemState")
         return bool(state.get("NumLiveDataNodes") == self._count)
 
     def _has_joined(self, number: int) -> bool:
         address = f"http://{_HOST}:{self._http_ports[number]}"
         return bool(_bean(address, "DataNode", "DataNodeInfo").get("ClusterId"))
+
+
+def _is_operational(url: str) -> bool:
+    return bool(_bean(url, "NameNode", "FSNamesystemState").get("FSState") == "Operational")
 
 
 def _bean(address: str, service: str, name: str) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 Hadoop 2.7.4 and most of its libraries are in the source distribution of pyspark 3.0.2 on PyPI;
 Jersey 1, which Spark leaves out, is in Debian. Together some 205 MB are downloaded and 30 MB are
 kept, in ``$XDG_CACHE_HOME/luigi_pai/hdfs-2.7.4`` (``~/.cache/...``), for all clones of the tree.
+
+What PyPI sends has to have the SHA-256 that is written here; what Debian sends, those of its signed
+lists, which apt checks.
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ _FROM_DEBIAN = {  # package -> its jars
 }
 _OLDEST_JAVA, _NEWEST_JAVA = 8, 22  # Hadoop 2.7 uses what Java 23 no longer has
 _MODULES_SINCE = 9
+_TRIES = 2  # of pip, which itself tries to connect six times, but takes a file up once
+_IS_ERROR = re.compile("E(RROR)?:")  # of apt-get and pip
+_ACCOUNT = re.compile(r"(?<=://)[^/@\s]+@")  # of somebody at a package index, in an address
 _NO_PAGES = '<web-app version="2.4" xmlns="http://java.sun.com/xml/ns/j2ee"></web-app>'
 
 
@@ -187,11 +193,14 @@ def _take_from_pyspark(work: Path, lib: Path, deadline: float) -> None:
     wanted = work / "requirements.txt"
     wanted.write_text(f"pyspark=={_PYSPARK} --hash=sha256:{_SHA256}\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    _run(
-        [*pip, "--no-deps", "--no-binary=pyspark", "--require-hashes", "--requirement", str(wanted)],
-        work,
-        deadline,
-    )
+    pip += ["--no-deps", "--no-binary=pyspark", "--require-hashes", "--requirement", str(wanted)]
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            _run("pip download", pip, work, deadline)
+            break
+        except Missing:
+            if not tries_left or time.monotonic() > deadline:
+                raise
     with tarfile.open(work / f"pyspark-{_PYSPARK}.tar.gz") as archive:
         missing = {f"{_JARS_OF_PYSPARK}{name}.jar" for name in _FROM_PYSPARK.split()}
         for member in archive:
@@ -206,10 +215,21 @@ def _take_from_pyspark(work: Path, lib: Path, deadline: float) -> None:
 def _take_from_debian(work: Path, lib: Path, deadline: float) -> None:
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise Missing("a part of it (Jersey 1) comes from Debian or Ubuntu packages, and there is no apt-get")
-    sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
-    _run(["apt-get", *sandbox, "download", *_FROM_DEBIAN], work, deadline)
+    apt = ["apt-get", "-o", "Acquire::Retries=3"]
+    if os.geteuid() == 0:
+        apt += ["-o", "APT::Sandbox::User=root"]
+    try:
+        _run("apt-get download", [*apt, "download", *_FROM_DEBIAN], work, deadline)
+    except Missing:
+        if time.monotonic() > deadline:
+            raise
+        # a machine's lists may be missing, as in most containers, or name what is there no more: take our own
+        (work / "lists" / "partial").mkdir(parents=True)
+        apt += ["-o", f"Dir::State::lists={work}/lists", "-o", f"Dir::Cache={work}/cache"]
+        _run("apt-get update", [*apt, "-o", "APT::Update::Error-Mode=any", "update"], work, deadline)
+        _run("apt-get download", [*apt, "download", *_FROM_DEBIAN], work, deadline)
     for package in work.glob("*.deb"):
-        _run(["dpkg-deb", "-x", str(package), "unpacked"], work, deadline)
+        _run("dpkg-deb", ["dpkg-deb", "-x", str(package), "unpacked"], work, deadline)
     for name in (name for names in _FROM_DEBIAN.values() for name in names):
         jar = work / "unpacked" / "usr" / "share" / "java" / f"{name}.jar"
         if not jar.exists():
@@ -217,7 +237,7 @@ def _take_from_debian(work: Path, lib: Path, deadline: float) -> None:
         shutil.copyfile(jar, lib / jar.name)
 
 
-def _run(command: list[str], work: Path, deadline: float) -> None:
+def _run(what: str, command: list[str], work: Path, deadline: float) -> None:
     """Run a command of another program's, within the time that is left; it and its children end with it."""
     with subprocess.Popen(
         command,
@@ -228,14 +248,16 @@ def _run(command: list[str], work: Path, deadline: float) -> None:
         text=True,
         start_new_session=True,
     ) as process:
-        shown = " ".join(command[:4])
         try:
             output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
-            raise Missing(f"fetching it took too long ({shown} ...)") from None
+            raise Missing(f"fetching it took too long ({what})") from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
         if process.returncode:
-            last = output.strip().splitlines()[-3:]
-            raise Missing(f"it could not be fetched ({shown} ...): {' / '.join(last)}")
+            lines = output.strip().splitlines() or [f"exit code {process.returncode}"]
+            told = _ACCOUNT.sub("", next((line for line in lines if _IS_ERROR.match(line)), lines[-1]))
+            raise Missing(
+                f"it could not be fetched ({what}: {told}); PyPI and Debian packages have to be within reach"
+            )
