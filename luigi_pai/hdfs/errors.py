@@ -154,6 +154,17 @@ def failed(
     return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
 
 
+def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
+    """Return the error for a file of which HDFS has not kept what was sent.
+
+    DataNodes of 2.7.4 answer 201 also where they could not close the file: over a
+    quota, without room.
+    """
+    step = "HDFS may be full, or the folder over its quota; make room and try again"
+    reason = f"{sent:,} bytes were sent, and {there or 0:,} are there"
+    return failed("CREATE", path, server, reason, next_step=step)
+
+
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
     """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
     server = urlsplit(response.url).netloc

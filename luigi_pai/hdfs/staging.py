@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.hdfs.destination import MANIFEST, Entry, Manifest, status_or_none
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed, not_kept
 from luigi_pai.hdfs.transfer import READ_AT_ONCE
 
 if TYPE_CHECKING:
@@ -163,10 +163,7 @@ class Stage:
             place = self._places[name]
             there = found.get(place, {}).get("length")
             if there != length:
-                # DataNodes of 2.7.4 answer 201 also where they could not close the file
-                reason = f"{length:,} bytes were sent, and {there or 0:,} are there"
-                step = "HDFS may be full, or the folder over its quota; make room and try again"
-                raise failed("CREATE", place, self._server.server, reason, next_step=step)
+                raise not_kept(place, self._server.server, length, there)
             entries[name] = Entry(length, found[place]["modificationTime"], sha256)
         return entries
 

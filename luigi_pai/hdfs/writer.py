@@ -14,7 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.errors import HdfsError, not_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,10 +112,11 @@ class HdfsWriter(io.BufferedIOBase):
         try:
             if self._upload:
                 self._send()
-                self._upload.end()
+                length = self._upload.end()
             else:
-                self._sent = True
+                self._sent, length = True, len(self._part)
                 self._connection().create_file(self._temporary, bytes(self._part), overwrite=False)
+            self._check_length(length)
             self._publish(self._temporary, self.name)
             self._done = True
         finally:
@@ -137,6 +138,13 @@ class HdfsWriter(io.BufferedIOBase):
                 self._remove_temporary()
         except HdfsError as error:
             logger.warning("The temporary file %s may be left behind: %s", self._temporary, error)
+
+    def _check_length(self, sent: int) -> None:
+        """Refuse a file that is not what was sent, though the server said it had it."""
+        server = self._connection()
+        there = server.file_status(self._temporary)["length"]
+        if there != sent:
+            raise not_kept(self.name, server.server, sent, there)
 
     def _remove_temporary(self) -> bool:
         return self._connection().remove(self._temporary, recursive=False)
@@ -170,6 +178,7 @@ class _Upload:
         self._path = path
         self._error: BaseException | None = None
         self._ended = threading.Event()
+        self._taken = 0  # bytes
         self._queue: queue.Queue[bytes | None] = queue.Queue(_PARTS)
         self._pipe: tuple[int, int] | None = None
         self._parts = self._come()  # one for all tries: what was taken is gone
@@ -199,8 +208,8 @@ class _Upload:
             self._queue.put(None)
         return self._pipe[1]
 
-    def end(self) -> None:
-        """Wait until the server has everything.
+    def end(self) -> int:
+        """Wait until the server has everything, and return how many bytes that is.
 
         Raises:
             HdfsError: the upload has failed.
@@ -213,6 +222,7 @@ class _Upload:
                 os.close(self._pipe[1])
         self._thread.join()
         self._check()
+        return self._taken
 
     def _check(self) -> None:
         if self._error:
@@ -232,9 +242,12 @@ class _Upload:
     def _come(self) -> Iterator[bytes]:
         """Yield what comes through the queue, then what comes through the pipe."""
         while (part := self._queue.get()) is not None:
+            self._taken += len(part)
             yield part
         if self._pipe is not None:
-            yield from self._piped(self._pipe[0])
+            for part in self._piped(self._pipe[0]):
+                self._taken += len(part)
+                yield part
 
     def _piped(self, read_end: int) -> Iterator[bytes]:
         """Yield what comes through the pipe, to its end.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from array import array
+from pathlib import Path
 from typing import Any
 
 import luigi.contrib.hdfs
@@ -17,13 +18,15 @@ import luigi.format
 import luigi.target
 import pytest
 from cutting_proxy import before_datanodes
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, written
+from webhdfs_server import serving
 
 from luigi_pai.hdfs import (
     HdfsError,
     HdfsTarget,
     WebHdfs,
 )
+from luigi_pai.local.webhdfs import WebHdfsHandler
 
 
 @pytest.mark.parametrize("form", [luigi.format.Nop, luigi.format.Gzip])
@@ -226,3 +229,49 @@ def test_writes_of_every_kind_and_size_arrive_in_order(fs: WebHdfs, home: str) -
     assert sizes == [memoryview(data).nbytes for data in parts]
     with fs.open_reader(f"{home}/f") as file:
         assert file.read() == b"".join(bytes(data) for data in parts)
+
+
+@pytest.mark.parametrize("size", [1, 1000, 3_000_000])
+@pytest.mark.parametrize("old", [None, "old"])
+def test_a_full_hdfs_that_does_not_say_so(tmp_path: Path, size: int, old: str | None) -> None:
+    """DataNodes of 2.7.4 answer 201 and keep nothing when there is no room: nothing is published."""
+
+    class Full(WebHdfsHandler):
+        full = False
+
+        def data_received(self, chunk: bytes) -> None:
+            if not self.full:
+                super().data_received(chunk)
+
+    with serving(tmp_path / "hdfs", Full) as url:
+        fs = WebHdfs(url, "anna")
+        target = HdfsTarget("/a/f", fs=fs)
+        if old:
+            written(fs, "/a/f", old)
+        Full.full = True
+        with (
+            pytest.raises(
+                HdfsError, match=rf"CREATE /a/f .*: {size:,} bytes were sent, and 0 are there; HDFS may"
+            ),
+            target.open("w") as file,
+        ):
+            file.write("x" * size)
+        assert names(fs, "/a") == (["f"] if old else [])
+        if old:
+            assert content(fs, "/a/f") == old
+
+
+@NEEDS_REAL_HDFS
+@pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_over_the_quota_of_a_real_hdfs(real_backend: Backend, size: int) -> None:
+    """The same on a real one."""
+    fs, home = real_backend.fs(), f"/tmp/quota-{time.time_ns():x}"
+    fs.mkdir(home)
+    hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
+    subprocess.run([hdfs, "dfsadmin", "-setSpaceQuota", "1m", home], check=True, timeout=60)
+    message = r"0 are there; HDFS may be full|DSQuotaExceededException"
+    with pytest.raises(HdfsError, match=message), HdfsTarget(f"{home}/f", fs=fs).open("w") as file:
+        file.write("x" * size)
+    assert names(fs, home) == []
+    fs.remove(home)
