@@ -128,7 +128,9 @@ class Run:
         if not submitted:
             logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
         self._followed = status.name
-        _cleared.discard((self.output_dir, self._task.name))  # the command that runs may write a flag
+        _cleared.discard(
+            (self._work.output_dir or "", self._work.name)
+        )  # the command that runs may write a flag
         self._report("set_tracking_url", self._client.job_page(status.name))
         polling = Polling(settings.poll_min, settings.poll_max, settings.poll_patience)
         status = watch(

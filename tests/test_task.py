@@ -269,7 +269,7 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
     pai.plan = {"ends_as": "FAILED", "exit_code": 7, "diagnostics": "[ExitStatus]: boom"}
     with pytest.raises(PaiJobFailed) as caught:
         Train().run()
-    page = f"{pai.url.rsplit(':', 1)[0]}/job-detail.html?username=admin&jobName=train"
+    page = f"{pai.url}/job-detail.html?username=admin&jobName=train"
     assert str(caught.value).splitlines() == [
         "job 'train' ended as FAILED with exit code 7 (NON_TRANSIENT): [ExitStatus]: boom",
         f"  job page: {page}",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urljoin, urlsplit
@@ -18,6 +16,7 @@ from urllib3.util.retry import Retry
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, failed, no_namenode, refused, unanswered
+from luigi_pai.hidden_tokens import hide_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,7 +31,6 @@ _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands h
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 _AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
-_TOKEN = re.compile(r"(delegation=)[^&\s'\"]+")
 
 
 @dataclass(frozen=True)
@@ -327,20 +325,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
 
 
-class _HideTokens(logging.Filter):
-    """Takes delegation tokens, which stand in the addresses of DataNodes, out of what urllib3 logs."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return True, when the token is gone."""
-        text = record.getMessage()
-        if "delegation=" in text:
-            record.msg, record.args = _TOKEN.sub(r"\1...", text), None
-        return True
-
-
-for _name in ("urllib3.connectionpool", "urllib3.util.retry"):
-    logging.getLogger(_name).addFilter(_HideTokens())
-
+hide_tokens()
 
 _connections: dict[tuple[int, Account], Connection] = {}
 
