@@ -42,7 +42,6 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
     help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8.",
 )
 @click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
-@click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def local(
     *,
@@ -56,7 +55,6 @@ def local(
     fs_uri: str | None,
     api: str,
     insecure_bind: bool,
-    until_stdin_closes: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run an OpenPAI 0.7.1 with its HDFS, and a 1.8, on this machine; jobs run as processes of yours.
@@ -93,7 +91,7 @@ def local(
             code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
         else:
             code = 0
-            asyncio.run(serve.serve(settings, _welcome, _farewell, until_stdin_closes=until_stdin_closes))
+            asyncio.run(serve.serve(settings, _welcome, _farewell))
     except ConfigError as error:
         give_up("local", error, EXIT_USAGE)
     sys.exit(code)
