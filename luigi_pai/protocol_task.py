@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import html
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from luigi_pai.spec.validate import room_for_attempts
 from luigi_pai.spec.validate_protocol import check_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
@@ -163,14 +164,13 @@ class PaiProtocolTask(luigi.Task):
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
                 "[OpenPai] of luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
             )
-        secrets = [value for value in self.job().secrets.values() if isinstance(value, str)]
         return Work(
             task=self,
             name=self.name,
             make_job=lambda name: self.job().renamed(name),
             targets=self._own_targets,
             api_version="v2",
-            secrets=tuple(value for value in secrets if len(value) >= _SHORTEST_SECRET),
+            secrets=tuple(_as_logs_have_them(self.job().secrets.values())),
         )
 
     def _own_targets(self) -> list[luigi.Target]:
@@ -179,6 +179,16 @@ class PaiProtocolTask(luigi.Task):
             return []
         targets: list[luigi.Target] = luigi.task.flatten(self.output())
         return targets
+
+
+def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:
+    """Yield what secrets look like in a log: whole, line by line, and as the runtime escapes them."""
+    for secret in secrets:
+        if isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
+            text = str(secret)
+            for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
+                if len(part.strip()) >= _SHORTEST_SECRET:
+                    yield part.strip()
 
 
 class PaiJobTarget(luigi.Target):
@@ -196,4 +206,6 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded, as far as the server remembers."""
-        return self.task.complete()
+        work = self.task._work()  # noqa: SLF001  of this module
+        # The task's own outputs are not asked: this target may be one of them.
+        return Run(dataclasses.replace(work, targets=list)).is_complete()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.attempts import Attempts
 from luigi_pai.api.client import PaiClient
-from luigi_pai.api.failure import failure_text
+from luigi_pai.api.failure import failure_text, without_secrets
 from luigi_pai.api.session import Account
 from luigi_pai.api.watch import Polling, watch
 from luigi_pai.config import OpenPai
@@ -61,7 +61,7 @@ class Work:
     targets: Callable[[], Sequence[luigi.Target]]
     output_dir: str | None = None
     api_version: str | None = None
-    secrets: Sequence[str] = ()
+    secrets: Sequence[str] = field(default=(), repr=False)
     send_uploads: Callable[[str | None, WebHdfs | None], None] | None = None
 
 
@@ -118,7 +118,8 @@ class Run:
         status = self._follow(newest)
         if not status.succeeded:
             self.clear_flag()
-            raise PaiJobFailed(failure_text(self._client, status, self._work.secrets), status)
+            secrets = self._work.secrets
+            raise PaiJobFailed(failure_text(self._client, status, secrets), without_secrets(status, secrets))
         self.set_flag()
 
     def _follow(self, newest: JobStatus | None) -> JobStatus:

@@ -155,6 +155,23 @@ def test_its_outputs_outlive_the_servers_memory(cluster, tmp_path):
     assert cluster.posts() == []
 
 
+def test_its_own_target_may_be_one_of_several(cluster, tmp_path):
+    """It asks for the job alone, not for the outputs that it is one of."""
+    path = tmp_path / "model"
+
+    class Writes(Study):
+        def output(self):
+            return {"job": super().output(), "model": luigi.LocalTarget(str(path))}
+
+    assert not Writes().complete()
+    path.touch()
+    assert not Writes().complete()
+    Writes().run()
+    assert Writes().complete()
+    assert Writes().output()["job"].exists()
+    assert cluster.posts() == ["study"]
+
+
 def test_v1_is_never_asked(cluster):
     """A job protocol needs no learning of the dialect."""
     Study().run()
@@ -276,6 +293,28 @@ def test_secrets_are_shown_nowhere(cluster, caplog):
     assert "cannot log in with ******" in str(caught.value)
     shown = [caplog.text, str(caught.value), repr(task), repr(task.job()), repr(task.output()), task.task_id]
     assert not [text for text in shown if "hush" in text]
+
+
+@pytest.mark.parametrize(
+    ("secret", "logged"),
+    [
+        ("first-hush\nlast-hush\n", "using: last-hush"),
+        (1234567890, "using: 1234567890"),
+        ("hush<hush", "using: hush&lt;hush"),
+    ],
+)
+def test_secrets_are_known_in_any_form(cluster, secret, logged):
+    """In lines, as a number, as the runtime escapes them: not in the failure, its status or its pickle."""
+    cluster.plan = {"ends_as": "FAILED", "exit_code": 1, "diagnostics": logged}
+
+    class Hides(Study):
+        secrets = {"key": secret}
+
+    with pytest.raises(PaiJobFailed) as caught:
+        Hides().run()
+    assert "using: ******" in str(caught.value)
+    assert caught.value.status.diagnostics == "using: ******"
+    assert logged[-4:].encode() not in pickle.dumps(caught.value)
 
 
 def test_secrets_are_not_in_a_problem():

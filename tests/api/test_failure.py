@@ -114,6 +114,12 @@ def test_secrets_are_not_repeated(client, rest):
     assert "login ****** and ******" in failure_text(client, FAILED, ["hush-hush", "hush-hush-2", ""])
 
 
+def test_a_secret_that_is_cut_is_not_repeated(client, rest):
+    """What is too long is cut when no secret is in it any more."""
+    say_log(rest, f"{'hush-hush' * 100}{'x' * 3995}\n")
+    assert "hush" not in failure_text(client, FAILED, ["hush-hush"])
+
+
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
 def test_a_log_that_is_not_to_be_had(client, rest, status):
     """The failure is said all the same."""
