@@ -50,6 +50,9 @@ class New(PaiProtocolTask):
 class Old(PaiTask):
     name, image, tasks = "old", "ubuntu", [TaskRole("main", "train")]
 
+class NoFile(PaiProtocolTask):
+    protocol = "no.yaml"
+
 class Other(luigi.Task):
     pass
 """
@@ -61,6 +64,7 @@ def run(tmp_path: Path):
     (tmp_path / "train.yaml").write_text(PROTOCOL)
     (tmp_path / "old.json").write_text(json.dumps(CONFIG, indent=1))
     (tmp_path / "pipeline.py").write_text(PIPELINE)
+    (tmp_path / "broken.py").write_text("import not_installed")
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://127.0.0.1:9\n")
 
     def command(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
@@ -139,6 +143,8 @@ def test_as_json(run, tmp_path):
         ("bad.yaml", "a: [1\nb: 2\n", "line "),
         ("two.yaml", "a: 1\n---\nb: 2\n", "document"),
         ("empty.yaml", "", ""),
+        ("deep.json", "[" * 100_000, "is nested too deep, or has a number"),
+        ("long.json", f'{{"retryCount": {"9" * 5000}}}', "or has a number that is too long"),
         ("bad.json", '{"jobName": }', "is no JSON: Expecting value, column 13 (line 1)"),
         ("list.json", "[]", "is list in place of an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
@@ -220,6 +226,16 @@ def test_render_a_file_as_it_is(run, tmp_path):
     assert run("render", "plain.yaml").stdout == text
 
 
+@pytest.mark.parametrize("filled", [[], ["--filled"]])
+def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
+    """Each problem is a line, as in validate."""
+    (tmp_path / "wrong.json").write_text('{"jobName": "x", "image": "y"}')
+    (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("type: job", "type: task"))
+    assert "wrong.json: taskRoles: is missing" in run("render", *filled, "wrong.json", expect=1).stderr
+    (line,) = run("render", *filled, "wrong.yaml", expect=1).stderr.splitlines()
+    assert line.startswith("wrong.yaml: ")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -227,6 +243,8 @@ def test_render_a_file_as_it_is(run, tmp_path):
         (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
         (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
         (["pipeline", "Nothing"], "Nothing"),
+        (["pipeline", "NoFile"], "NoFile of pipeline: [Errno 2] No such file or directory: "),
+        (["broken", "New"], "No module named 'not_installed'; broken imports it"),
         (["pipeline", "New"], "rate"),
         (["pipeline", "New", "--rate", "x"], "x"),
     ],

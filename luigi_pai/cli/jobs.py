@@ -8,7 +8,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -97,9 +97,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
             give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
-        for problem in error.problems:
-            click.echo(f"{file}: {problem}", err=True)
-        sys.exit(EXIT_FAILED)
+        _refuse(file, error.problems)
     for loss in conversion.losses:
         click.echo(f"{file}: {loss}", err=True)
     click.echo(conversion.protocol.to_yaml(), nl=False)
@@ -140,14 +138,28 @@ def _refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
     return refused(problems, lenient=lenient)
 
 
+def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
+    """Say each problem of a file in a line, and end the command."""
+    for problem in problems:
+        click.echo(f"{file}: {problem}", err=True)
+    sys.exit(EXIT_FAILED)
+
+
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     """Return the job of a file; a v1 one as its document."""
-    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415  as above
+    from luigi_pai.errors import SpecError  # noqa: PLC0415  as above
+    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
     from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
 
     if not path.is_file():
         give_up("render", f"{path} is no file; give a file, or MODULE TASK", EXIT_USAGE)
-    job = read_job_file(path)
+    try:
+        job = read_job_file(path)
+    except SpecError as error:
+        _refuse(path, error.problems)
+    problems = _refused(job.problems(), lenient=True)
+    if problems:
+        _refuse(path, problems)
     if job.dialect == "v1":
         document: dict[str, Any] = job.document
         return document
@@ -166,7 +178,9 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     try:
         import_module(module)
     except ModuleNotFoundError as error:
-        give_up("render", f"{error}; is the folder of {module} on PYTHONPATH?", EXIT_USAGE)
+        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
+        give_up("render", f"{error}; {hint}", EXIT_USAGE)
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task = parser.get_task_obj()
@@ -174,4 +188,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
         give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
-    return task.job()
+    try:
+        return task.job()
+    except OSError as error:  # the file of its protocol, say
+        give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)

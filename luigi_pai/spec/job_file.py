@@ -85,10 +85,9 @@ def read_job_file(path: Path) -> JobFile:
     if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
         try:
             document = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (RecursionError, ValueError) as error:
             if path.suffix.lower() == ".json":
-                wrong = f"is no JSON: {error.msg}, column {error.colno}"
-                raise SpecError(str(path), [Problem("", wrong, line=error.lineno)]) from None
+                raise SpecError(str(path), [_no_json(error)]) from None
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
                 return JobFile(path, "v1", document, text)
@@ -96,3 +95,10 @@ def read_job_file(path: Path) -> JobFile:
     value = read.value
     is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
     return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, tuple(read.warnings))
+
+
+def _no_json(error: Exception) -> Problem:
+    if isinstance(error, json.JSONDecodeError):
+        return Problem("", f"is no JSON: {error.msg}, column {error.colno}", line=error.lineno)
+    # what else Python's reader gives up on, with words of its own
+    return Problem("", "is nested too deep, or has a number that is too long")
