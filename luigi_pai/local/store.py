@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,7 @@ from luigi_pai.local.records import Attempt, Job, NewJob, Task, User
 from luigi_pai.local.schema import open_database, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["NameTaken", "Store", "now_ms"]
@@ -48,6 +48,8 @@ class Store:
         self._db = open_database(path)
         ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
         self._db.execute(f"DELETE FROM secrets WHERE job_id IN ({ended})")  # noqa: S608 - a constant
+        self._forgotten = True
+        self._empty_log()
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
 
     def close(self) -> None:
@@ -60,9 +62,18 @@ class Store:
         row = self._db.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
         return str(row["value"])
 
-    def changing(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def changing(self) -> Iterator[None]:
         """Make every change inside take effect together, or none of them."""
-        return transaction(self._db)
+        with transaction(self._db):
+            yield
+        self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Empty SQLite's write-ahead log if deleted secrets may still stand in it."""
+        if self._forgotten and not self._db.in_transaction:
+            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._forgotten = bool(busy)  # another program reads the file: the next change tries again
 
     def rows(self, sql: str, values: Iterable[Any] = ()) -> list[sqlite3.Row]:
         """Run a statement of a module that keeps more here, and return its rows."""
@@ -165,7 +176,9 @@ class Store:
 
     def forget_secrets(self, job: Job) -> None:
         """Remove the secrets of a job that has ended, from the disk too."""
-        self._db.execute("DELETE FROM secrets WHERE job_id = ?", (job.id,))
+        gone = self._db.execute("DELETE FROM secrets WHERE job_id = ?", (job.id,))
+        self._forgotten = self._forgotten or gone.rowcount > 0
+        self._empty_log()
 
     def unfinished_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, and deleted ones, in the order they came."""
