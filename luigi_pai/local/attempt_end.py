@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.completion import stopped_code
 from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_LOST
-from luigi_pai.spec.template import mask
+from luigi_pai.local.hidden import hider
 
 if TYPE_CHECKING:
     from luigi_pai.local.attempt_run import AttemptRun
@@ -53,6 +53,6 @@ def last_words(job: Job, outcome: Outcome, store: Store, folders: JobFolders) ->
     if not outcome.exit_code or outcome.trigger is None:
         return None
     task = outcome.trigger
-    last = mask(folders.of_task(task.folder).last_lines(), {"secrets": store.secrets(job)})
+    last = hider(store.secrets(job))(folders.of_task(task.folder).last_lines())
     text = f"task {task.name} ended with exit code {outcome.exit_code}"
     return f"{text}; the last lines of its log:\n{last}" if last else f"{text}; its log is empty"

@@ -13,11 +13,11 @@ from luigi_pai.local import processes
 from luigi_pai.local.completion import Outcome, attempt_outcome, retry, retry_delay
 from luigi_pai.local.environment import Place, task_environment
 from luigi_pai.local.environment_v2 import task_environment_v2
+from luigi_pai.local.hidden import hider
 from luigi_pai.local.records import Task
 from luigi_pai.local.role_scripts import role_scripts
 from luigi_pai.local.runtime_exit import runtime_exit
 from luigi_pai.local.store import now_ms
-from luigi_pai.spec.template import mask
 
 if TYPE_CHECKING:
     import subprocess
@@ -176,10 +176,10 @@ class AttemptRun:
             number=number,
             counted_retries=task.counted_retries + again.counted,
         )
-        self._around.store.add_task(another)
-        self.tasks[self.tasks.index(task)] = another
         if self._around.store.secrets(self.job):
             self._files(task).forget_scripts()
+        self._around.store.add_task(another)
+        self.tasks[self.tasks.index(task)] = another
         return another
 
     async def _try_again(self, task: Task) -> None:
@@ -224,9 +224,10 @@ class AttemptRun:
                 self._prepare_role(task, files, notes)
                 environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place)
             child = self._around.folders.start(files, environment)
-        except (OSError, ValueError) as error:
-            with contextlib.suppress(OSError), files.stderr.open("a", encoding="utf-8") as stderr:
-                stderr.write(f"luigi-pai local: the task could not be started: {error}\n")
+        except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
+            said = str(error) if isinstance(error, OSError | ValueError) else repr(error)
+            with contextlib.suppress(OSError):
+                files.say(f"the task could not be started: {said}")
             task.exit_code = EXIT_NOT_STARTED
             task.completed = now_ms()
         else:
@@ -269,22 +270,13 @@ class AttemptRun:
         task.completed = now_ms()
         if code and self.job.generation > 1:
             files = self._files(task)
-            found = await asyncio.to_thread(runtime_exit, code, (files.stdout, files.stderr), files.runtime)
-            task.exit_info = json.dumps(self._without_secrets(found.info))
+            hide = hider(self._around.store.secrets(self.job))
+            logs = (files.stdout, files.stderr)
+            found = await asyncio.to_thread(runtime_exit, code, logs, files.runtime, hide)
+            task.exit_info = json.dumps(found.info)
             code = found.code
         task.exit_code = code
         self._around.store.save_task(task)
-
-    def _without_secrets(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Return what the runtime says of a failure, with the secrets that the output may hold masked."""
-        hidden = {"secrets": self._around.store.secrets(self.job)}
-
-        def masked(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {key: masked(item) for key, item in value.items()}
-            return mask(value, hidden) if isinstance(value, str) else value
-
-        return {key: masked(value) for key, value in info.items()}
 
     async def _end(self, tasks: Iterable[Task], grace: float) -> None:
         folders = {str(self._files(task).folder): task.pid for task in tasks}

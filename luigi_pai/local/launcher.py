@@ -142,11 +142,11 @@ class Launcher:
         reserved: list[tuple[str, int, int, dict[str, list[int]], list[str]]] = []
         try:
             for role in job.roles:
-                gpus = (1 << min(role["gpuNumber"], _MOST_GPUS)) - 1
+                gpus = (1 << max(0, min(role["gpuNumber"], _MOST_GPUS))) - 1
                 for index in range(role["taskNumber"]):
                     ports, said = self._ports.reserve(role["portList"])
                     reserved.append((role["name"], index, gpus, ports, said))
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
             for _, _, _, ports, _ in reserved:
                 self._ports.release(ports)
             self._complete(job, EXIT_NOT_STARTED, str(error))
@@ -215,7 +215,10 @@ class Launcher:
         except Exception:  # noqa: BLE001 - a job must come to an end whatever is wrong with this server
             self._log.exception("following job %s failed", run.job.name)
             problem = "the server failed to follow it"
-        await run.clean_up()
+        try:
+            await run.clean_up()
+        except Exception:  # noqa: BLE001 - as above
+            self._log.exception("cleaning up after job %s failed", run.job.name)
         for task in run.tasks:
             self._ports.release(task.ports)
         del self._runs[run.job.id]

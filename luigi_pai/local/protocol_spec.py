@@ -16,7 +16,7 @@ __all__ = ["ALWAYS_PORTS", "fill_references", "job_spec", "server_name"]
 ALWAYS_PORTS = ("ssh", "http")
 """Labels of the ports that every v2 task has."""
 
-_REFERENCE = re.compile(r"<%\s*(\$[^%]*?)\s*%>")
+_REFERENCE = re.compile(r"<%\s*(\$[^%]*)%>")
 
 
 def server_name(role: str) -> str:
@@ -125,7 +125,7 @@ def fill_references(value: Any, view: Mapping[str, Any]) -> Any:
         return value
 
     def filled(tag: re.Match[str]) -> str:
-        found = mustache.look_up(view, mustache.steps(tag[1]))
+        found = mustache.look_up(view, mustache.steps(tag[1].rstrip()))
         return tag[0] if found is mustache.ABSENT or found is None else mustache.javascript_text(found)
 
     return _REFERENCE.sub(filled, value)

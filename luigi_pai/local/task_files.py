@@ -8,6 +8,7 @@ own process, so that it is known even if no server was there at the end) and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -132,8 +133,9 @@ class TaskFiles:
 
     def forget_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
-        for script in self.folder.glob("*.sh"):
-            script.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # no such folder can be: its name is too long
+            for script in self.folder.glob("*.sh"):
+                script.unlink(missing_ok=True)
 
     def prepare(self, command: str, notes: Iterable[str]) -> None:
         """Make the folder, the script and the two logs.
@@ -153,6 +155,16 @@ class TaskFiles:
         (self.folder / "command.sh").write_text(script, "utf-8", "surrogatepass")
         self.stdout.touch()
         self.stderr.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence of the server's to the error log, even of a task whose folder was not made.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.stderr.open("a", encoding="utf-8") as stderr:
+            stderr.write(f"luigi-pai local: {sentence}\n")
 
     def exit_code(self) -> int | None:
         """Return the exit code that the task's process has written, or None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import time
 
 import psutil
 import pytest
@@ -249,7 +250,8 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
         assert secret not in page.text
         assert secret not in (local_pai.data / "server.log").read_text()
         assert not [line for line in commands if secret in line]
-        assert secret.encode() not in (local_pai.data / "server.sqlite").read_bytes()
+        for file in local_pai.data.glob("server.sqlite*"):
+            assert secret.encode() not in file.read_bytes(), file
     assert v2.send("GET", f"/jobs/{name}/config").json()["secrets"] == "******"
     assert not [path for path in scripts if path.exists()]
 
@@ -262,6 +264,28 @@ def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2,
     query = {"username": "admin", "jobName": job["name"]}
     page = requests.get(local_pai.url + "/job-detail.html", params=query, timeout=20)
     assert "cannot log in with ******" in page.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat <<'END'\n<% $secrets.key %>\nEND",
+        "printf %s '<% $secrets.key %>' | tr -d '\\r'",
+        "echo '<% $secrets.long %>'",
+        "echo 'tensorflow <% $secrets.long %> ResourceExhaustedError: OOM'",
+    ],
+)
+def test_parts_of_a_secret_are_masked_too(command, v2):
+    """A log is cut somewhere, and a command need not write a secret as it came."""
+    secrets = {
+        "key": "-----BEGIN-----\r\n" + "\n".join(f"privateline{n:02}" for n in range(60)) + "\n",
+        "long": f"first{'x' * 3000}privatetail",
+    }
+    job = v2.run(command, "exit 3", secrets=secrets)
+    said = json.dumps(job) + v2.send("GET", f"/jobs/{v2.username}~{job['name']}/job-attempts").text
+    assert job["jobStatus"]["state"] == "FAILED"
+    assert "private" not in said
+    assert "******" in said
 
 
 def test_a_password_of_a_registry_is_not_shown(v2):
@@ -395,6 +419,44 @@ def test_a_repository_is_cloned(v2, tmp_path):
     extras = plugin("git", {"repo_uri": str(repository), "clone_dir": "code"})
     job = v2.run("cat code/f", extras=extras)
     assert v2.log(job) == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("role", "more"),
+    [
+        ({"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"http": 0}}}, {}),
+        ({}, {"extras": plugin("cmd", "a text")}),
+        ({}, {"extras": plugin("cmd", {"callbacks": "a text"})}),
+        ({}, {"extras": plugin("cmd", {"preCommands": 3})}),
+        ({}, {"extras": plugin("git", {"clone_dir": "there"})}),
+        ({}, {"extras": plugin(["cmd"], {})}),
+        ({}, {"extras": {"storages": [{"name": "nfs1", "mountPath": "/../out"}]}}),
+    ],
+)
+def test_what_cannot_be_started_fails_once(role, more, v2):
+    """The v2 API takes all of this; none of it may be tried for ever, or keep the server from its work."""
+    job = v2.wait(v2.submit(protocol(roles={"main": {**task_role("true"), **role}}, **more)))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+    assert "could not be started" in v2.log(job, name="stderr")
+
+
+def test_a_name_that_no_folder_can_have_fails_the_job(v2):
+    """With secrets, whose scripts are looked for at the end."""
+    job = v2.run(roles={"r" * 300: task_role("true")}, secrets={"pw": "hush-hush-1"})
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+
+
+def test_less_than_no_gpus_are_none(v2):
+    """1.8 takes the number; a job that cannot be begun must not be one that no later server can begin."""
+    role = task_role("true") | {"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": -1}}
+    assert v2.wait(v2.submit(protocol(roles={"main": role})))["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_references_of_any_length_are_read_at_once(v2):
+    """Many spaces after the name were read again from each of them."""
+    begun = time.monotonic()
+    v2.submit(protocol("true", extras=plugin("cmd", {"preCommands": [": <%$" + " " * 60_000]})))
+    assert time.monotonic() - begun < 3
 
 
 def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
