@@ -12,7 +12,7 @@ from luigi_pai.local.pages import JobListPage, JobPage
 from luigi_pai.local.rest_v1 import V1Handler
 from luigi_pai.local.rest_v2 import SHARED_PATHS, V2Handler
 from luigi_pai.local.settings import is_loopback
-from luigi_pai.local.wire import ApiError, RestHandler, no_api
+from luigi_pai.local.wire import ApiError, RestHandler, logged_path, no_api
 
 if TYPE_CHECKING:
     import logging
@@ -116,6 +116,6 @@ def _log_request(handler: RequestHandler) -> None:
         request.remote_ip,
         handler.get_status(),
         request.method,
-        request.path,
+        logged_path(request.path),
         request.request_time() * 1000,
     )

@@ -46,11 +46,12 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> Attempt | None:
     """Return an attempt by its number, from 0; the newest for what is no number, as the server has it."""
     attempts = handler.api.store.attempts(job)
     last = attempts[-1] if attempts else None
-    wanted = int(number) if re.fullmatch(r"\d+", number) else attempt_number(last)
-    if wanted == attempt_number(last):
+    newest = str(attempt_number(last))
+    wanted = (number.lstrip("0") or "0") if re.fullmatch("[0-9]+", number) else newest
+    if wanted == newest:
         return last
     for attempt in attempts:
-        if attempt_number(attempt) == wanted:
+        if str(attempt_number(attempt)) == wanted:
             return attempt
     raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
 

@@ -136,7 +136,7 @@ async def _new_user(handler: AccessV2) -> None:
     asked = handler.checked(_NEW_USER)
     handler.require_admin(bearer)
     name, clusters = asked["username"], asked["virtualCluster"]
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
         raise ApiError(400, "InvalidParametersError", f"luigi-pai local cannot keep a user {name}")
     if not set(clusters) <= set(handler.api.virtual_clusters):
         raise ApiError(404, "NoGroupError", f"No groups for vc: {','.join(clusters)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -11,10 +12,11 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["ApiError", "RestHandler", "SmallBodyHandler", "no_api"]
+__all__ = ["ApiError", "RestHandler", "SmallBodyHandler", "logged_path", "no_api"]
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400
+_TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
 
 
 class ApiError(Exception):
@@ -30,6 +32,11 @@ class ApiError(Exception):
 def no_api(uri: str) -> ApiError:
     """Return the error for a route that does not exist."""
     return ApiError(404, "NoApiError", f"API {uri} is not found.")
+
+
+def logged_path(path: str) -> str:
+    """Return a request's path as a log may have it: without the token that is to be revoked."""
+    return _TOKEN.sub(r"\1******", path)
 
 
 @stream_request_body
@@ -64,7 +71,7 @@ class SmallBodyHandler(RequestHandler):
         """Log a failure of the server, without the request's query and body."""
         if not isinstance(value, (ApiError, HTTPError)) and typ and value:
             self.application.settings["log"].error(
-                "%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb)
+                "%s %s failed", self.request.method, logged_path(self.request.path), exc_info=(typ, value, tb)
             )
 
 

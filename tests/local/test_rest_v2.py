@@ -171,6 +171,38 @@ def test_an_application_token_speaks_for_its_user_until_it_is_revoked(zoe, v2):
     assert zoe.call("GET", "/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 401
 
 
+def test_a_token_is_not_written_into_the_log(v2, local_pai):
+    """Revoking one names it in the path; an application may not, and its token stays in force."""
+    token = v2.send("POST", "/tokens/application").json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    for path in (f"/tokens/{token}", f"/TOKENS/{token.replace('.', '%2E')}"):
+        assert v2.call("DELETE", path, headers=headers).status_code == 403
+    log = (local_pai.data / "server.log").read_text()
+    assert token.rpartition(".")[2] not in log
+    assert "/tokens/******" in log
+
+
+@pytest.mark.parametrize(
+    "header", [b"Basic \xe9\xe9", "Basic ####", "Basic /w==", "Bearer", "Bearer a.b.c", "x"]
+)
+def test_no_header_is_too_odd_to_be_refused(header, v2):
+    """401, whatever stands there."""
+    assert v2.call("GET", "/jobs", headers={"Authorization": header}).status_code == 401
+
+
+def test_a_number_of_an_attempt_may_be_of_any_length(v2):
+    """There is no such attempt."""
+    name = v2.submit(protocol("true"))
+    assert v2.send("GET", f"/jobs/{name}/attempts/000").status_code == 200
+    assert v2.send("GET", f"/jobs/{name}/attempts/{'9' * 5000}").status_code == 404
+
+
+def test_a_user_cannot_be_named_as_a_folder_above(v2):
+    """A storage that is not shared has a folder of each user."""
+    reply = v2.send("POST", "/users", {"username": "..", "password": "secret-pw", "email": ""})
+    assert reply.status_code == 400, reply.text
+
+
 def test_a_login_of_either_api_is_good_for_both(client, v2):
     """A client that begins with v1 and learns that it is v2 logs in once."""
     headers = {"Authorization": f"Bearer {client.token}"}
