@@ -23,6 +23,7 @@ __all__ = [
     "job_detail_v2",
     "job_row_v2",
     "job_state_v2",
+    "sub_state_v2",
     "task_attempts",
 ]
 
@@ -50,7 +51,8 @@ def _ended_state(exit_code: int | None) -> str:
     )
 
 
-def _sub_state(job: Job) -> str:
+def sub_state_v2(job: Job) -> str:
+    """Return the launcher's own word for a job's state."""
     return {
         "WAITING": "AttemptCreationPending",
         "RUNNING": "AttemptRunning",
@@ -81,7 +83,7 @@ def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
         "name": job.name,
         "username": job.username,
         "state": job_state_v2(job),
-        "subState": _sub_state(job),
+        "subState": sub_state_v2(job),
         "executionType": job.execution_type,
         "tags": list(tags),
         **_counts(job),
@@ -120,7 +122,7 @@ def job_detail_v2(job: Job, attempt: Attempt | None, store: Store, tags: Sequenc
         "jobStatus": {
             "username": job.username,
             "state": job_state_v2(job),
-            "subState": _sub_state(job),
+            "subState": sub_state_v2(job),
             "executionType": job.execution_type,
             **_counts(job),
             "createdTime": job.created,

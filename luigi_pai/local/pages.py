@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from luigi_pai.local.environment import CONTAINER_IP
 from luigi_pai.local.exit_specs import exit_spec
 from luigi_pai.local.job_view import job_state, log_url
-from luigi_pai.local.job_view_v2 import job_state_v2
+from luigi_pai.local.job_view_v2 import job_state_v2, sub_state_v2
 from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.wire import SmallBodyHandler
 
@@ -77,7 +77,7 @@ class JobPage(_Page):
         attempt = self.api.store.last_attempt(job)
         state = _state(job)
         facts = {
-            "State": f"<span class={state}>{state}</span> ({escape(job.sub_state)})",
+            "State": f"<span class={state}>{state}</span> ({_sub_state(job)})",
             "User": escape(job.username),
             "API": f"v{job.generation}",
             "Virtual cluster": escape(job.virtual_cluster),
@@ -127,6 +127,10 @@ def _query(job: Job) -> str:
 
 def _state(job: Job) -> str:
     return job_state(job) if job.generation == 1 else job_state_v2(job)
+
+
+def _sub_state(job: Job) -> str:
+    return job.sub_state if job.generation == 1 else sub_state_v2(job)
 
 
 def _exit_words(job: Job) -> str:

@@ -90,7 +90,7 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(v2, page):
     v2.wait(f"admin~{name}", "RUNNING")
     shown = page("/job-detail.html", username="admin", jobName=name)
     assert shown.refreshes
-    assert "RUNNING" in shown.text
+    assert "RUNNING (AttemptRunning)" in shown.text  # each launcher's own word
     assert "w-1" in shown.text
     logs = [link for link in shown.links if "containerlogs" in link]
     assert [link.rpartition("/")[0].rpartition("/")[2] for link in logs[:3]] == [
