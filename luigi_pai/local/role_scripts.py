@@ -27,10 +27,11 @@ _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
 _BARRIER_MINUTES = 300
 
 _BARRIER = """\
+attempt={attempt}
 seconds=$(( {minutes} * 60 ))
 waited=0
 for task in {tasks}; do
-  until [ -e "{attempt}/$task/{ready}" ]; do
+  until [ -e "$attempt/$task/{ready}" ]; do
     if (( waited >= seconds * 5 )); then
       echo "SSH barrier reaches max retry count: $task has not come up" >&2
       exit {exit_code}
@@ -104,7 +105,7 @@ class _Scripts:
                 _BARRIER.format(
                     minutes=int(parameters.get("sshbarrierTimeout") or _BARRIER_MINUTES),
                     tasks=" ".join(self._tasks),
-                    attempt=self._folder.rpartition("/")[0],
+                    attempt=shlex.quote(self._folder.rpartition("/")[0]),
                     ready=SSH_READY,
                     exit_code=EXIT_BARRIER,
                 )

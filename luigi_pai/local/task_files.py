@@ -197,7 +197,7 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = find_bash()
-        root.mkdir(exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)  # what jobs write is nobody else's, wherever the data folder is
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")
         new.replace(script)  # running tasks go on reading the file they have

@@ -11,8 +11,9 @@ import psutil
 import pytest
 import requests
 from local_client import wait_until
-from protocol_client import plugin, protocol, task_role
+from protocol_client import ProtocolClient, plugin, protocol, task_role
 
+from luigi_pai.local import LocalPai
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.role_scripts import role_scripts
 
@@ -390,6 +391,19 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     job = v2.wait(name)
     assert job["jobStatus"]["state"] == "SUCCEEDED"
     assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
+
+
+def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp_path):
+    """The scripts hold its path; whoever made it may have let everybody in."""
+    data = tmp_path / "a $HOME `id` \"b' ü"
+    data.mkdir(mode=0o755)
+    with LocalPai(data) as pai:
+        v2 = ProtocolClient(pai)
+        barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1})
+        roles = {"main": task_role("echo up", instances=2)}
+        job = v2.wait(v2.submit(protocol(roles=roles, extras=barrier)))
+        assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="runtime.log")
+        assert stat.S_IMODE((data / "jobs").stat().st_mode) == 0o700
 
 
 def test_an_ssh_barrier_that_waits_in_vain_ends_with_249(v2, tmp_path):
