@@ -166,4 +166,4 @@ wheel: $(DEMO_READY)
 	@ls dist/*.whl
 
 clean: demo-clean
-	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
