@@ -12,7 +12,7 @@ from luigi_pai.api.attempts import Attempts
 from luigi_pai.api.client import PaiClient
 from luigi_pai.api.failure import failure_text, without_secrets
 from luigi_pai.api.session import Account
-from luigi_pai.api.watch import Polling, watch
+from luigi_pai.api.watch import Polling, past_limits, watch
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError, PaiJobFailed
 from luigi_pai.outputs import Outputs
@@ -94,7 +94,7 @@ class Run:
 
     def is_complete(self) -> bool:
         """Return whether the work is done; ``complete()`` of the task."""
-        newest = self.attempts.newest()
+        newest = past_limits(self.attempts.newest, self._settings.poll_patience, self._pause)
         if newest is None:
             return self._outputs.show_completion(self._work.name)
         if newest.succeeded:
@@ -109,7 +109,7 @@ class Run:
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
         """
-        newest = self.attempts.last_look()
+        newest = past_limits(self.attempts.last_look, self._settings.poll_patience, self._pause)
         if newest is None and self._outputs.show_completion(self._work.name):
             logger.info(
                 "Job %s is complete: the server does not know it, its output shows it", self._work.name

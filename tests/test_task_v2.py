@@ -7,8 +7,8 @@ import logging
 import luigi
 import pytest
 
-from luigi_pai import PaiTask, TaskRole
-from luigi_pai.errors import PaiHttpError, PaiJobFailed, SpecError
+from luigi_pai import PaiTask, TaskRole, run
+from luigi_pai.errors import PaiHttpError, PaiJobFailed, RateLimited, SpecError
 from luigi_pai.spec.names import v2_name
 
 V2 = ["0.17.0", "1.8.0"]
@@ -144,6 +144,27 @@ def test_lists_are_shared(pai):
     pai.release = "1.8.0"
     assert not any(Train(name=f"t{number}").complete() for number in range(20))
     assert pai.count("GET", r"/api/v2/jobs\?") == 1
+
+
+@pytest.mark.parametrize("path", ["/api/v2/jobs/admin~other", r"/api/v2/jobs\?"])
+@pytest.mark.parametrize("look", [Train.complete, Train.run])
+def test_a_look_waits_for_the_servers_limit(pai, path, look, caplog):
+    """A 429 says nothing of the job: the look is taken when the server takes requests again."""
+    pai.release = "1.8.0"
+    Train().complete()
+    run._clients.popitem()[1].close()  # another process, without its list
+    pai.fail("GET", path, 429, body="Too many requests")
+    look(Train(name="other"))
+    assert "OpenPAI takes no more requests for now; waiting 1 s" in caplog.text
+
+
+def test_a_limit_without_end(pai, settings):
+    """It is an error after poll_patience."""
+    settings(poll_patience=0.5)
+    pai.fail("GET", "/jobs/", 429, times=99, body="Too many requests")
+    with pytest.raises(RateLimited, match="429 Too Many Requests"):
+        Train().complete()
+    assert pai.count("GET") == 2
 
 
 def test_another_users_job_of_that_name_is_none_of_mine(pai):

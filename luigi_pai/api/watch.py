@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.client import PaiClient
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["FAULTS", "Patience", "Polling", "next_wait", "watch"]
+__all__ = ["FAULTS", "Patience", "Polling", "next_wait", "past_limits", "watch"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -135,6 +135,27 @@ class Patience:
         if self._since is not None:
             logger.info("OpenPAI answers again after %.0f s", time.monotonic() - self._since)
         self._since, self._next = None, _FIRST_PAUSE
+
+
+def past_limits(ask: Callable[[], T], limit: float, pause: Pause = time.sleep) -> T:
+    """Return what ``ask`` returns, once the server takes requests again.
+
+    Args:
+        ask: is called again after each 429.
+        limit: seconds after which the last 429 is raised.
+        pause: waits until the server's limit is over.
+
+    Raises:
+        PaiApiError: what ``ask`` raises.
+    """
+    patience, since = Patience(limit, pause), time.monotonic()
+    while True:
+        try:
+            return ask()
+        except RateLimited as refusal:
+            if time.monotonic() - since > limit:
+                raise
+            patience.bear(refusal)
 
 
 def watch(
