@@ -248,6 +248,12 @@ def test_a_v1_shell_goes_on_after_a_failed_command():
     assert run.stdout.endswith("here\n")
 
 
+def test_the_name_of_a_role_is_no_home_folder():
+    """v1 names may begin with ~."""
+    (role,) = convert(job(TaskRole("~", "true"))).protocol.taskRoles.values()
+    assert "PAI_TASK_ROLE_NAME='~' PAI_CURRENT_TASK_ROLE_NAME='~' " in " ".join(role.commands)
+
+
 def test_what_is_no_v1_job_is_refused():
     """A document that no v1 server takes is not converted."""
     with pytest.raises(SpecError, match="taskRoles: is missing"):
