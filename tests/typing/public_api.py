@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import luigi
 from typing_extensions import assert_type
@@ -15,6 +17,7 @@ from luigi_pai import (
     HdfsError,
     HdfsFlagTarget,
     HdfsTarget,
+    JobProtocol,
     JobState,
     JobStatus,
     OpenPai,
@@ -24,6 +27,8 @@ from luigi_pai import (
     PaiJob,
     PaiJobError,
     PaiJobFailed,
+    PaiJobTarget,
+    PaiProtocolTask,
     PaiTask,
     Port,
     Problem,
@@ -34,6 +39,15 @@ from luigi_pai import (
     slot_to_dict,
 )
 from luigi_pai.config import HdfsAccount
+from luigi_pai.spec.protocol import (
+    DockerImage,
+    Extras,
+    Prerequisite,
+    Resources,
+    Role,
+    RuntimePlugin,
+    Storage,
+)
 
 
 class ByProperty(PaiTask):
@@ -121,6 +135,47 @@ class WithManyOutputs(ByAttribute):
         return {"model": HdfsTarget("/results/model")}
 
 
+class ProtocolByProperty(PaiProtocolTask):
+    """A job of the YAML protocol, with what is merged into it."""
+
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def protocol(self) -> JobProtocol:
+        return JobProtocol.from_file("train.yaml")
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return {"rate": self.rate}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        return {"key": "x"}
+
+
+class ProtocolByAttribute(PaiProtocolTask):
+    """A path or YAML text, with a name of its own."""
+
+    name = "train"
+    protocol = "train.yaml"
+    parameters = {"rate": 0.1, "layers": [1, 2]}
+
+
+class ProtocolByPath(PaiProtocolTask):
+    """A path that is one."""
+
+    protocol = Path("train.yaml")
+
+    def job(self) -> JobProtocol:
+        job = super().job()
+        job.taskRoles["worker"].instances = 2
+        job.extras.storages = [Storage("nfs", mountPath="/data", readOnly=True)]
+        return job
+
+    def output(self) -> luigi.LocalTarget:
+        return luigi.LocalTarget("/mnt/results/model")
+
+
 class Wrong(ByAttribute):
     """What no server could take is an error where it is written."""
 
@@ -162,6 +217,56 @@ def any_task_is_used(task: PaiTask) -> None:
         task.gpu_type,
     ):
         assert_type(value, str | None)
+
+
+class WrongProtocol(PaiProtocolTask):
+    """So it is for protocols."""
+
+    protocol = 3  # type: ignore[assignment]
+
+
+def protocol_tasks_are_used(task: PaiProtocolTask) -> None:
+    assert_type(task.name, str)
+    assert_type(task.parameters, Mapping[str, Any])
+    assert_type(task.secrets, Mapping[str, Any])
+    assert_type(task.job(), JobProtocol)
+    assert_type(task.render(filled=True), str)
+    assert_type(task.complete(), bool)
+    task.run()
+    assert_type(ProtocolByProperty(rate=0.5).protocol, JobProtocol)
+    assert_type(ProtocolByAttribute().name, str)
+    assert_type(ProtocolByPath().output(), luigi.LocalTarget)
+    assert_type(PaiJobTarget(task).exists(), bool)
+
+
+def protocols_are_written() -> None:
+    protocol = JobProtocol(
+        "train",
+        parameters={"rate": 0.1},
+        prerequisites=[
+            DockerImage("image", "ubuntu"),
+            Prerequisite.cmd("data", type="data", on_start=["wget https://example.org/data"]),
+        ],
+        taskRoles={
+            "worker": Role(
+                "image",
+                commands=["train"],
+                resourcePerInstance=Resources(cpu=1, memoryMB=1024, ports={"web": 1}),
+                prerequisites=["data"],
+            )
+        },
+        extras=Extras(runtimePlugins=[RuntimePlugin.ssh(sshbarrier=True)]),
+    )
+    assert_type(protocol.taskRoles["worker"], Role)
+    assert_type(protocol.prerequisites, list[Prerequisite])
+    assert_type(protocol.to_yaml(), str)
+    assert_type(protocol.to_dict(), dict[str, Any])
+    assert_type(protocol.renamed("other").filled(parameters={"rate": 1}), JobProtocol)
+    assert_type(JobProtocol.from_yaml("..."), JobProtocol)
+    assert_type(JobProtocol.from_dict({}), JobProtocol)
+    assert_type(protocol.warnings, tuple[Problem, ...])
+    Role("image", commands="train", resourcePerInstance=Resources(cpu=1, memoryMB=1))  # type: ignore[arg-type]
+    Resources(cpu=1)  # type: ignore[call-arg]
 
 
 def jobs_are_written() -> None:
