@@ -19,6 +19,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.run import Run, Work
 from luigi_pai.source import folder_of
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.template import secret_values
 from luigi_pai.spec.validate import room_for_attempts
 from luigi_pai.spec.validate_protocol import check_protocol
 
@@ -170,7 +171,7 @@ class PaiProtocolTask(luigi.Task):
             make_job=lambda name: self.job().renamed(name),
             targets=self._own_targets,
             api_version="v2",
-            secrets=tuple(_as_logs_have_them(self.job().secrets.values())),
+            secrets=tuple(_as_logs_have_them(secret_values(self.job().to_dict()))),
         )
 
     def _own_targets(self) -> list[luigi.Target]:
@@ -183,12 +184,10 @@ class PaiProtocolTask(luigi.Task):
 
 def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:
     """Yield what secrets look like in a log: whole, line by line, and as the runtime escapes them."""
-    for secret in secrets:
-        if isinstance(secret, (str, int, float)) and not isinstance(secret, bool):
-            text = str(secret)
-            for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
-                if len(part.strip()) >= _SHORTEST_SECRET:
-                    yield part.strip()
+    for text in map(str, secrets):
+        for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
+            if len(part.strip()) >= _SHORTEST_SECRET:
+                yield part.strip()
 
 
 class PaiJobTarget(luigi.Target):

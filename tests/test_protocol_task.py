@@ -301,6 +301,7 @@ def test_secrets_are_shown_nowhere(cluster, caplog):
         ("first-hush\nlast-hush\n", "using: last-hush"),
         (1234567890, "using: 1234567890"),
         ("hush<hush", "using: hush&lt;hush"),
+        ({"a": ["hush-hush"]}, "using: hush-hush"),
     ],
 )
 def test_secrets_are_known_in_any_form(cluster, secret, logged):
@@ -336,6 +337,17 @@ def test_it_is_rendered_without_its_secrets():
     assert "rate: 0.25" in shown
     assert "key: '******'" in shown
     assert "hush" not in shown
+
+
+def test_a_secret_in_a_mapping_is_rendered_as_stars():
+    """Also where the command refers to a part of it."""
+
+    class Nested(Study):
+        protocol = TEXT.replace("steps %>", "steps %> <% $secrets.key.a[0] %>")
+        secrets = {"key": {"a": ["hush-hush"]}}
+
+    assert Nested().render(filled=True) == "# taskRoles.worker\ntrain 0.1 5 ******\n"
+    assert "hush" not in Nested().render()
 
 
 def test_it_is_picklable():

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.template import entrypoints, fill_secrets
+from luigi_pai.spec.template import entrypoints, fill_secrets, masked
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["filled_commands", "rendered", "submission_text"]
-
-_MASK = "******"  # as the servers show secrets
 
 
 def submission_text(protocol: JobProtocol) -> str:
@@ -59,24 +57,11 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
         SpecError: as ``submission_text``.
     """
     document = resolve(protocol.to_dict())
-    hidden = dict.fromkeys(document.get("secrets") or {}, _MASK)
+    hidden = masked(document).get("secrets")
     return {role: fill_secrets(command, hidden) for role, command in entrypoints(document).items()}
 
 
 def _masked_text(protocol: JobProtocol) -> str:
     resolved = resolve(protocol.to_dict())
-    masked = _masked(resolved)
-    return submission_text(protocol) if masked == resolved else write_yaml(masked)
-
-
-def _masked(document: dict[str, Any]) -> dict[str, Any]:
-    shown = dict(document)
-    if "secrets" in shown:
-        shown["secrets"] = dict.fromkeys(shown["secrets"] or {}, _MASK)
-    shown["prerequisites"] = [
-        {**each, "auth": dict.fromkeys(each["auth"], _MASK)} if isinstance(each.get("auth"), dict) else each
-        for each in document.get("prerequisites", ())
-    ]
-    if not shown["prerequisites"]:
-        del shown["prerequisites"]
-    return shown
+    shown = masked(resolved)
+    return submission_text(protocol) if shown == resolved else write_yaml(shown)

@@ -37,6 +37,7 @@ __all__ = [
     "reference_findings",
     "reference_problems",
     "references",
+    "secret_values",
 ]
 
 MASK: Final = "******"
@@ -284,6 +285,15 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
     shown = sorted({mustache.javascript_text(value) for value in values} - {""}, key=len, reverse=True)
     secret = [value for value in shown if not value.lstrip().startswith("<%")]
     return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
+
+
+def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield every value under ``secrets``, and every password of an ``auth`` that is no reference."""
+    yield from _leaves(document.get("secrets"))
+    for item in _items(document, "prerequisites"):
+        password = _get(_get(item, "auth"), "password")
+        if not (isinstance(password, str) and password.lstrip().startswith("<%")):
+            yield from _leaves(password)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
