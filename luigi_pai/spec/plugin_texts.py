@@ -26,7 +26,7 @@ def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
     for roles, path, text in plugin_texts(document):
         for role in roles or ("",):
             wanted = plugin_filled(text, document, role)
-            if wanted is None:  # reference_problems says why
+            if wanted is None:  # reference_findings says why
                 continue
             read = _as_read(repr(text), document, role)
             if read != wanted:

@@ -254,7 +254,7 @@ def _blank(path: Path, role: Mapping[str, Any], name: str, document: Mapping[str
     try:
         command = entrypoints({**document, "taskRoles": {name: role}})[name]
     except SpecError:
-        return  # reference_problems says so
+        return  # reference_findings says so
     if not command:
         yield Finding(
             (*path, "commands"), "are blank; servers take them, and every task ends at once", Level.STRICTER

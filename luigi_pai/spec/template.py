@@ -35,7 +35,6 @@ __all__ = [
     "plugin_filled",
     "plugin_texts",
     "reference_findings",
-    "reference_problems",
     "references",
     "secret_values",
 ]
@@ -391,20 +390,12 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _texts(item, (*path, key))
 
 
-def reference_problems(document: Mapping[str, Any]) -> list[Problem]:
+def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return what is wrong with the references of a document.
 
     A tag that is not closed makes the server fail. Whatever else is wrong the server
     takes, and the command then holds the reference, or nothing in its place.
     """
-    return [
-        Problem(path_text(finding.path), finding.message, finding.level)
-        for finding in reference_findings(document)
-    ]
-
-
-def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the same as ``reference_problems``, each path in steps."""
     found: list[Finding | None] = []
     for commands in _role_commands(document).values():
         try:

@@ -123,10 +123,8 @@ def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
         yield Finding(
             ("secrets",),
             "servers take them, but would not find them to hide them from who reads the job's config, or "
-            "would "
-            "hide more than them; write secrets: without quotes at the start of a line, its keys "
-            "indented below "
-            "it, and the next field without quotes at the start of a line",
+            "would hide more than them; write secrets: without quotes at the start of a line, its keys "
+            "indented below it, and the next field without quotes at the start of a line",
             Level.STRICTER,
         )
 

@@ -1,5 +1,4 @@
-"""References: rendered as a server renders them, checked before it does, and filled in as a runtime "
-"fills them."""
+"""References: rendered as a server renders them, checked before it does, filled in as a runtime does."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from luigi_pai.errors import Level, SpecError
+from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.mustache import SPACES
 from luigi_pai.spec.template import (
     Reference,
@@ -17,9 +16,10 @@ from luigi_pai.spec.template import (
     fill_secrets,
     mask,
     masked,
-    reference_problems,
+    reference_findings,
     references,
 )
+from luigi_pai.spec.yaml_text import path_text
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 DOCUMENT = {
@@ -62,6 +62,11 @@ def with_commands(*commands: str, **more: object) -> dict:
 
 def rendered(*commands: str, release: str = "1.8.0", **more: object) -> str:
     return entrypoints(with_commands(*commands, **more), release)["worker"]
+
+
+def reference_problems(document: dict) -> list[Problem]:
+    found = reference_findings(document)
+    return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
 
 
 def problems(*commands: str, **more: object) -> list[str]:
