@@ -171,7 +171,7 @@ class PaiProtocolTask(luigi.Task):
             make_job=lambda name: self.job().renamed(name),
             targets=self._own_targets,
             api_version="v2",
-            secrets=tuple(_as_logs_have_them(secret_values(self.job().to_dict()))),
+            secrets=lambda: list(_as_logs_have_them(secret_values(self.job().to_dict()))),
         )
 
     def _own_targets(self) -> list[luigi.Target]:

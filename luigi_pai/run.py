@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.attempts import Attempts
@@ -51,7 +51,7 @@ class Work:
         targets: returns what the task's own ``output()`` returns, flat; nothing where it has none.
         output_dir: the job's output folder; None where it has none that is known here.
         api_version: the dialect that the job is written in, where it is not for the cluster to say.
-        secrets: values that no text may show.
+        secrets: returns values that no text may show.
         send_uploads: sends what a v1 job needs on HDFS, given its code folder and that HDFS.
     """
 
@@ -61,7 +61,7 @@ class Work:
     targets: Callable[[], Sequence[luigi.Target]]
     output_dir: str | None = None
     api_version: str | None = None
-    secrets: Sequence[str] = field(default=(), repr=False)
+    secrets: Callable[[], Sequence[str]] = tuple
     send_uploads: Callable[[str | None, WebHdfs | None], None] | None = None
 
 
@@ -118,7 +118,7 @@ class Run:
         status = self._follow(newest)
         if not status.succeeded:
             self.clear_flag()
-            secrets = self._work.secrets
+            secrets = self._work.secrets()
             raise PaiJobFailed(failure_text(self._client, status, secrets), without_secrets(status, secrets))
         self.set_flag()
 

@@ -318,6 +318,20 @@ def test_secrets_are_known_in_any_form(cluster, secret, logged):
     assert logged[-4:].encode() not in pickle.dumps(caught.value)
 
 
+@pytest.mark.usefixtures("cluster")
+def test_a_look_needs_no_secrets():
+    """They may be there only where jobs are submitted."""
+
+    class Elsewhere(Study):
+        @property
+        def secrets(self):
+            raise KeyError("STORAGE_KEY")
+
+    assert not Elsewhere().complete()
+    with pytest.raises(KeyError, match="STORAGE_KEY"):
+        Elsewhere().run()
+
+
 def test_secrets_are_not_in_a_problem():
     """A secret of the wrong kind is named, not shown."""
     text = TEXT + "secrets: {key: [hush-hush]}\n"

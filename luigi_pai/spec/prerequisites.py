@@ -199,7 +199,7 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
             yield Problem(
                 path_text((*path, "require")),
                 f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
-                "'require', and would run them in any order; take one of these out",
+                "'require', and would run them as they are listed; take one of these out",
                 Level.STRICTER,
             )
         yield from reference_to_self_problems(each, path)
