@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import html
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
+
+logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
@@ -142,7 +145,8 @@ class PaiProtocolTask(luigi.Task):
             PaiApiError: the server refused the job, or did not answer for too long.
         """
         too_long = [dataclasses.replace(problem, path="name") for problem in room_for_attempts(self.name)]
-        check_protocol(self.job(), too_long)
+        for warning in check_protocol(self.job(), too_long):
+            logger.warning("Job %s: %s", self.name, warning)
         Run(self._work()).to_the_end()
 
     @functools.cached_property

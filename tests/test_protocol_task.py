@@ -261,6 +261,24 @@ def test_problems_are_found_before_anything_is_sent(pai):
     assert pai.calls == []
 
 
+@pytest.mark.usefixtures("cluster")
+def test_warnings_are_logged(caplog):
+    """What the server reads in a surprising way, and what the runtime is known to do, without the value."""
+
+    class Warned(Study):
+        protocol = (
+            TEXT.replace("steps: 5", "steps: 2020-01-02").replace(
+                "<% $parameters.rate %>", "<% $secrets.key %>"
+            )
+            + "secrets: {key: a<hush}\n"
+        )
+
+    Warned().run()
+    assert "Job study: parameters.steps: the server takes this for a date" in caplog.text
+    assert "Job study: secrets.key: has one of the characters" in caplog.text
+    assert "hush" not in caplog.text
+
+
 def test_a_name_with_no_room_for_attempts():
     task = type("Long", (PaiProtocolTask,), {"protocol": TEXT, "name": "x" * 244})()
     with pytest.raises(SpecError, match="name: has 244 characters; the job of a task has at most 243"):

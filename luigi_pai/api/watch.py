@@ -200,8 +200,8 @@ def watch(
                 continue
             raise PaiJobLost(
                 f"job {name!r} is no longer known to {client.account.url}: it was deleted, or it ended and "
-                "was forgotten while nobody looked; if its results are complete, put a file _SUCCESS into "
-                "its output folder, else run the task again to submit it anew"
+                "was forgotten while nobody looked; if its results are complete, and on HDFS, put a file "
+                "_SUCCESS into its output folder, else run the task again to submit it anew"
             ) from None
         unknown_since = None
         if seen != status:

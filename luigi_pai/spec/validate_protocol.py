@@ -38,12 +38,15 @@ _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 _LARGEST_BODY = 100 * 1024  # bytes, of the rest-server's body parser
 
 
-def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> None:
+def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
     """Refuse a job protocol that cannot run.
 
     Args:
         protocol: the protocol, as it will be sent.
         further: problems that were found elsewhere.
+
+    Returns:
+        the warnings.
 
     Raises:
         SpecError: with every problem that a server refuses or breaks on.
@@ -53,6 +56,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> No
     problems = refused([*found, *further])
     if problems:
         raise SpecError(str(document.get("name")), problems)
+    return [*protocol.warnings, *found]
 
 
 def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Problem]:

@@ -101,7 +101,10 @@ class _Expansion:
         value = node.value
         if isinstance(value, Moment):
             self.remarks.append(
-                (path, f"the server takes this for the moment {value}; put a text into quotes")
+                (
+                    path,
+                    "the server takes this for a date, and makes it a time in UTC; put a text into quotes",
+                )
             )
             return str(value)
         if isinstance(value, Binary):

@@ -230,8 +230,8 @@ def test_a_job_that_stays_unknown_is_lost(clock):
         follow(client, clock)
     assert str(caught.value) == (
         "job 'j' is no longer known to http://h:9186: it was deleted, or it ended and was forgotten while "
-        "nobody looked; if its results are complete, put a file _SUCCESS into its output folder, else run "
-        "the task again to submit it anew"
+        "nobody looked; if its results are complete, and on HDFS, put a file _SUCCESS into its output "
+        "folder, else run the task again to submit it anew"
     )
     assert 60 <= clock.passed < 80
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.validate_protocol import check_protocol, refused, validate_protocol
-from luigi_pai.spec.yaml_text import path_text, read_yaml
+from luigi_pai.spec.yaml_text import path_text, read_yaml, write_yaml
 
 REFUSED, STRICTER, WARNING = Level.REFUSED, Level.STRICTER, Level.WARNING
 PLUGIN = "com.microsoft.pai.runtimeplugin"
@@ -1026,9 +1026,12 @@ def test_check_protocol_lists_what_counts_under_the_jobs_name():
     )
 
 
-def test_check_protocol_is_silent_about_a_good_protocol():
-    """Nothing is raised, nothing returned; warnings do not matter."""
-    assert check_protocol(JobProtocol.from_dict(GOOD)) is None
+def test_check_protocol_returns_warnings():
+    """They stop nothing."""
+    assert check_protocol(JobProtocol.from_dict(GOOD)) == []
+    text = write_yaml({key: value for key, value in GOOD.items() if key != "description"})
+    (warning,) = check_protocol(JobProtocol.from_yaml(f"{text}description: 2020-01-01\n"))
+    assert (warning.path, warning.level) == ("description", WARNING)
 
 
 def test_check_protocol_knows_how_much_will_be_sent():

@@ -278,7 +278,7 @@ def test_what_the_server_reads_in_a_surprising_way_is_remarked():
     document = read_yaml("a: 2020-01-01\nb:\n  - 12345678901234567890\n  - 9007199254740992\n", "job.yaml")
     assert document.value == {"a": "2020-01-01T00:00:00.000Z", "b": [12345678901234567000, 2**53]}
     assert [str(each) for each in document.warnings] == [
-        "a: the server takes this for the moment 2020-01-01T00:00:00.000Z; put a text into quotes (line 1)",
+        "a: the server takes this for a date, and makes it a time in UTC; put a text into quotes (line 1)",
         (
             "b[0]: the server rounds whole numbers beyond 9,007,199,254,740,992; "
             "put what is no number into quotes (line 3)"
