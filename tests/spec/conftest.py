@@ -1,4 +1,4 @@
-"""Generated examples are the same in every run: a failure can be repeated, and a green run means something."""
+"""Generated examples are the same in every run: a failure comes again, and a green run means something."""
 
 from __future__ import annotations
 
