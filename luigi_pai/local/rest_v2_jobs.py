@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
@@ -72,10 +73,13 @@ async def _list(handler: AccessV2) -> None:
 
 
 async def _submit(handler: AccessV2) -> None:
-    """Write a job down, then say that it is taken."""
+    """Write a job down, then say that it is taken.
+
+    Reading a large document takes seconds, in which others are to be answered.
+    """
     bearer = handler.who()
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
-    document = submission_v2.read_protocol(body)
+    document = await asyncio.to_thread(submission_v2.read_protocol, body)
     name, user = document["name"], bearer.username
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job_of(user, name) is not None:
@@ -83,7 +87,7 @@ async def _submit(handler: AccessV2) -> None:
     cluster = submission_v2.virtual_cluster(document)
     if not handler.api.users.may_use(user, cluster):
         raise ApiError(403, "ForbiddenUserError", f"User {user} is not allowed to do operation in {cluster}")
-    spec = submission_v2.spec_of(document, handler.api.storages)
+    spec = await asyncio.to_thread(submission_v2.spec_of, document, handler.api.storages)
     config = submission_v2.shown_config(document)
     new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
     try:

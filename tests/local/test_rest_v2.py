@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 from local_client import LocalClient, unique
-from protocol_client import ProtocolClient, protocol, task_role
+from protocol_client import IMAGE, ProtocolClient, protocol, task_role
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -305,6 +305,24 @@ def test_a_name_is_taken_once_whatever_happens_at_once(v2):
 
 
 # which APIs there are
+
+
+def test_others_are_answered_while_a_large_document_is_read(v2):
+    """With aliases, 80 kB are thousands of roles; they are refused, but only when they have been read."""
+    role = json.dumps(task_role("true"))
+    roles = "".join(f"  r{number}: *role\n" for number in range(6000))
+    text = f"protocolVersion: 2\nname: large\ntype: job\nprerequisites: [{json.dumps(IMAGE)}]\n"
+    text += f"taskRoles:\n  main: &role {role}\n{roles}"
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(v2.post, text)
+        waits = []
+        while not reply.done():
+            begun = time.monotonic()
+            assert v2.call("GET", "/info").status_code == 200
+            waits.append(time.monotonic() - begun)
+    assert reply.result().status_code == 400
+    assert "at most 1000 tasks" in reply.result().json()["message"]
+    assert max(waits) < 0.7
 
 
 def test_with_v2_alone_v1_has_no_jobs():
