@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.spec.template import mask
+from luigi_pai.spec.secret_texts import mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec import mustache
-from luigi_pai.spec.template import PLUGIN, entrypoints
+from luigi_pai.spec.references import PLUGIN
+from luigi_pai.spec.template import entrypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

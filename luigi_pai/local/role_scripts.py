@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.protocol_spec import fill_references, server_name
 from luigi_pai.local.runtime_exit import EXIT_BARRIER
-from luigi_pai.spec.template import fill_secrets
+from luigi_pai.spec.secret_texts import fill_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,10 @@ from luigi_pai.local.ajv import complaints
 from luigi_pai.local.config_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.references import PLUGIN
 from luigi_pai.spec.schema_problems import schema
-from luigi_pai.spec.template import PLUGIN, entrypoints, masked
+from luigi_pai.spec.secret_texts import masked
+from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.validate_protocol import validate_protocol
 from luigi_pai.spec.yaml_text import read_yaml
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import difflib
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["nearest"]
+__all__ = ["closest", "nearest"]
 
 _MOST_SHOWN = 12
+_MOST_COMPARED = 200
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a name, of the first 200; None where none is."""
+    near = difflib.get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1)
+    return near[0] if near else None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence on an unknown name: ``; did you mean 'x'?``, or what there is."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
+    near = closest(name, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
     if not names:
         return ""
     further = ", ..." if len(names) > _MOST_SHOWN else ""

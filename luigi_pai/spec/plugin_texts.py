@@ -11,27 +11,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
+from luigi_pai.spec.references import plugin_filled, plugin_texts
 from luigi_pai.spec.schema_problems import Finding, Path
-from luigi_pai.spec.template import plugin_filled, plugin_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["plugin_text_findings"]
 
+_AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survives
+
 
 def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the texts that a plugin would get otherwise than they are written. No text is shown."""
-    found: dict[Path, Finding] = {}
-    for roles, path, text in plugin_texts(document):
-        for role in roles or ("",):
-            wanted = plugin_filled(text, document, role)
-            if wanted is None:  # reference_findings says why
-                continue
-            read = _as_read(repr(text), document, role)
-            if read != wanted:
-                found.setdefault(path, _finding(path, fails=read is None))
-    return list(found.values())
+    return [
+        finding
+        for roles, path, text in plugin_texts(document)
+        if (finding := _misread(roles or [""], path, text, document)) is not None
+    ]
+
+
+def _misread(roles: list[str], path: Path, text: str, document: Mapping[str, Any]) -> Finding | None:
+    """Return what is wrong with a text in the first role in which it is; most texts differ in none."""
+    looked_at: set[str] = set()
+    for role in roles:
+        wanted = plugin_filled(text, document, role)
+        if wanted is None or wanted in looked_at:  # of None, reference_findings says why
+            continue
+        looked_at.add(wanted)
+        if wanted.isprintable() and not _AWKWARD.intersection(wanted):
+            continue
+        read = _as_read(repr(text), document, role)
+        if read != wanted:
+            return _finding(path, fails=read is None)
+    return None
 
 
 def _as_read(written: str, document: Mapping[str, Any], role: str) -> str | None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.references import PLUGIN, references
 from luigi_pai.spec.schema_problems import Finding, Path
-from luigi_pai.spec.template import PLUGIN, entrypoints, references
+from luigi_pai.spec.shapes import list_of, mapping_of
+from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.validate import folded
 
 if TYPE_CHECKING:
@@ -40,18 +42,6 @@ def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) 
     yield from _extras(document)
 
 
-def _mapping(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return a value, or what stands under its key, if that is a mapping; else an empty one."""
-    if key is not None:
-        value = _mapping(value).get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any, key: str) -> list[Any]:
-    found = _mapping(value).get(key)
-    return found if isinstance(found, list) else []
-
-
 def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -59,8 +49,8 @@ def _is_int(value: Any) -> TypeGuard[int]:
 def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
     for field in ("prerequisites", "deployments"):
         seen: dict[Any, int] = {}
-        for index, item in enumerate(_list(document, field)):
-            name, kind = _mapping(item).get("name"), _mapping(item).get("type")
+        for index, item in enumerate(list_of(document, field)):
+            name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
             if not isinstance(name, str):
                 continue
             key = (name, kind if field == "prerequisites" and isinstance(kind, str) else None)
@@ -74,8 +64,8 @@ def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _accounts(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the values under ``auth`` that the server cannot read references in."""
-    for index, item in enumerate(_list(document, "prerequisites")):
-        for key, value in _mapping(item, "auth").items():
+    for index, item in enumerate(list_of(document, "prerequisites")):
+        for key, value in mapping_of(item, "auth").items():
             if (
                 key not in ("username", "password", "registryuri")
                 and not isinstance(value, str)
@@ -89,8 +79,8 @@ def _accounts(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
     known = ("name", "type", "uri", "protocolVersion", "version", "contributor", "description")
     later = ("plugin", "require", "failurePolicy", "callbacks")  # the schema has them
-    for index, item in enumerate(_list(document, "prerequisites")):
-        about = _mapping(item)
+    for index, item in enumerate(list_of(document, "prerequisites")):
+        about = mapping_of(item)
         if about.get("type") not in ("script", "output", "data"):
             continue
         if "uri" not in about:
@@ -114,7 +104,7 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
         and reference.steps[0] == "$secrets"
         and len(reference.steps) > 1
     }
-    for key, value in _mapping(document, "secrets").items():
+    for key, value in mapping_of(document, "secrets").items():
         for path, leaf in _leaves(value, ("secrets", key)):
             if isinstance(leaf, str) and _HTML.search(leaf) and key in in_commands:
                 yield Finding(
@@ -148,10 +138,10 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
-    gang = _mapping(document, "extras").get("gangAllocation") is not False
+    gang = mapping_of(document, "extras").get("gangAllocation") is not False
     seen: dict[str, str] = {}
-    for name, value in _mapping(document, "taskRoles").items():
-        role, path = _mapping(value), ("taskRoles", name)
+    for name, value in mapping_of(document, "taskRoles").items():
+        role, path = mapping_of(value), ("taskRoles", name)
         yield from _role_name(path, name, seen)
         seen.setdefault(folded(name), name)
         yield from _used_prerequisites(path, role, document)
@@ -201,8 +191,8 @@ def _used_prerequisites(
     path: Path, role: Mapping[str, Any], document: Mapping[str, Any]
 ) -> Iterator[Finding]:
     by_type: dict[str, list[str]] = {kind: [] for kind in _TYPES.values()}
-    for item in _list(document, "prerequisites"):
-        name, kind = _mapping(item).get("name"), _mapping(item).get("type")
+    for item in list_of(document, "prerequisites"):
+        name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
         if isinstance(name, str) and isinstance(kind, str) and kind in by_type:
             by_type[kind].append(name)
     for field, kind in _TYPES.items():
@@ -212,7 +202,7 @@ def _used_prerequisites(
                 (*path, field), _no_such(f"prerequisite {name!r} of type {kind}", name, by_type[kind])
             )
     every = [name for names in by_type.values() for name in names]
-    for index, name in enumerate(_list(role, "prerequisites")):
+    for index, name in enumerate(list_of(role, "prerequisites")):
         if not isinstance(name, str):
             continue
         if name not in every:
@@ -226,7 +216,7 @@ def _no_such(what: str, name: str, known: list[str]) -> str:
 def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     instances = role.get("instances", 1)
     for field in ("minFailedInstances", "minSucceededInstances"):
-        count = _mapping(role, "completion").get(field)
+        count = mapping_of(role, "completion").get(field)
         if _is_int(count) and _is_int(instances) and count > instances >= 1:
             yield Finding(
                 (*path, "completion", field),
@@ -235,8 +225,8 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
                 Level.STRICTER,
             )
     memory, shm = (
-        _mapping(role, "resourcePerInstance").get("memoryMB"),
-        _mapping(role, "extraContainerOptions").get("shmMB"),
+        mapping_of(role, "resourcePerInstance").get("memoryMB"),
+        mapping_of(role, "extraContainerOptions").get("shmMB"),
     )
     if _is_int(memory) and _is_int(shm) and shm > memory >= 1:
         yield Finding(
@@ -265,21 +255,21 @@ def _blank(path: Path, role: Mapping[str, Any], name: str, document: Mapping[str
 
 
 def _deployments(document: Mapping[str, Any]) -> Iterator[Finding]:
-    deployments = _list(document, "deployments")
-    names = [_mapping(item).get("name") for item in deployments]
-    chosen = _mapping(document, "defaults").get("deployment")
+    deployments = list_of(document, "deployments")
+    names = [mapping_of(item).get("name") for item in deployments]
+    chosen = mapping_of(document, "defaults").get("deployment")
     if isinstance(chosen, str) and chosen not in names:
         known = [name for name in names if isinstance(name, str)]
         yield Finding(("defaults", "deployment"), _no_such(f"deployment {chosen!r}", chosen, known))
     for index, item in enumerate(deployments):
-        for role in _mapping(item, "taskRoles"):
+        for role in mapping_of(item, "taskRoles"):
             yield from _unknown_role(
                 ("deployments", index, "taskRoles", role), role, document, "its commands never run"
             )
 
 
 def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str) -> Iterator[Finding]:
-    known = list(_mapping(document, "taskRoles"))
+    known = list(mapping_of(document, "taskRoles"))
     if isinstance(role, str) and known and role not in known:
         yield Finding(
             path,
@@ -289,16 +279,16 @@ def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str)
 
 
 def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
-    extras = _mapping(document, "extras")
-    for index, plugin in enumerate(_list(extras, PLUGIN)):
+    extras = mapping_of(document, "extras")
+    for index, plugin in enumerate(list_of(extras, PLUGIN)):
         path: Path = ("extras", PLUGIN, index)
-        for position, role in enumerate(_list(plugin, "taskroles")):
+        for position, role in enumerate(list_of(plugin, "taskroles")):
             yield from _unknown_role(
                 (*path, "taskroles", position), role, document, "the plugin does not run for it"
             )
-        jobssh = _mapping(plugin, "parameters").get("jobssh")
+        jobssh = mapping_of(plugin, "parameters").get("jobssh")
         if (
-            _mapping(plugin).get("plugin") == "ssh"
+            mapping_of(plugin).get("plugin") == "ssh"
             and jobssh in (True, "true")
             and extras.get("gangAllocation") is False
         ):
@@ -307,7 +297,7 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
                 "has no effect while extras.gangAllocation is false",
                 Level.WARNING,
             )
-    for role in _mapping(_mapping(extras, "hivedScheduler"), "taskRoles"):
+    for role in mapping_of(mapping_of(extras, "hivedScheduler"), "taskRoles"):
         yield from _unknown_role(
             ("extras", "hivedScheduler", "taskRoles", role), role, document, "those with HiveD refuse it"
         )
@@ -317,9 +307,9 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
     names: dict[str, int] = {}
     mounts: dict[str, int] = {}
-    for index, item in enumerate(_list(extras, "storages")):
-        name = _mapping(item).get("name")
-        mount = _mapping(item).get("mountPath") or f"/mnt/{name}"
+    for index, item in enumerate(list_of(extras, "storages")):
+        name = mapping_of(item).get("name")
+        mount = mapping_of(item).get("mountPath") or f"/mnt/{name}"
         if not isinstance(name, str) or not isinstance(mount, str):
             continue
         for field, value, seen in (("name", name, names), ("mountPath", mount, mounts)):

@@ -22,6 +22,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level
+from luigi_pai.spec.nearest import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -113,8 +114,8 @@ def release_number(release: str) -> tuple[int, ...]:
 def named_nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at what may have been meant: ``did you mean commands?``, or what there is."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    near = closest(name, names)
+    return f"did you mean {near}?" if near is not None else f"there are {', '.join(names)}"
 
 
 def _older(release: tuple[int, ...] | None, than: str) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.template import entrypoints, fill_secrets, masked
+from luigi_pai.spec.secret_texts import fill_secrets, masked
+from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:

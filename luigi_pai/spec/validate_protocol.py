@@ -16,6 +16,7 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.plugin_texts import plugin_text_findings
 from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
+from luigi_pai.spec.references import reference_findings
 from luigi_pai.spec.schema_problems import (
     LONGEST_SHOWN,
     Finding,
@@ -24,7 +25,7 @@ from luigi_pai.spec.schema_problems import (
     schema_findings,
     without_echoes,
 )
-from luigi_pai.spec.template import MASK, reference_findings
+from luigi_pai.spec.secret_texts import MASK
 from luigi_pai.spec.yaml_text import path_text, read_yaml
 
 if TYPE_CHECKING:
