@@ -279,6 +279,25 @@ def test_warnings_are_logged(caplog):
     assert "hush" not in caplog.text
 
 
+def test_a_job_that_grows_too_large_is_not_sent(pai):
+    """What prerequisites require is added to each role; the limit counts for what is sent."""
+    roles = "".join(f"  r{number}: {{<<: *role}}\n" for number in range(150))
+    required = ", ".join(f"p{number}" for number in range(200))
+    names = "".join(f"  - {{name: p{number}, type: script}}\n" for number in range(200))
+    text = (
+        "protocolVersion: 2\nname: study\ntype: job\nprerequisites:\n"
+        "  - {name: image, type: dockerimage, uri: ubuntu}\n"
+        f"  - {{name: all, type: script, require: [{required}]}}\n{names}"
+        "taskRoles:\n  worker: &role\n    instances: 1\n    dockerImage: image\n    prerequisites: [all]\n"
+        "    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}\n    commands: [x]\n" + roles
+    )
+    task = type("Grows", (PaiProtocolTask,), {"protocol": text})()
+    pai.release = "1.8.0"
+    with pytest.raises(SpecError, match=r"has \d{3},\d{3} bytes as it is sent; servers take at most 102,400"):
+        task.run()
+    assert pai.posts() == []
+
+
 def test_a_name_with_no_room_for_attempts():
     task = type("Long", (PaiProtocolTask,), {"protocol": TEXT, "name": "x" * 244})()
     with pytest.raises(SpecError, match="name: has 244 characters; the job of a task has at most 243"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.secret_texts import fill_secrets, masked
 from luigi_pai.spec.template import entrypoints
+from luigi_pai.spec.validate_protocol import LARGEST_BODY
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -22,11 +24,17 @@ def submission_text(protocol: JobProtocol) -> str:
     """Return the YAML that is posted: as the user wrote it, unless it was changed or needs resolving.
 
     Raises:
-        SpecError: its prerequisites require each other in a circle, or one that is not there.
+        SpecError: its prerequisites require each other in a circle, or one that is not there; it is
+            larger than servers take.
     """
     document = protocol.to_dict()
     resolved = resolve(document)
-    return protocol.to_yaml() if resolved == document else write_yaml(resolved)
+    text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > LARGEST_BODY:
+        wrong = f"has {size:,} bytes as it is sent; servers take at most {LARGEST_BODY:,}"
+        raise SpecError(str(protocol.name), [Problem("", wrong)])
+    return text
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:

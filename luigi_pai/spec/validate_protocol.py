@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["check_protocol", "refused", "validate_protocol"]
+__all__ = ["LARGEST_BODY", "check_protocol", "refused", "validate_protocol"]
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
-_LARGEST_BODY = 100 * 1024  # bytes, of the rest-server's body parser
+LARGEST_BODY = 100 * 1024
+"""Bytes that a rest-server's body parser takes."""
 
 
 def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
@@ -103,8 +104,8 @@ def validate_protocol(
         findings += [] if text is None else _bare_secrets(document, text)
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
-    if size is not None and size > _LARGEST_BODY:
-        problems.append(Problem("", f"has {size:,} bytes; servers take at most {_LARGEST_BODY:,}"))
+    if size is not None and size > LARGEST_BODY:
+        problems.append(Problem("", f"has {size:,} bytes; servers take at most {LARGEST_BODY:,}"))
     problems += [
         Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
     ]
