@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Connection", "connection"]
 
 _POOL = 64  # connections kept open to one server: one for each thread of an upload
-_CREATE_TRIES = 3  # a NameNode may send us to a DataNode that has just died
+_CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
 _DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
 _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced

@@ -21,7 +21,8 @@ __all__ = ["BufferedHdfsReader", "HdfsReader"]
 
 logger = logging.getLogger("luigi-interface")
 
-_WAITS = (0.0, 0.5, 1.0, 2.0)  # seconds before each further try
+# seconds before each further try; of two DataNodes, NameNodes name the dead one every second time
+_WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
@@ -40,7 +41,7 @@ class HdfsReader(io.RawIOBase):
 
     What was read is the file, or there is an error: never a part of it, and never
     parts of two. When a connection breaks, the rest is asked for again, of
-    whatever DataNode the NameNode now names, four times within 3.5 s, and again
+    whatever DataNode the NameNode now names, ten times within 3.5 s, and again
     so after each further MiB; if the file was replaced meanwhile, that is an error.
 
     Args:

@@ -26,7 +26,7 @@ DATA = random.Random(5).randbytes(SIZE)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_WAITS", (0.0, 0.01, 0.01, 0.01))
+    monkeypatch.setattr(reader, "_WAITS", tuple(0.0 for _wait in reader._WAITS))
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProx
     with pytest.raises(HdfsError, match=rf"^HDFS OPEN {home}/f on .*"):
         read_all()
     assert DATA.startswith(read)
-    assert len(read) < 20_000
+    assert len(read) < 40_000
     assert proxy.connections < 40  # a GET is sent up to three times
 
 
@@ -158,6 +158,30 @@ def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, ho
         HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\); NameNode .* sent us"
     ):
         fs.open_reader(f"{home}/f")
+
+
+def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
+    """Those of 2.7.4 name any of a file's DataNodes, by chance: some times in a row the one that has died."""
+    asked: list[str] = []
+
+    def script(handler: Any) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, b'{"FileStatus": {"type": "FILE", "length": 4}}')
+        elif "alive" in handler.path:
+            handler.answer(201 if body else 200, b"" if body else b"data")
+        else:
+            asked.append(handler.command)
+            dead = asked.count("GET") <= 9 and asked.count("PUT") <= 5
+            port = 1 if dead else handler.server.server_port
+            handler.answer(307, Location=f"http://127.0.0.1:{port}/webhdfs/v1/p?alive")
+
+    with scripted_fs(script) as fs:
+        with fs.open_reader("/p") as file:
+            assert file.read() == b"data"
+        asked.clear()
+        fs.at("/p")[0].create_file("/p", b"data", overwrite=True)
+        assert asked == ["PUT"] * 6
 
 
 def test_reading_nothing(fs: WebHdfs, home: str) -> None:
