@@ -82,16 +82,26 @@ def local_pai() -> Iterator[LocalPai]:
 
 
 @pytest.fixture
-def cluster(local_pai: LocalPai, settings: Callable[..., None]) -> LocalPai:
-    """The same, as [OpenPai] of luigi.cfg."""
-    settings(
-        pai_url=local_pai.url,
-        username=local_pai.username,
-        password=local_pai.password,
-        fs_uri=local_pai.fs_uri,
-        webhdfs_url=local_pai.webhdfs_url,
-        portal_url=local_pai.url,
-        poll_min=0.05,
-        poll_max=0.5,
-    )
+def as_settings(settings: Callable[..., None]) -> Callable[[LocalPai], None]:
+    """Make a local OpenPAI the [OpenPai] of luigi.cfg."""
+
+    def use(server: LocalPai) -> None:
+        settings(
+            pai_url=server.url,
+            username=server.username,
+            password=server.password,
+            fs_uri=server.fs_uri,
+            webhdfs_url=server.webhdfs_url,
+            portal_url=server.url,
+            poll_min=0.05,
+            poll_max=0.5,
+        )
+
+    return use
+
+
+@pytest.fixture
+def cluster(local_pai: LocalPai, as_settings: Callable[[LocalPai], None]) -> LocalPai:
+    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
+    as_settings(local_pai)
     return local_pai

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import luigi
 import pytest
 import requests
+from pipelines import Code, CodeFolder, build, new_process
 
-from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, run
+from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole
 from luigi_pai.hdfs import HdfsError
 from luigi_pai.local import LocalPai
 
@@ -30,32 +31,12 @@ def name():
     return f"e2e-{time.time_ns():x}-{next(_serial)}"
 
 
-class Code(luigi.Task):
-    """Puts code on HDFS."""
-
-    name = luigi.Parameter()
-
-    def output(self):
-        return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib/hello.txt")
-
-    def run(self):
-        with self.output().open("w") as file:
-            file.write("from HDFS")
-
-
-class Train(PaiTask):
+class Train(CodeFolder, PaiTask):
     """A job that reads its code folder and writes metrics."""
 
     name = luigi.Parameter()
     until = luigi.Parameter(default=".")
     image = "openpai/pai.example.sklearn"
-
-    def requires(self):
-        return Code(self.name)
-
-    @property
-    def code_dir(self):
-        return f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib"
 
     @property
     def tasks(self):
@@ -86,15 +67,6 @@ class Broken(PaiTask):
     tasks = [TaskRole("main", "echo working; echo no such layer >&2; exit 3")]
 
 
-def new_process() -> None:
-    """Forget what this process remembers, as a new one would."""
-    for client in run._clients.values():
-        client.close()
-    run._clients.clear()
-    run._flagged.clear()
-    run._cleared.clear()
-
-
 def delete(cluster, job: str) -> None:
     """Have the server forget a job, as 0.x does 12 hours after its end."""
     login = {"username": cluster.username, "password": cluster.password}
@@ -108,10 +80,6 @@ def delete(cluster, job: str) -> None:
 def jobs_of(cluster, name: str) -> list[str]:
     rows = requests.get(f"{cluster.url}/api/v1/jobs", timeout=5).json()
     return sorted(row["name"] for row in rows if row["name"].startswith(name))
-
-
-def build(*tasks: luigi.Task) -> bool:
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING")
 
 
 def test_a_pipeline_through_hdfs(cluster, name):

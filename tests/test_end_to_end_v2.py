@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import luigi
 import pytest
 import requests
+from pipelines import Code, CodeFolder, build, new_process
 
 from luigi_pai import HdfsTarget, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole, run
 from luigi_pai.local import LocalPai
@@ -18,9 +19,9 @@ _serial = itertools.count()
 
 
 @pytest.fixture
-def cluster(local_pai_v2, settings):
+def cluster(local_pai_v2, as_settings):
     """The session's local OpenPAI 1.8, as [OpenPai] of luigi.cfg; api_version is left to be learned."""
-    use(settings, local_pai_v2)
+    as_settings(local_pai_v2)
     return local_pai_v2
 
 
@@ -28,19 +29,6 @@ def cluster(local_pai_v2, settings):
 def name():
     """A job name that no other test has."""
     return f"e2e-{time.time_ns():x}-{next(_serial)}"
-
-
-def use(settings, server):
-    settings(
-        pai_url=server.url,
-        username=server.username,
-        password=server.password,
-        fs_uri=server.fs_uri,
-        webhdfs_url=server.webhdfs_url,
-        portal_url=server.url,
-        poll_min=0.05,
-        poll_max=0.5,
-    )
 
 
 def ask(cluster, path):
@@ -53,32 +41,6 @@ def jobs_of(cluster, name):
     return sorted(row["name"] for row in ask(cluster, f"/api/v2/jobs?keyword={name}").json())
 
 
-def new_process():
-    """Forget what this process remembers, as a new one would."""
-    for client in run._clients.values():
-        client.close()
-    run._clients.clear()
-    run._flagged.clear()
-    run._cleared.clear()
-
-
-def build(*tasks):
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING")
-
-
-class Code(luigi.Task):
-    """Puts code on HDFS."""
-
-    name = luigi.Parameter()
-
-    def output(self):
-        return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib/hello.txt")
-
-    def run(self):
-        with self.output().open("w") as file:
-            file.write("from HDFS")
-
-
 COMMAND = """
 test "$PAI_JOB_NAME" = @JOB@ && test "$PAI_CURRENT_TASK_ROLE_NAME" = the_main || exit 7
 printf '{"code": "%s", "hosts": "%s"}' "$(cat lib/hello.txt)" "$PAI_TASK_ROLE_the_main_HOST_LIST" \\
@@ -88,19 +50,12 @@ hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/
 """.strip()
 
 
-class Train(PaiTask):
+class Train(CodeFolder, PaiTask):
     """A v1 job as users have them: a code folder, an output folder, v1 variables, an odd role name."""
 
     name = luigi.Parameter()
     until = luigi.Parameter(default=".")
     image = "openpai/pai.example.sklearn"
-
-    def requires(self):
-        return Code(self.name)
-
-    @property
-    def code_dir(self):
-        return f"$PAI_DEFAULT_FS_URI/{self.name}/code/lib"
 
     @property
     def tasks(self):
@@ -181,10 +136,10 @@ def test_a_job_is_stopped_from_luigis_page(cluster, name):
             running.result(30)
 
 
-def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
+def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path):
     """A server that is killed and comes back while the job runs costs the task nothing."""
     with LocalPai(tmp_path / "data", api="v2") as server:
-        use(settings, server)
+        as_settings(server)
         assert build(Code(name))
         task = Train(name, until=str(tmp_path / "go"))
         with ThreadPoolExecutor(1) as pool:
@@ -320,9 +275,9 @@ def test_a_failed_protocol_says_why(name, tmp_path):
     assert not task.output().exists()
 
 
-def test_both_dialects_on_one_server(local_pai, settings, name, tmp_path):
+def test_both_dialects_on_one_server(local_pai, as_settings, name, tmp_path):
     """Where both are spoken, a PaiTask stays with v1, and a protocol is run all the same."""
-    use(settings, local_pai)
+    as_settings(local_pai)
     assert build(Broken(f"{name}-v1")) is False
     assert build(Job(f"{name}-v2", str(tmp_path)))
     assert jobs_of(local_pai, name) == [f"{name}-v2"]
