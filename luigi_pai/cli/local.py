@@ -41,6 +41,8 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
     show_default=True,
     help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8.",
 )
+@click.option("--faults", metavar="FILE|JSON", help="What is to go wrong, for tests: see docs/local.md.")
+@click.option("--webhook", metavar="URL", help="Called when the state of a job changes that asks for it.")
 @click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def local(
@@ -54,6 +56,8 @@ def local(
     hdfs: str | None,
     fs_uri: str | None,
     api: str,
+    faults: str | None,
+    webhook: str | None,
     insecure_bind: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -66,6 +70,7 @@ def local(
     The password is `admin-password`, or what LUIGI_PAI_LOCAL_PASSWORD says.
     """
     from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
+    from luigi_pai.local.faults import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.settings import (  # noqa: PLC0415 - as above
         DEFAULT_PORT,
         PASSWORD_VARIABLE,
@@ -73,20 +78,22 @@ def local(
         default_data_folder,
     )
 
-    settings = Settings(
-        data=(data or default_data_folder()).absolute(),
-        host=host,
-        port=port if port is not None else 0 if command else DEFAULT_PORT,
-        user=user,
-        password=os.environ.pop(PASSWORD_VARIABLE, None) or None,
-        virtual_clusters=tuple(dict.fromkeys(("default", *virtual_cluster))),
-        max_tasks=max_tasks,
-        insecure_bind=insecure_bind,
-        hdfs=hdfs,
-        fs_uri=fs_uri,
-        api=api,
-    )
     try:
+        settings = Settings(
+            data=(data or default_data_folder()).absolute(),
+            host=host,
+            port=port if port is not None else 0 if command else DEFAULT_PORT,
+            user=user,
+            password=os.environ.pop(PASSWORD_VARIABLE, None) or None,
+            virtual_clusters=tuple(dict.fromkeys(("default", *virtual_cluster))),
+            max_tasks=max_tasks,
+            insecure_bind=insecure_bind,
+            hdfs=hdfs,
+            fs_uri=fs_uri,
+            api=api,
+            faults=None if faults is None else read_faults(faults),
+            webhook=webhook,
+        )
         if command:
             code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
         else:

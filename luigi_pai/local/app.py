@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
+from luigi_pai.local.fault_control import FaultControl
+from luigi_pai.local.faults import FAULTS_PATH
 from luigi_pai.local.log_files import LogFile, LogPage
 from luigi_pai.local.pages import JobListPage, JobPage
 from luigi_pai.local.rest_v1 import V1Handler
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
     from tornado.web import RequestHandler
 
+    from luigi_pai.local.fault_connections import FaultDesk
     from luigi_pai.local.rest import Api
 
 __all__ = ["make_app"]
@@ -27,13 +30,16 @@ __all__ = ["make_app"]
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
-def make_app(api: Api, apis: str, log: logging.Logger, *, loopback_only: bool) -> Application:
+def make_app(
+    api: Api, apis: str, log: logging.Logger, desk: FaultDesk, *, loopback_only: bool
+) -> Application:
     """Return the application.
 
     Args:
         api: what the routes work with.
         apis: which APIs there are: ``both``, ``v1`` or ``v2``.
         log: gets one line a request, without query, body or headers.
+        desk: the faults in force.
         loopback_only: refuse requests that name another host than this machine.
     """
     shared = {"api": api}
@@ -57,6 +63,7 @@ def make_app(api: Api, apis: str, log: logging.Logger, *, loopback_only: bool) -
                 LogPage,
                 shared,
             ),
+            (FAULTS_PATH, FaultControl, {"api": api, "desk": desk}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

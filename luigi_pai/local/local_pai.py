@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import http
+import http.client
 import json
 import os
 import shutil
@@ -12,9 +15,10 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.faults import FAULTS_PATH
 from luigi_pai.local.processes import kill_all_under
 from luigi_pai.local.settings import (
     DEFAULT_PASSWORD,
@@ -52,6 +56,9 @@ class LocalPai:
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
+        faults: what is to go wrong: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
+            or the rules alone; docs/local.md has all of them.
+        webhook: what is called when the state of a job changes that asks for it.
 
     Attributes:
         username: the administrator.
@@ -71,6 +78,8 @@ class LocalPai:
         hdfs: str | None = None,
         fs_uri: str | None = None,
         api: str = "both",
+        faults: Any = None,
+        webhook: str | None = None,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -86,6 +95,8 @@ class LocalPai:
             hdfs=hdfs,
             fs_uri=fs_uri,
             api=api,
+            faults=faults,
+            webhook=webhook,
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
@@ -133,6 +144,39 @@ class LocalPai:
         self._process = process
         self._port = self._wait_for_port(process, errors)
         return self
+
+    def set_faults(self, faults: Any = None) -> None:
+        """Change what goes wrong from now on; without an argument, nothing does.
+
+        A restart goes back to the faults that this object was made with.
+
+        Raises:
+            ConfigError: naming what is wrong with them.
+        """
+        self._control("PUT", {"rules": []} if faults is None else faults)
+
+    def fault_counts(self) -> list[dict[str, Any]]:
+        """Return the rules in force, each with how many requests it has ``seen`` and ``struck``."""
+        rules: list[dict[str, Any]] = self._control("GET")["rules"]
+        return rules
+
+    def _control(self, method: str, body: Any = None) -> Any:
+        """Ask the control route of faults, as the administrator."""
+        self._running()
+        credentials = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+        headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection(
+            self._address.host, self._address.port, timeout=_START_SECONDS
+        )
+        try:
+            connection.request(method, FAULTS_PATH, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            value = json.loads(answer.read())
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise ConfigError(str(value["message"]))
+        return value
 
     def stop(self) -> None:
         """Stop the server as Ctrl-C does: running tasks end, their jobs are tried again after a restart."""

@@ -21,6 +21,8 @@ from luigi_pai.local import hdfs_command
 from luigi_pai.local.app import make_app
 from luigi_pai.local.attempt_run import Surroundings
 from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
+from luigi_pai.local.fault_connections import FaultDesk, FaultyServer
+from luigi_pai.local.faults import parse_faults
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.launcher import Launcher
 from luigi_pai.local.rest import Api
@@ -118,8 +120,9 @@ class LocalServer:
             notes=JobNotes(self._store),
             storages=storages,
         )
-        app = make_app(api, settings.api, self._log, loopback_only=is_loopback(settings.host))
-        self._server = HTTPServer(app, max_body_size=_MAX_REQUEST)
+        desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
+        app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
+        self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)

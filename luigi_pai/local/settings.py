@@ -7,9 +7,11 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.faults import parse_faults
 
 __all__ = [
     "APIS",
@@ -22,6 +24,7 @@ __all__ = [
     "Settings",
     "default_data_folder",
     "is_loopback",
+    "is_webhook",
 ]
 
 APIS = ("both", "v1", "v2")
@@ -50,6 +53,8 @@ class Settings:
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
+        faults: what is to go wrong, as `faults.parse_faults` reads it; None for nothing.
+        webhook: what is called when the state of a job changes that asks for it; None for nothing.
     """
 
     data: Path
@@ -64,6 +69,8 @@ class Settings:
     hdfs: str | None = None
     fs_uri: str | None = None
     api: str = "both"
+    faults: Any = None
+    webhook: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot work or would open this machine to others.
@@ -81,6 +88,14 @@ class Settings:
             if not name.isascii() or not name.replace("_", "a").isalnum():
                 raise ConfigError(f"virtual cluster {name!r}: OpenPAI takes letters, digits and _ only")
         self._check_hdfs()
+        if self.faults is not None:
+            parse_faults(self.faults)
+        if self.webhook is not None and not is_webhook(self.webhook):
+            raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
+        self._check_host()
+
+    def _check_host(self) -> None:
+        """Refuse to be reached by other machines unless that is meant, with a password of the user's own."""
         if not is_loopback(self.host):
             if not self.insecure_bind:
                 raise ConfigError(
@@ -156,6 +171,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_webhook(url: str) -> bool:
+    """Say whether a URL can be called: http or https, a host, no space, no user."""
+    try:
+        parts = urlsplit(url)
+        port_is_right = parts.port != 0
+    except ValueError:
+        return False
+    plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
+    return plain and port_is_right and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def default_data_folder() -> Path:

@@ -1,0 +1,79 @@
+"""The control route of faults: read, replace or end the rules, from this machine and as administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.faults import Faults, parse_faults
+from luigi_pai.local.settings import is_loopback
+from luigi_pai.local.users import password_matches
+from luigi_pai.local.wire import ApiError, RestHandler
+
+if TYPE_CHECKING:
+    from luigi_pai.local.fault_connections import FaultDesk
+    from luigi_pai.local.rest import Api
+
+__all__ = ["FaultControl"]
+
+
+class FaultControl(RestHandler):
+    """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
+
+    def initialize(self, api: Api, desk: FaultDesk) -> None:
+        """Take what all requests share."""
+        self._api = api
+        self._desk = desk
+
+    async def get(self) -> None:
+        """Show the rules, and how often each was looked at and struck."""
+        await self._allow()
+        self.answer(200, self._desk.faults.shown())
+
+    async def put(self) -> None:
+        """Replace the rules; counts and dice begin anew."""
+        await self._allow()
+        try:
+            self._desk.faults = parse_faults(self.body_value())
+        except ConfigError as error:
+            raise ApiError(400, "InvalidParametersError", str(error)) from None
+        self.answer(200, self._desk.faults.shown())
+
+    async def delete(self) -> None:
+        """End all faults."""
+        await self._allow()
+        self._desk.faults = Faults()
+        self.answer(200, self._desk.faults.shown())
+
+    async def _allow(self) -> None:
+        """Let in who is on this machine and has an administrator's token, or name and password.
+
+        Raises:
+            ApiError: 403 or 401.
+        """
+        if not is_loopback(self.request.remote_ip or ""):
+            raise ApiError(403, "ForbiddenUserError", "Faults are controlled from this machine only.")
+        scheme, _, credentials = self.request.headers.get("Authorization", "").partition(" ")
+        name: str | None = None
+        if scheme.lower() == "bearer":
+            bearer = self._api.tokens.check(credentials.strip())
+            name = None if bearer is None else bearer.username
+        elif scheme.lower() == "basic":
+            name = await self._name_by_password(credentials)
+        user = None if name is None else self._api.users.get(name)
+        if user is None:
+            raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
+        if not user.admin:
+            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
+
+    async def _name_by_password(self, credentials: str) -> str | None:
+        try:
+            name, _, password = base64.b64decode(credentials).decode().partition(":")
+        except ValueError:
+            return None
+        user = self._api.users.get(name)
+        if user is None or not await asyncio.to_thread(password_matches, user, password):
+            return None
+        return name
