@@ -62,7 +62,7 @@ class AccessV2(ApiHandler):
     def is_admin(self, bearer: Bearer) -> bool:
         """Say whether somebody is an administrator now."""
         user = self.api.users.get(bearer.username)
-        return user is not None and user.admin
+        return user is not None and self.api.groups.is_admin(user)
 
     def person(self) -> Bearer:
         """Return who asks, if that is no program.

@@ -39,12 +39,14 @@ class JobNotes:
     def add_tag(self, job: Job, tag: str) -> None:
         """Give a job a tag, unless it has it."""
         self._store.rows("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
+        self._store.job_changed(job.id)
 
     def remove_tag(self, job: Job, tag: str) -> bool:
         """Take a tag from a job; False if it does not have it."""
         where = "WHERE job_id = ? AND name = ?"
         known = bool(self._store.rows(f"SELECT 1 FROM tags {where}", (job.id, tag)))  # noqa: S608 - constants
         self._store.rows(f"DELETE FROM tags {where}", (job.id, tag))  # noqa: S608 - constants
+        self._store.job_changed(job.id)
         return known
 
     def happened(

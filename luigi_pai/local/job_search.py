@@ -10,7 +10,6 @@ from luigi_pai.local.wire import ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.records import Job
     from luigi_pai.local.store import Store
 
 __all__ = ["JobSearch"]
@@ -84,10 +83,10 @@ class JobSearch:
             self._where.append(f"({' OR '.join(f'instr({column}, ?)' for column in columns)})")
             self._values += [self._query["keyword"]] * len(columns)
 
-    def jobs(self, store: Store) -> list[Job]:
-        """Return the jobs of the page that is asked for."""
+    def ids(self, store: Store) -> list[int]:
+        """Return the ids of the jobs on the page that is asked for."""
         clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order()} LIMIT ? OFFSET ?"
-        return store.select_jobs(clauses, [*self._values, self.limit, self.offset])
+        return store.select_ids(clauses, [*self._values, self.limit, self.offset])
 
     def total(self, store: Store) -> int:
         """Return how many jobs there are on all pages."""

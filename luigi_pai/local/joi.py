@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ABSENT", "Array", "Boolean", "Number", "Object", "Refused", "Rule", "String"]
+__all__ = ["ABSENT", "AnyObject", "Array", "Boolean", "Number", "Object", "Refused", "Rule", "String"]
 
 ABSENT: Any = object()
 """Stands for a key that is not there, and for "no default"."""
 
+_EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _SAFE_INTEGER = 2**53 - 1
 _DECIMAL = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _PREFIXED = re.compile(r"\s*0[xXoObB][0-9a-fA-F]+\s*")
@@ -59,6 +60,7 @@ class String:
     allow_empty: bool = False
     min_length: int = 0
     token: bool = False
+    email: bool = False
     required: bool = False
     default: Any = ABSENT
 
@@ -77,6 +79,8 @@ class String:
             raise Refused(f'"{label}" length must be at least {self.min_length} characters long')
         if self.token and not re.fullmatch(r"[A-Za-z0-9_]+", value):
             raise Refused(f'"{label}" must only contain alpha-numeric and underscore characters')
+        if self.email and not _EMAIL.fullmatch(value):
+            raise Refused(f'"{label}" must be a valid email')
         if self.pattern and not re.fullmatch(self.pattern, value):
             shown = self.shown_pattern or f"/^{self.pattern}$/"
             which = f"{self.pattern_name} pattern" if self.pattern_name else f"required pattern: {shown}"
@@ -186,6 +190,25 @@ class Object:
         if unknown:
             raise Refused((". " if self.root else ", ").join(unknown))
         return converted
+
+
+@dataclass(frozen=True)
+class AnyObject:
+    """An object with keys of any name that has a letter, digit or _ in it."""
+
+    required: bool = False
+    default: Any = field(default=ABSENT)
+
+    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+        """Return the object."""
+        del parent
+        value = _parse_json(value)
+        if not isinstance(value, dict):
+            raise Refused(f'"{label}" must be an object')
+        unknown = [f'"{key}" is not allowed' for key in value if not re.search(r"[A-Za-z0-9_]", key)]
+        if unknown:
+            raise Refused(", ".join(unknown))
+        return dict(value)
 
 
 def _parse_number(text: str) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-__all__ = ["COMPLETED", "RUNNING", "WAITING", "Attempt", "Job", "NewJob", "Task", "User"]
+__all__ = ["COMPLETED", "RUNNING", "WAITING", "Attempt", "Group", "Job", "NewJob", "Task", "User"]
 
 WAITING = "FRAMEWORK_WAITING"
 """Sub-state of a job that has not begun, or is about to be tried again."""
@@ -21,12 +21,34 @@ COMPLETED = "FRAMEWORK_COMPLETED"
 
 @dataclass
 class User:
-    """A user; ``password`` is a salted hash."""
+    """A user.
+
+    Attributes:
+        password: a salted hash.
+        virtual_clusters: the names of those they may use, between commas.
+        email: as the v2 API shows it.
+        extension: an object that the v2 API keeps for them.
+        groups: the groups they are in, but for those that every virtual
+            cluster and the administrators have.
+    """
 
     name: str
     password: str
     admin: bool
     virtual_clusters: str
+    email: str = ""
+    extension: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of users; ``extension`` holds the access lists ``acls`` and whatever else was sent."""
+
+    name: str
+    description: str
+    external_name: str
+    extension: dict[str, Any]
 
 
 @dataclass

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from luigi_pai.local.cluster_hdfs import ClusterHdfs
+    from luigi_pai.local.groups import Groups
     from luigi_pai.local.job_notes import JobNotes
+    from luigi_pai.local.job_rows import JobRows
     from luigi_pai.local.launcher import Launcher
     from luigi_pai.local.settings import Address
     from luigi_pai.local.storages import Storages
@@ -42,6 +44,8 @@ class Api:
     folders: JobFolders
     notes: JobNotes
     storages: Storages
+    rows: JobRows
+    groups: Groups
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import config_rules
 from luigi_pai.local.cluster_hdfs import HdfsRefused
-from luigi_pai.local.job_view import job_detail, job_row, virtual_clusters
+from luigi_pai.local.job_view import job_detail, virtual_clusters
 from luigi_pai.local.joi import Refused
 from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import ApiHandler, route
@@ -73,8 +73,8 @@ class V1Handler(ApiHandler):
         self.answer(200, {"user": name, "token": token, "admin": user.admin})
 
     async def _list(self) -> None:
-        jobs = self.api.store.jobs(self.get_query_argument("username", None))
-        self.answer(200, [job_row(job) for job in jobs])
+        ids = self.api.store.job_ids(self.get_query_argument("username", None))
+        self.answer_json(self.api.rows.as_json(ids))
 
     async def _get(self, name: str) -> None:
         self.answer(200, job_detail(self._job(name), self.api.store, self.api.address))

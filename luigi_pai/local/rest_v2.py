@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from luigi_pai.local import rest_v2_cluster, rest_v2_jobs, rest_v2_people
+from luigi_pai.local import (
+    rest_v2_cluster,
+    rest_v2_groups,
+    rest_v2_jobs,
+    rest_v2_people,
+    rest_v2_users,
+)
 from luigi_pai.local.access_v2 import AccessV2
 
 __all__ = ["SHARED_PATHS", "V2Handler"]
@@ -14,4 +20,10 @@ SHARED_PATHS = r"/api/(?:v2(?:/.*)?|v1/authn/.*|v1/token/.+|v1/user/[^/]+/?)"
 class V2Handler(AccessV2):
     """Every address under /api that OpenPAI 1.8 knows."""
 
-    routes = (*rest_v2_people.ROUTES, *rest_v2_cluster.ROUTES, *rest_v2_jobs.ROUTES)
+    routes = (
+        *rest_v2_people.ROUTES,
+        *rest_v2_users.ROUTES,
+        *rest_v2_groups.ROUTES,
+        *rest_v2_cluster.ROUTES,
+        *rest_v2_jobs.ROUTES,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import submission_v2
 from luigi_pai.local.job_search import JobSearch
@@ -13,7 +13,6 @@ from luigi_pai.local.job_view_v2 import (
     attempt_summary,
     framework_name,
     job_detail_v2,
-    job_row_v2,
     task_attempts,
 )
 from luigi_pai.local.joi import Object, String
@@ -24,6 +23,8 @@ from luigi_pai.local.store import NameTaken
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.local.access_v2 import AccessV2
     from luigi_pai.local.records import Attempt, Job, Task
 
@@ -31,6 +32,10 @@ __all__ = ["ROUTES"]
 
 _EXECUTION_TYPE = Object({"value": String(one_of=("STOP", "START"), required=True)}, root=True)
 _TAG = Object({"value": String(required=True)}, root=True)
+_SMALL = 4096
+"""Characters of a document that takes a few milliseconds to read."""
+_ALIAS = "*"
+"""Begins an alias in YAML: a small text can mean a large document."""
 _NOT_A_PROTOCOL = "[object Object]"
 """What a body that is no text is to the server's YAML reader."""
 
@@ -63,31 +68,36 @@ async def _list(handler: AccessV2) -> None:
     given = handler.request.query_arguments
     query = {key: values[-1].decode("utf-8", "replace") for key, values in given.items()}
     search = JobSearch(query)
-    jobs = search.jobs(store)
-    tags = handler.api.notes.tags(jobs)
-    rows = [job_row_v2(job, tags.get(job.id, ())) for job in jobs]
+    rows = handler.api.rows.as_json(search.ids(store))
     if query.get("withTotalCount") == "true":
-        handler.answer(200, {"totalCount": search.total(store), "data": rows})
-    else:
-        handler.answer(200, rows)
+        rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
+    handler.answer_json(rows)
+
+
+async def _at_once(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    return work(*arguments)
 
 
 async def _submit(handler: AccessV2) -> None:
     """Write a job down, then say that it is taken.
 
-    Reading a large document takes seconds, in which others are to be answered.
+    Reading a large document takes seconds, in which others are to be answered; a small one is
+    read sooner than a thread has its turn.
     """
     bearer = handler.who()
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
-    document = await asyncio.to_thread(submission_v2.read_protocol, body)
+    small = len(body) <= _SMALL and _ALIAS not in body
+    run = _at_once if small else asyncio.to_thread
+    document = await run(submission_v2.read_protocol, body)
     name, user = document["name"], bearer.username
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job_of(user, name) is not None:
         raise taken
     cluster = submission_v2.virtual_cluster(document)
-    if not handler.api.users.may_use(user, cluster):
+    submitter = handler.api.users.get(user)
+    if submitter is None or cluster not in handler.api.groups.virtual_clusters(submitter):
         raise ApiError(403, "ForbiddenUserError", f"User {user} is not allowed to do operation in {cluster}")
-    spec = await asyncio.to_thread(submission_v2.spec_of, document, handler.api.storages)
+    spec = await run(submission_v2.spec_of, document, handler.api.storages)
     config = submission_v2.shown_config(document)
     new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
     try:

@@ -1,19 +1,17 @@
-"""The routes of OpenPAI 1.8 for who it is and who may use it: info, logins, tokens, users, groups."""
+"""The routes of OpenPAI 1.8 for what it is and who asks: info, logins, tokens."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from luigi_pai.local.joi import Array, Boolean, Number, Object, String
+from luigi_pai.local.joi import Number, Object, String
 from luigi_pai.local.rest import route
-from luigi_pai.local.users import hash_password, password_matches
+from luigi_pai.local.users import password_matches
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
     from luigi_pai.local.access_v2 import AccessV2
-    from luigi_pai.local.records import User
 
 __all__ = ["ROUTES"]
 
@@ -24,16 +22,6 @@ _LOGIN = Object(
         "username": _NAME,
         "password": String(min_length=6, required=True),
         "expiration": Number(minimum=60, maximum=_WEEK, default=24 * 3600),
-    },
-    root=True,
-)
-_NEW_USER = Object(
-    {
-        "username": _NAME,
-        "email": String(allow_empty=True),
-        "virtualCluster": Array(String(), default=[]),
-        "admin": Boolean(default=False),
-        "password": String(min_length=6, required=True),
     },
     root=True,
 )
@@ -63,8 +51,8 @@ async def _login(handler: AccessV2) -> None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
     if not await asyncio.to_thread(password_matches, user, asked["password"]):
         raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-    token = handler.api.tokens.log_in(name, admin=user.admin, expiration=_WEEK)
-    handler.answer(200, {"user": name, "token": token, "admin": user.admin})
+    token = handler.api.tokens.log_in(name, admin=handler.api.groups.is_admin(user), expiration=_WEEK)
+    handler.answer(200, {"user": name, "token": token, "admin": handler.api.groups.is_admin(user)})
 
 
 async def _logout(handler: AccessV2) -> None:
@@ -101,73 +89,6 @@ async def _revoke(handler: AccessV2, token: str) -> None:
     handler.answer(200, {"message": "revoke successfully"})
 
 
-def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
-    clusters = list(handler.api.virtual_clusters) if user.admin else _clusters(user)
-    return {
-        "username": user.name,
-        "grouplist": [*_clusters(user), *(["admingroup"] if user.admin else [])],
-        "email": "",
-        "extension": {},
-        "admin": user.admin,
-        "virtualCluster": clusters,
-        "storageConfig": handler.api.storages.names(),
-    }
-
-
-def _clusters(user: User) -> list[str]:
-    return user.virtual_clusters.split(",") if user.virtual_clusters else ["default"]
-
-
-async def _users(handler: AccessV2) -> None:
-    handler.who()
-    handler.answer(200, [_shown(handler, user) for user in handler.api.users.all()])
-
-
-async def _user(handler: AccessV2, name: str) -> None:
-    handler.who()
-    user = handler.api.users.get(name)
-    if user is None:
-        raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    handler.answer(200, _shown(handler, user))
-
-
-async def _new_user(handler: AccessV2) -> None:
-    bearer = handler.person()
-    asked = handler.checked(_NEW_USER)
-    handler.require_admin(bearer)
-    name, clusters = asked["username"], asked["virtualCluster"]
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-        raise ApiError(400, "InvalidParametersError", f"luigi-pai local cannot keep a user {name}")
-    if not set(clusters) <= set(handler.api.virtual_clusters):
-        raise ApiError(404, "NoGroupError", f"No groups for vc: {','.join(clusters)}")
-    if handler.api.users.get(name) is not None:
-        raise ApiError(409, "ConflictUserError", f"User name {name} already exists.")
-    password = await asyncio.to_thread(hash_password, asked["password"])
-    handler.api.users.create(name, password, admin=asked["admin"], virtual_clusters=clusters)
-    handler.answer(201, {"message": "User is created successfully"})
-
-
-async def _groups(handler: AccessV2) -> None:
-    handler.who()
-    clusters = handler.api.virtual_clusters
-    groups = [_group("admingroup", "admin", handler, clusters, admin=True)]
-    groups += [_group(name, f"group for {name} vc", handler, (name,), admin=False) for name in clusters]
-    handler.answer(200, groups)
-
-
-def _group(
-    name: str, description: str, handler: AccessV2, clusters: tuple[str, ...], *, admin: bool
-) -> dict[str, Any]:
-    storages = handler.api.storages.names()
-    acls = {"admin": admin, "virtualClusters": list(clusters), "storageConfigs": storages}
-    return {
-        "groupname": name,
-        "description": description,
-        "externalName": "",
-        "extension": {"acls": acls},
-    }
-
-
 ROUTES = (
     route("*", "/api/v1", _info),
     route("*", "/api/v2", _welcome),
@@ -192,9 +113,4 @@ ROUTES = (
             route("DELETE", f"{prefix}/:token", _revoke),
         )
     ),
-    route("GET", "/api/v1/user/:name", _user),
-    route("GET", "/api/v2/users", _users),
-    route("POST", "/api/v2/users", _new_user),
-    route("GET", "/api/v2/users/:name", _user),
-    route("GET", "/api/v2/groups", _groups),
 )

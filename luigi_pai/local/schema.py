@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["VERSION", "open_database", "transaction"]
+__all__ = ["VERSION", "durably", "open_database", "transaction"]
 
-VERSION = 1
+VERSION = 2
 """PRAGMA user_version of the files that this module writes; the first release wrote 0."""
 
 _FIRST_TABLES = """
@@ -106,11 +107,67 @@ CREATE TABLE tokens (token TEXT PRIMARY KEY, username TEXT NOT NULL, ends INTEGE
 CREATE INDEX tokens_by_user ON tokens (username)
 """
 
+_JOB = """
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    username TEXT NOT NULL,
+    virtual_cluster TEXT NOT NULL,
+    sub_state TEXT NOT NULL,
+    execution_type TEXT NOT NULL DEFAULT 'START',
+    retries INTEGER NOT NULL DEFAULT 0,
+    counted_retries INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
+    completed INTEGER,
+    exit_code INTEGER,
+    exit_type TEXT,
+    diagnostics TEXT,
+    deleted INTEGER NOT NULL DEFAULT 0,
+    generation INTEGER NOT NULL DEFAULT 1,
+    total_gpus INTEGER NOT NULL DEFAULT 0,
+    total_tasks INTEGER NOT NULL DEFAULT 0,
+    total_roles INTEGER NOT NULL DEFAULT 0,
+    launched INTEGER
+"""
+_JOB_COLUMNS = ", ".join(re.findall(r"^ +([a-z_]+)", _JOB, re.MULTILINE))
+
+# What may be large is kept apart from what lists read. DROP COLUMN would need SQLite 3.35.
+_LISTS_AND_GROUPS = f"""
+CREATE TABLE job_texts (
+    job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    config_json TEXT NOT NULL,
+    spec_json TEXT NOT NULL
+);
+INSERT INTO job_texts SELECT id, config_json, spec_json FROM jobs;
+CREATE TABLE new_jobs ({_JOB});
+INSERT INTO new_jobs ({_JOB_COLUMNS}) SELECT {_JOB_COLUMNS} FROM jobs;
+DELETE FROM sqlite_sequence WHERE name = 'new_jobs';
+INSERT INTO sqlite_sequence SELECT 'new_jobs', seq FROM sqlite_sequence WHERE name = 'jobs';
+DROP TABLE jobs;
+ALTER TABLE new_jobs RENAME TO jobs;
+CREATE UNIQUE INDEX jobs_v1_by_name ON jobs (name) WHERE generation = 1 AND NOT deleted;
+CREATE UNIQUE INDEX jobs_v2_by_name ON jobs (username, name) WHERE generation = 2;
+CREATE INDEX jobs_by_created ON jobs (generation, created);
+CREATE INDEX jobs_unfinished ON jobs (id) WHERE sub_state <> 'FRAMEWORK_COMPLETED' OR deleted;
+ALTER TABLE users ADD COLUMN email TEXT NOT NULL DEFAULT '';
+ALTER TABLE users ADD COLUMN extension TEXT NOT NULL DEFAULT '{{}}';
+ALTER TABLE users ADD COLUMN groups TEXT NOT NULL DEFAULT '';
+CREATE TABLE groups (
+    name TEXT PRIMARY KEY, description TEXT NOT NULL, external_name TEXT NOT NULL, extension TEXT NOT NULL
+)
+"""  # noqa: S608 - constants
+
+
+def _steps(found: int) -> list[str]:
+    """Return the statements that make a file of an earlier version a present one."""
+    steps = [_FIRST_TABLES + ";" + _BOTH_GENERATIONS, _LISTS_AND_GROUPS]
+    return [statement for step in steps[found:] for statement in step.split(";")]
+
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Open the file, making it or bringing it up to date where that is needed.
 
-    Deleted secrets are overwritten on disk (``secure_delete``).
+    Deleted secrets are overwritten on disk (``secure_delete``). What is committed outlives this
+    process however it ends, and the machine from the next checkpoint or `durably` on.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, or is a newer release's.
@@ -121,14 +178,15 @@ def open_database(path: Path) -> sqlite3.Connection:
     try:
         found = _version(db, path)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA secure_delete = ON")
+        db.execute("PRAGMA foreign_keys = OFF")  # a table that is replaced takes nothing along
         if found < VERSION:
             with transaction(db):
-                for statement in (*_FIRST_TABLES.split(";"), *_BOTH_GENERATIONS.split(";")):
+                for statement in _steps(found):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("PRAGMA foreign_keys = ON")
     except sqlite3.DatabaseError as error:
         db.close()
         raise ConfigError(f"cannot use {path}: {error}") from None
@@ -146,6 +204,16 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
             "use that one, or another folder with --data"
         )
     return found
+
+
+@contextmanager
+def durably(db: sqlite3.Connection) -> Iterator[None]:
+    """Have a transaction inside, and all before it, outlive a failure of the machine."""
+    db.execute("PRAGMA synchronous = FULL")
+    try:
+        yield
+    finally:
+        db.execute("PRAGMA synchronous = NORMAL")
 
 
 @contextmanager

@@ -23,7 +23,9 @@ from luigi_pai.local.attempt_run import Surroundings
 from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
 from luigi_pai.local.fault_connections import FaultDesk, FaultyServer
 from luigi_pai.local.faults import parse_faults
+from luigi_pai.local.groups import Groups
 from luigi_pai.local.job_notes import JobNotes
+from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.launcher import Launcher
 from luigi_pai.local.rest import Api
 from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
@@ -90,7 +92,7 @@ class LocalServer:
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
-        users = Users(self._store, settings.virtual_clusters)
+        self._users = users = Users(self._store, settings.virtual_clusters)
         users.ensure_admin(settings.user, settings.password)
         if not is_loopback(settings.host):
             users.refuse_default_passwords()
@@ -119,6 +121,8 @@ class LocalServer:
             folders=folders,
             notes=JobNotes(self._store),
             storages=storages,
+            rows=JobRows(self._store),
+            groups=Groups(self._store, settings.virtual_clusters, storages.names),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
         app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
@@ -133,7 +137,7 @@ class LocalServer:
         Raises:
             ConfigError: it was changed in this data folder, and is not known here.
         """
-        user = self._store.user(self.settings.user)
+        user = self._users.get(self.settings.user)
         password = self.settings.password or DEFAULT_PASSWORD
         if user is None or not password_matches(user, password):
             raise ConfigError(

@@ -1,7 +1,8 @@
-"""What the local server knows, in one SQLite file: users, jobs, their attempts, their tasks.
+"""What the local server knows, in one SQLite file: jobs, their attempts, their tasks; others keep more in it.
 
 Every change is committed before the caller goes on, so that an answer never
-promises what a crash could take back. One connection, used by the event loop's
+promises what a crash of the server could take back; a job that is taken is on
+disk, too, and outlives a crash of the machine. One connection, used by the event loop's
 thread only.
 """
 
@@ -11,21 +12,20 @@ import json
 import sqlite3
 import time
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.records import Attempt, Job, NewJob, Task, User
-from luigi_pai.local.schema import open_database, transaction
+from luigi_pai.local.records import Attempt, Job, NewJob, Task
+from luigi_pai.local.schema import durably, open_database, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["NameTaken", "Store", "now_ms"]
 
 
-_LARGE = ("config_json", "spec_json")
-_WITHOUT_LARGE = ", ".join(f"'' AS {part.name}" if part.name in _LARGE else part.name for part in fields(Job))
+_WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
+_SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
 
 class NameTaken(Exception):
@@ -48,6 +48,7 @@ class Store:
         self._db = open_database(path)
         ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
         self._db.execute(f"DELETE FROM secrets WHERE job_id IN ({ended})")  # noqa: S608 - a constant
+        self._watchers: list[Callable[[int], None]] = []
         self._forgotten = True
         self._empty_log()
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
@@ -64,7 +65,10 @@ class Store:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Make every change inside take effect together, or none of them."""
+        """Make every change inside take effect together, or none of them; may be nested."""
+        if self._db.in_transaction:
+            yield
+            return
         with transaction(self._db):
             yield
         self._empty_log()
@@ -79,27 +83,14 @@ class Store:
         """Run a statement of a module that keeps more here, and return its rows."""
         return self._db.execute(sql, tuple(values)).fetchall()
 
-    # users
+    def watch_jobs(self, watcher: Callable[[int], None]) -> None:
+        """Have a function called with the id of each job that lists show otherwise from now on."""
+        self._watchers.append(watcher)
 
-    def user(self, name: str) -> User | None:
-        """Return the user, or None."""
-        row = self._db.execute("SELECT * FROM users WHERE name = ?", (name,)).fetchone()
-        return None if row is None else _user(row)
-
-    def users(self) -> list[User]:
-        """Return every user, by name."""
-        return [_user(row) for row in self._db.execute("SELECT * FROM users ORDER BY name")]
-
-    def save_user(self, user: User) -> None:
-        """Add the user, or replace the one of this name."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)",
-            (user.name, user.password, int(user.admin), user.virtual_clusters),
-        )
-
-    def remove_user(self, name: str) -> None:
-        """Forget the user; their jobs stay."""
-        self._db.execute("DELETE FROM users WHERE name = ?", (name,))
+    def job_changed(self, job_id: int) -> None:
+        """Say that lists show a job otherwise from now on."""
+        for watcher in self._watchers:
+            watcher(job_id)
 
     # jobs
 
@@ -110,17 +101,15 @@ class Store:
             NameTaken: the name is in use.
         """
         try:
-            with self.changing():
+            with self._durably(), self.changing():
                 cursor = self._db.execute(
-                    "INSERT INTO jobs (name, username, virtual_cluster, config_json, spec_json, sub_state,"
+                    "INSERT INTO jobs (name, username, virtual_cluster, sub_state,"
                     " created, generation, total_gpus, total_tasks, total_roles)"
-                    " VALUES (?, ?, ?, ?, ?, 'FRAMEWORK_WAITING', ?, ?, ?, ?, ?)",
+                    " VALUES (?, ?, ?, 'FRAMEWORK_WAITING', ?, ?, ?, ?, ?)",
                     (
                         new.name,
                         new.username,
                         new.virtual_cluster,
-                        json.dumps(new.config),
-                        json.dumps(new.spec),
                         now_ms(),
                         new.generation,
                         sum(role["gpuNumber"] * role["taskNumber"] for role in new.spec["taskRoles"]),
@@ -128,45 +117,58 @@ class Store:
                         len(new.spec["taskRoles"]),
                     ),
                 )
+                self._db.execute(
+                    "INSERT INTO job_texts VALUES (?, ?, ?)",
+                    (cursor.lastrowid, json.dumps(new.config), json.dumps(new.spec)),
+                )
                 if new.secrets is not None:
                     self._db.execute(
                         "INSERT INTO secrets VALUES (?, ?)", (cursor.lastrowid, json.dumps(new.secrets))
                     )
         except sqlite3.IntegrityError:
             raise NameTaken(new.name) from None
-        return _job(self._db.execute("SELECT * FROM jobs WHERE id = ?", (cursor.lastrowid,)).fetchone())
+        return self._whole_jobs("id = ?", cursor.lastrowid)[0]
+
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """Have what is committed inside outlive a failure of the machine, unless it is part of more."""
+        if self._db.in_transaction:
+            yield
+            return
+        with durably(self._db):
+            yield
+
+    def _whole_jobs(self, where: str, *values: Any) -> list[Job]:
+        return [_job(row) for row in self.rows(f"{_WHOLE_JOB} WHERE {where}", values)]
 
     def job(self, name: str) -> Job | None:
         """Return the v1 job of this name, or None."""
-        row = self._db.execute(
-            "SELECT * FROM jobs WHERE name = ? AND generation = 1 AND NOT deleted", (name,)
-        ).fetchone()
-        return None if row is None else _job(row)
+        return next(iter(self._whole_jobs("name = ? AND generation = 1 AND NOT deleted", name)), None)
 
     def job_of(self, username: str, name: str) -> Job | None:
         """Return the v2 job of this user and name, or None."""
-        row = self._db.execute(
-            "SELECT * FROM jobs WHERE username = ? AND name = ? AND generation = 2", (username, name)
-        ).fetchone()
-        return None if row is None else _job(row)
+        where = "username = ? AND name = ? AND generation = 2"
+        return next(iter(self._whole_jobs(where, username, name)), None)
 
     def jobs(self, username: str | None = None, generation: int | None = 1) -> list[Job]:
         """Return all jobs of one generation or of both, or those of one user, newest first.
 
         Without their configs and specs, which may be large.
         """
-        where = "NOT deleted"
-        values: list[Any] = []
-        if username:
-            where, values = f"{where} AND username = ?", [username]
-        if generation:
-            where, values = f"{where} AND generation = ?", [*values, generation]
-        return self.select_jobs(f"WHERE {where} ORDER BY created DESC, id DESC", values)
+        return self.select_jobs(*_choice(username, generation))
+
+    def job_ids(self, username: str | None = None, generation: int | None = 1) -> list[int]:
+        """Return the ids of the same jobs, in the same order."""
+        return self.select_ids(*_choice(username, generation))
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
         """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
-        sql = f"SELECT {_WITHOUT_LARGE} FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
-        return [_job(row) for row in self.rows(sql, values)]
+        return [_job(row) for row in self.rows(f"{_SLIM_JOB} {clauses}", values)]
+
+    def select_ids(self, clauses: str, values: Iterable[Any]) -> list[int]:
+        """Return the ids of the jobs that the clauses of a SELECT pick."""
+        sql = f"SELECT id FROM jobs {clauses}"  # noqa: S608 - the clauses are constants of this package
+        return [row[0] for row in self._db.execute(sql, tuple(values))]
 
     def secrets(self, job: Job) -> dict[str, Any]:
         """Return the secrets of a job that has not ended."""
@@ -182,10 +184,7 @@ class Store:
 
     def unfinished_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, and deleted ones, in the order they came."""
-        rows = self._db.execute(
-            "SELECT * FROM jobs WHERE sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id"
-        )
-        return [_job(row) for row in rows]
+        return self._whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
         """Write what may change about a job."""
@@ -207,10 +206,12 @@ class Store:
                 job.id,
             ),
         )
+        self.job_changed(job.id)
 
     def purge_job(self, job: Job) -> None:
         """Forget a job with its attempts and tasks."""
         self._db.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
+        self.job_changed(job.id)
 
     # attempts and tasks
 
@@ -280,11 +281,12 @@ class Store:
         )
 
     def save_task(self, task: Task) -> None:
-        """Write a task's process, times and exit code."""
+        """Write a task's GPUs, process, times and exit code."""
         self._db.execute(
-            "UPDATE tasks SET pid = ?, pid_started = ?, exit_code = ?, launched = ?, completed = ?,"
+            "UPDATE tasks SET gpus = ?, pid = ?, pid_started = ?, exit_code = ?, launched = ?, completed = ?,"
             " exit_info = ? WHERE container_id = ?",
             (
+                task.gpus,
                 task.pid,
                 task.pid_started,
                 task.exit_code,
@@ -316,8 +318,15 @@ class Store:
         return None if row is None else _task(row)
 
 
-def _user(row: sqlite3.Row) -> User:
-    return User(row["name"], row["password"], bool(row["admin"]), row["virtual_clusters"])
+def _choice(username: str | None, generation: int | None) -> tuple[str, list[Any]]:
+    """Return the clauses, and their values, for all jobs of a user and a generation, newest first."""
+    where = "NOT deleted"
+    values: list[Any] = []
+    if username:
+        where, values = f"{where} AND username = ?", [username]
+    if generation:
+        where, values = f"{where} AND generation = ?", [*values, generation]
+    return f"WHERE {where} ORDER BY created DESC, id DESC", values
 
 
 def _job(row: sqlite3.Row) -> Job:

@@ -150,6 +150,10 @@ class TokenRegister:
         claims = self._tokens.claims(token) or {}
         return str(claims["log"]) if "log" in claims else None
 
+    def end_logins(self, username: str) -> None:
+        """Put every token of a user out of force, but for their application tokens."""
+        self._store.rows("DELETE FROM tokens WHERE username = ? AND ends IS NOT NULL", (username,))
+
     def revoke(self, token: str) -> None:
         """Put a token out of force."""
         self._store.rows("DELETE FROM tokens WHERE token = ?", (token,))

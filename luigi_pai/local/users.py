@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.records import User
 from luigi_pai.local.settings import DEFAULT_PASSWORD
+from luigi_pai.local.user_records import UserRecords
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -26,19 +27,19 @@ class Users:
     """The users of a data folder."""
 
     def __init__(self, store: Store, virtual_clusters: Sequence[str]) -> None:
-        self._store = store
+        self._records = UserRecords(store)
         self._virtual_clusters = tuple(virtual_clusters)
 
     def ensure_admin(self, name: str, password: str | None) -> None:
         """Make the administrator exist; a given password replaces the stored one."""
-        user = self._store.user(name)
+        user = self._records.user(name)
         if user is None:
             user = User(name, hash_password(password or DEFAULT_PASSWORD), admin=True, virtual_clusters="")
         elif password is not None and not password_matches(user, password):
             user.password = hash_password(password)
         user.admin = True
         user.virtual_clusters = self._names(self._virtual_clusters)
-        self._store.save_user(user)
+        self._records.save_user(user)
 
     def refuse_default_passwords(self) -> None:
         """Refuse to be reached by other machines while anybody has the default password.
@@ -46,7 +47,9 @@ class Users:
         Raises:
             ConfigError: naming them.
         """
-        open_to_all = [user.name for user in self._store.users() if password_matches(user, DEFAULT_PASSWORD)]
+        open_to_all = [
+            user.name for user in self._records.users() if password_matches(user, DEFAULT_PASSWORD)
+        ]
         if open_to_all:
             raise ConfigError(
                 f"users of this data folder still have the default password: {', '.join(open_to_all)}; "
@@ -55,24 +58,15 @@ class Users:
 
     def get(self, name: str) -> User | None:
         """Return the user, or None."""
-        return self._store.user(name)
+        return self._records.user(name)
 
     def all(self) -> list[User]:
         """Return every user, by name."""
-        return self._store.users()
+        return self._records.users()
 
-    def create(self, name: str, password_hash: str, *, admin: bool, virtual_clusters: Sequence[str]) -> None:
-        """Add a user who is not there yet."""
-        names = self._virtual_clusters if admin else virtual_clusters
-        self._store.save_user(User(name, password_hash, admin, self._names(names)))
-
-    def may_use(self, name: str, virtual_cluster: str) -> bool:
-        """Say whether there is such a virtual cluster and the user may submit to it."""
-        try:
-            self.check_virtual_cluster(name, virtual_cluster)
-        except ApiError:
-            return False
-        return True
+    def save(self, user: User) -> None:
+        """Add the user, or replace the one of this name."""
+        self._records.save_user(user)
 
     def rows(self) -> list[dict[str, str]]:
         """Return what GET /user shows: every value a string, no password."""
@@ -82,7 +76,7 @@ class Users:
                 "admin": "true" if user.admin else "false",
                 "virtualCluster": user.virtual_clusters or "default",
             }
-            for user in self._store.users()
+            for user in self._records.users()
         ]
 
     def put(self, body: dict[str, Any], password_hash: str) -> None:
@@ -96,7 +90,7 @@ class Users:
             ApiError: 409 to create one that is there, 404 to modify one that is not.
         """
         name = body["username"]
-        user = self._store.user(name)
+        user = self._records.user(name)
         if user is not None and not body["modify"]:
             raise ApiError(409, "ConflictUserError", f"User name {name} already exists.")
         if user is None and body["modify"]:
@@ -106,7 +100,7 @@ class Users:
         user.password = password_hash
         if "admin" in body:
             user.admin = body["admin"]
-        self._store.save_user(user)
+        self._records.save_user(user)
 
     def remove(self, name: str) -> None:
         """Remove a user who is no administrator.
@@ -114,12 +108,12 @@ class Users:
         Raises:
             ApiError: 404 if there is none, 403 for an administrator.
         """
-        user = self._store.user(name)
+        user = self._records.user(name)
         if user is None:
             raise ApiError(404, "NoUserError", f"User {name} not found.")
         if user.admin:
             raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
-        self._store.remove_user(name)
+        self._records.remove_user(name)
 
     def set_virtual_clusters(self, name: str, wanted: str) -> None:
         """Set which virtual clusters a user may use; an administrator may use all.
@@ -127,7 +121,7 @@ class Users:
         Raises:
             ApiError: 404 for an unknown user, 400 for an unknown virtual cluster.
         """
-        user = self._store.user(name)
+        user = self._records.user(name)
         if user is None:
             raise ApiError(404, "NoUserError", f"User {name} not found.")
         names = self._virtual_clusters if user.admin else [part for part in wanted.split(",") if part]
@@ -135,7 +129,7 @@ class Users:
             if item not in self._virtual_clusters:
                 raise ApiError(400, "NoVirtualClusterError", f"Virtual cluster {item} not found.")
         user.virtual_clusters = self._names(names)
-        self._store.save_user(user)
+        self._records.save_user(user)
 
     def check_virtual_cluster(self, name: str, virtual_cluster: str) -> None:
         """Refuse a submission to a virtual cluster that is not there or not the user's.
@@ -147,7 +141,7 @@ class Users:
             return
         if virtual_cluster not in self._virtual_clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
-        user = self._store.user(name)
+        user = self._records.user(name)
         if user is None or not (user.admin or virtual_cluster in user.virtual_clusters.split(",")):
             raise ApiError(
                 403,

@@ -80,9 +80,13 @@ class RestHandler(SmallBodyHandler):
 
     def answer(self, status: int, value: Any) -> None:
         """Send a value as JSON."""
+        self.answer_json(json.dumps(value, separators=(",", ":")), status)
+
+    def answer_json(self, text: str, status: int = 200) -> None:
+        """Send a text that is JSON."""
         self.set_status(status)
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps(value, separators=(",", ":")))
+        self.finish(text)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Send an error in OpenPAI's form."""

@@ -1,0 +1,299 @@
+"""The local server's speed and size: submissions, lists of 10,000 jobs, many jobs at once.
+
+Everything goes over HTTP to a `luigi-pai local` in a process of its own, as clients see it. What is promised:
+a submission in 10 ms and a list of 10,000 jobs in 150 ms at the median; of 200 jobs of `sleep 1` and then
+2,000 of `true`, sent as fast as they are taken, every one runs exactly once, and the server stays below
+200 MB. Ends with 1 if one of them is not kept. `--only submit|list|many` does a part, `--jobs N`,
+`--listed N` and `--rounds N` make it shorter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from luigi_pai.local import LocalPai
+from luigi_pai.local.exit_specs import EXIT_STOPPED
+from luigi_pai.local.records import COMPLETED, NewJob
+from luigi_pai.local.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SUBMIT_MS = 10.0
+LIST_MS = 150.0
+MEGABYTES = 200.0
+PARTS = ("submit", "list", "many")
+MANY_SECONDS = 600.0
+ENDED = "SUCCEEDED,FAILED,STOPPED"
+
+
+class Connection:
+    """One user's HTTP connection, kept open."""
+
+    def __init__(self, server: LocalPai) -> None:
+        self._http = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+        login = {"username": server.username, "password": server.password}
+        self._token = ""
+        self._token = json.loads(self.send("POST", "/api/v1/token", json.dumps(login)))["token"]
+
+    def send(self, method: str, path: str, body: str | None = None, kind: str = "application/json") -> bytes:
+        """Return the body of the answer; anything but a success is an error."""
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        if body is not None:
+            headers["Content-Type"] = kind
+        self._http.request(method, path, body, headers)
+        reply = self._http.getresponse()
+        content = reply.read()
+        if reply.status >= http.client.BAD_REQUEST:
+            raise SystemExit(f"{method} {path}: {reply.status} {content[:500]!r}")
+        return content
+
+    def submit_v1(self, name: str, command: str) -> None:
+        self.send("POST", "/api/v1/jobs", json.dumps(v1_job(name, command)))
+
+    def submit_v2(self, name: str, command: str) -> None:
+        self.send("POST", "/api/v2/jobs", V2_JOB.format(name=name, command=command), "text/yaml")
+
+
+def v1_job(name: str, command: str) -> dict[str, Any]:
+    role = {
+        "name": "main",
+        "taskNumber": 1,
+        "cpuNumber": 1,
+        "memoryMB": 1024,
+        "gpuNumber": 0,
+        "command": command,
+    }
+    return {"jobName": name, "image": "python", "taskRoles": [role]}
+
+
+V2_JOB = """\
+protocolVersion: 2
+name: {name}
+type: job
+jobRetryCount: 0
+prerequisites:
+  - {{name: img, type: dockerimage, uri: "python:3.11"}}
+parameters: {{epochs: 10, rate: 0.1}}
+taskRoles:
+  main:
+    instances: 1
+    completion: {{minFailedInstances: 1}}
+    dockerImage: img
+    resourcePerInstance: {{cpu: 1, memoryMB: 1024, gpu: 0}}
+    commands:
+      - "{command}"
+extras:
+  com.microsoft.pai.runtimeplugin:
+    - plugin: ssh
+      parameters: {{jobssh: false}}
+"""
+
+
+def timed(work: Callable[[], object], rounds: int) -> list[float]:
+    """Return the milliseconds of each round."""
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - begun) * 1000)
+    return times
+
+
+def say(what: str, times: Sequence[float], promised: float | None) -> bool:
+    """Print a line; say whether the promise is kept."""
+    median = statistics.median(times)
+    worst = statistics.quantiles(times, n=10)[-1]
+    kept = promised is None or median <= promised
+    goal = "" if promised is None else f"  promised {promised:.0f}{'' if kept else ': NOT KEPT'}"
+    print(f"{what:58} {median:8.1f} {worst:8.1f}{goal}")
+    return kept
+
+
+def memory(pid: int, what: str = "VmHWM") -> float:
+    """Return a process's most memory so far (VmHWM) or its memory now (VmRSS), in MB; 0 without a /proc."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    except OSError:
+        return 0.0
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:")) * 1024 / 1e6
+
+
+def measure_submissions(rounds: int) -> bool:
+    """Submit one job after the other to a server with nothing else to do but to run them."""
+    kept = True
+    for dialect in ("v1", "v2"):
+        with LocalPai() as server:
+            connection = Connection(server)
+            submit = connection.submit_v1 if dialect == "v1" else connection.submit_v2
+            names = iter([f"{dialect}-{number}" for number in range(2 * rounds)])
+            times = timed(lambda submit=submit, names=names: submit(next(names), "sleep 600"), rounds)
+            kept &= say(f"submit, {dialect}, one after the other", times, SUBMIT_MS)
+    return kept
+
+
+def fill(data: Path, number: int) -> None:
+    """Make a data folder that knows jobs of both dialects that have ended, and some that wait."""
+    store = Store(data / "server.sqlite")
+    users, clusters = ("admin", "anna", "ben", "carla"), ("default", "vc1")
+    now = time.time_ns() // 1_000_000
+    with store.changing():
+        for index in range(number):
+            for generation in (1, 2):
+                config = v1_job(f"job-{index:05}", "true")
+                spec = {**config, "retryCount": 0, "gang": True, "storages": []}
+                new = NewJob(
+                    f"job-{index:05}",
+                    users[index % len(users)],
+                    clusters[index % len(clusters)],
+                    config,
+                    spec,
+                    generation,
+                )
+                job = store.add_job(new)
+                job.sub_state, job.completed, job.launched = COMPLETED, now, now
+                job.exit_code = (0, 0, 0, 1, EXIT_STOPPED)[index % 5]
+                store.save_job(job)
+                if generation == 2 and index % 10 == 0:  # noqa: PLR2004 - v2 jobs have tags
+                    store.rows("INSERT INTO tags VALUES (?, ?)", (job.id, f"tag{index % 3}"))
+    store.close()
+
+
+LISTS = (
+    ("/api/v1/jobs", "v1, all {}"),
+    ("/api/v1/jobs?username=anna", "v1, of one user (a quarter)"),
+    ("/api/v2/jobs?limit=50000", "v2, all {}"),
+    ("/api/v2/jobs", "v2, as asked by default (5,000)"),
+    ("/api/v2/jobs?limit=50000&order=jobName,ASC&withTotalCount=true", "v2, all {}, by name, counted"),
+    ("/api/v2/jobs?limit=50000&order=completionTime,DESC", "v2, all {}, by end"),
+    ("/api/v2/jobs?username=anna,ben&state=SUCCEEDED,FAILED&limit=50000", "v2, of two users and states"),
+    (
+        "/api/v2/jobs?vc=vc1&limit=20&offset=4000&withTotalCount=true",
+        "v2, 20 of a virtual cluster, a late page",
+    ),
+    ("/api/v2/jobs?keyword=job-00012", "v2, by a word of the name"),
+    ("/api/v2/jobs?tagsContain=tag0,tag1&limit=50000", "v2, with tags"),
+    ("/api/v2/jobs?tagsNotContain=tag0&limit=50000", "v2, without a tag"),
+)
+
+
+def measure_lists(number: int, rounds: int) -> bool:
+    """List jobs that are there, and while new ones come in."""
+    kept = True
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder), number)
+        with LocalPai(folder, virtual_clusters=["vc1"]) as server:
+            connection = Connection(server)
+            first = timed(lambda: connection.send("GET", "/api/v2/jobs?limit=50000"), 1)[0]
+            print(f"{'list, v2, the first one after the start':58} {first:8.1f}")
+            for path, what in LISTS:
+                rows = json.loads(connection.send("GET", path))
+                rows = rows["data"] if isinstance(rows, dict) else rows
+                times = timed(lambda path=path: connection.send("GET", path), rounds)
+                kept &= say(f"list, {what.format(f'{number:,}')}: {len(rows)} rows", times, LIST_MS)
+            numbers = iter(range(rounds * 2))
+
+            def list_after(submit: Callable[[str, str], None], path: str) -> None:
+                connection.send("GET", path)
+                submit(f"new-{next(numbers)}", "sleep 600")
+
+            for dialect, submit in (("v1", connection.submit_v1), ("v2", connection.submit_v2)):
+                path = f"/api/{dialect}/jobs" + ("?limit=50000" if dialect == "v2" else "")
+                times = timed(lambda path=path, submit=submit: list_after(submit, path), rounds)
+                kept &= say(f"list and a submission, {dialect}, in turn", times, LIST_MS + SUBMIT_MS)
+            print(f"{'server memory at its most, MB':58} {memory(server.pid):8.1f}")
+    return kept
+
+
+def measure_many(number: int) -> bool:
+    """Send many jobs at once, and look whether each ran exactly once."""
+    kept = True
+    for dialect in ("v1", "v2"):
+        with tempfile.TemporaryDirectory() as folder, LocalPai() as server:
+            connection = Connection(server)
+            kept &= run_at_once(connection, dialect, min(200, number), "sleep 1", folder)
+            kept &= run_at_once(connection, dialect, number, "true", folder)
+            most = memory(server.pid)
+            kept &= most < MEGABYTES
+            print(f"{f'server memory at its most, MB, {dialect}':58} {most:8.1f}  promised {MEGABYTES:.0f}")
+    return kept
+
+
+def run_at_once(connection: Connection, dialect: str, count: int, command: str, folder: str) -> bool:
+    """Send jobs as fast as they are taken; each leaves a file, and another one if it should run again."""
+    submit = connection.submit_v1 if dialect == "v1" else connection.submit_v2
+    word = command.replace(" ", "")
+    numbers = iter(range(count))
+
+    def send() -> None:
+        number = next(numbers)
+        submit(f"{word}-{number}", f"{command}; touch {folder}/{word}.{number}.$$")
+
+    begun = time.perf_counter()
+    taken = timed(send, count)
+    sent = time.perf_counter() - begun
+    ended = wait_for_ends(connection, dialect, word, count)
+    took = time.perf_counter() - begun
+    ran = [path.name.split(".")[1] for path in Path(folder).glob(f"{word}.*")]
+    kept = ended == count and len(ran) == len(set(ran)) == count
+    print(
+        f"{f'{count:,} jobs of {command}, {dialect}':26} sent in {sent:.1f} s "
+        f"(median {statistics.median(taken):.1f} ms), all over after {took:.1f} s: {ended:,} succeeded, "
+        f"{len(set(ran)):,} ran, {len(ran) - len(set(ran))} twice{'' if kept else ': NOT KEPT'}"
+    )
+    return kept
+
+
+def wait_for_ends(connection: Connection, dialect: str, word: str, count: int) -> int:
+    """Return how many jobs have succeeded once all have ended."""
+    deadline = time.monotonic() + MANY_SECONDS
+    while time.monotonic() < deadline:
+        if dialect == "v1":
+            rows = json.loads(connection.send("GET", "/api/v1/jobs"))
+            rows = [row for row in rows if row["name"].startswith(word)]
+        else:
+            rows = json.loads(connection.send("GET", f"/api/v2/jobs?keyword={word}&limit=50000"))
+        if sum(row["state"] in ENDED for row in rows) == count:
+            return sum(row["state"] == "SUCCEEDED" for row in rows)
+        time.sleep(0.5)
+    return sum(row["state"] == "SUCCEEDED" for row in rows)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", choices=PARTS)
+    arguments.add_argument("--jobs", type=int, default=2000, help="how many at once")
+    arguments.add_argument("--listed", type=int, default=10_000, help="how many to list")
+    arguments.add_argument(
+        "--rounds", type=int, default=20, help="lists of each kind; submissions are 10 times that"
+    )
+    options = arguments.parse_args()
+    print(
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    )
+    kept = True
+    if options.only != "many":
+        print(f"{'':58} {'median':>8} {'9 of 10':>8}  ms")
+    if options.only in (None, "submit"):
+        kept &= measure_submissions(10 * options.rounds)
+    if options.only in (None, "list"):
+        kept &= measure_lists(options.listed, options.rounds)
+    if options.only in (None, "many"):
+        kept &= measure_many(options.jobs)
+    sys.exit(not kept)
+
+
+if __name__ == "__main__":
+    main()
