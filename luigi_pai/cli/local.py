@@ -28,7 +28,12 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--user", default="admin", show_default=True, help="Name of the administrator.")
-@click.option("--virtual-cluster", multiple=True, metavar="NAME", help="One more beside `default`.")
+@click.option(
+    "--virtual-cluster",
+    multiple=True,
+    metavar="NAME[:cpu=N,memory=MB,gpu=N]",
+    help="One more beside `default`, or what `default` has.  [default: this machine's, gpu=8]",
+)
 @click.option(
     "--max-tasks", type=click.IntRange(1), default=64, show_default=True, help="Task processes at once."
 )
@@ -85,7 +90,7 @@ def local(
             port=port if port is not None else 0 if command else DEFAULT_PORT,
             user=user,
             password=os.environ.pop(PASSWORD_VARIABLE, None) or None,
-            virtual_clusters=tuple(dict.fromkeys(("default", *virtual_cluster))),
+            virtual_clusters=virtual_cluster,
             max_tasks=max_tasks,
             insecure_bind=insecure_bind,
             hdfs=hdfs,

@@ -18,6 +18,7 @@ from luigi_pai.local.records import Task
 from luigi_pai.local.role_scripts import role_scripts
 from luigi_pai.local.runtime_exit import runtime_exit
 from luigi_pai.local.store import now_ms
+from luigi_pai.local.virtual_clusters import Resources
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.records import Attempt, Job
+    from luigi_pai.local.scheduler import Holding, Scheduler
     from luigi_pai.local.settings import HdfsAddress
     from luigi_pai.local.storages import Storages
     from luigi_pai.local.store import Store
@@ -54,6 +56,7 @@ class Surroundings:
         bin: the folder of the ``hdfs`` command.
         hdfs: where HDFS is.
         storages: the folders that v2 jobs mount.
+        scheduler: who has which resources.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when there is to be no further grace.
     """
@@ -63,6 +66,7 @@ class Surroundings:
     bin: Path
     hdfs: HdfsAddress
     storages: Storages
+    scheduler: Scheduler
     stop_grace: float
     hurry: asyncio.Event
 
@@ -76,9 +80,11 @@ class AttemptRun:
         tasks: its tasks.
         notes: sentences for the log of a task, by container id; None if the
             tasks were started by an earlier server.
+        holdings: what tasks have, by container id; the others wait.
         around: what all attempts run with.
 
     Attributes:
+        waiting: the tasks that wait for resources (without gang allocation).
         ending: why it is made to end: STOP, DELETE, SHUTDOWN, or nothing.
     """
 
@@ -88,6 +94,7 @@ class AttemptRun:
         attempt: Attempt,
         tasks: Sequence[Task],
         notes: Mapping[str, Sequence[str]] | None,
+        holdings: Mapping[str, Holding],
         around: Surroundings,
     ) -> None:
         self.job = job
@@ -96,25 +103,42 @@ class AttemptRun:
         self.ending = ""
         self._roles = {role["name"]: role for role in job.roles}
         self._notes = notes
+        self._holdings = dict(holdings)
         self._around = around
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._must_end = asyncio.Event()
+        self.waiting = [
+            task for task in self.tasks if task.exit_code is None and task.container_id not in holdings
+        ]
+        self._places = {task.container_id: asyncio.Event() for task in self.waiting}
 
-    @property
-    def running_tasks(self) -> int:
-        """How many of its tasks have not ended."""
-        return sum(task.exit_code is None for task in self.tasks)
+    def wanted(self, task: Task) -> Resources:
+        """Return what a task needs to run."""
+        return Resources.of_role(self._roles[task.role])
+
+    def place(self, task: Task, holding: Holding) -> None:
+        """Give a waiting task what it needs; it starts."""
+        self.waiting.remove(task)
+        task.gpus = holding.gpus
+        self._holdings[task.container_id] = holding
+        self._places[task.container_id].set()
+
+    def give_back(self, tasks: Iterable[Task] | None = None) -> None:
+        """Give back what tasks have: those that are named, or all that are left."""
+        ids = [task.container_id for task in tasks] if tasks is not None else list(self._holdings)
+        self._around.scheduler.release(self._holdings.pop(name) for name in ids if name in self._holdings)
 
     def end(self, reason: str) -> None:
         """Make the attempt end; a deletion outranks a stop, a stop a shutdown."""
         self.ending = max(self.ending, reason, key=("", SHUTDOWN, STOP, DELETE).index)
+        self.waiting.clear()
         self._must_end.set()
 
     async def outcome(self, room: Callable[[], None]) -> Outcome | None:
         """Start the tasks, unless an earlier server did, and wait until the attempt is decided.
 
         Args:
-            room: called whenever a task has ended.
+            room: called whenever a task has ended, or waits for resources again.
 
         Returns:
             The outcome, or None if the attempt is made to end before there is one.
@@ -122,15 +146,15 @@ class AttemptRun:
         Raises:
             TaskLost: a task is gone and left no exit code.
         """
-        for task in self.tasks:
+        for task in [item for item in self.tasks if item.container_id not in self._places]:
             if self._must_end.is_set():
                 return None
             if self._notes is not None:
-                self._start(task, self._notes.get(task.container_id, ()))
+                self._start(task)
                 await asyncio.sleep(0)
         ended: list[Task] = []
         waits: dict[asyncio.Future[Any], Task] = {
-            asyncio.create_task(self._ended(task)): task for task in self.tasks
+            asyncio.create_task(self._life(task)): task for task in self.tasks
         }
         told: asyncio.Future[Any] = asyncio.create_task(self._must_end.wait())
         try:
@@ -146,9 +170,10 @@ class AttemptRun:
                     if another is None:
                         ended.append(task)
                     else:
-                        waits[asyncio.create_task(self._try_again(another))] = another
+                        waits[asyncio.create_task(self._try_again(another, room))] = another
                 room()
         finally:
+            self.waiting.clear()
             for pending in (told, *waits):
                 pending.cancel()
             await asyncio.gather(told, *waits, return_exceptions=True)
@@ -172,7 +197,6 @@ class AttemptRun:
             index=task.index,
             folder=f"{self._around.store.tries(task)[-1].folder}.{number}",
             ports=task.ports,
-            gpus=task.gpus,
             number=number,
             counted_retries=task.counted_retries + again.counted,
         )
@@ -182,11 +206,21 @@ class AttemptRun:
         self.tasks[self.tasks.index(task)] = another
         return another
 
-    async def _try_again(self, task: Task) -> None:
-        """Start a further try, later each time, and wait until it has ended."""
-        await asyncio.sleep(retry_delay(task.number))
-        self._start(task, ())
+    async def _life(self, task: Task) -> None:
+        """Wait until a task has resources, if it has none; start it then; wait until it has ended."""
+        if task.container_id in self._places:
+            await self._places[task.container_id].wait()
+            self._start(task)
         await self._ended(task)
+        self.give_back([task])
+
+    async def _try_again(self, task: Task, room: Callable[[], None]) -> None:
+        """Make a further try, later each time, and wait until it has ended."""
+        await asyncio.sleep(retry_delay(task.number))
+        self._places[task.container_id] = asyncio.Event()
+        self.waiting.append(task)
+        room()
+        await self._life(task)
 
     async def clean_up(self) -> None:
         """End every process that is left of the tasks, and leave no zombie."""
@@ -205,8 +239,9 @@ class AttemptRun:
                 task.completed = now_ms()
                 self._around.store.save_task(task)
 
-    def _start(self, task: Task, notes: Iterable[str]) -> None:
+    def _start(self, task: Task) -> None:
         """Start the process of a task; one that cannot be started has failed."""
+        notes = (self._notes or {}).get(task.container_id, ())
         files = self._files(task)
         place = Place(
             folder=files.folder,

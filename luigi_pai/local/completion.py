@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 EXIT_STOPPED = 214
-_EXIT_TRANSIENT = 205
+_EXITS_TRANSIENT = (137, 143, 154, 205)
+"""0.7's launcher takes SIGKILL, SIGTERM and 154 for a machine that went down; 205 a command says itself."""
 _EXIT_PERMANENT = 206
 _RETRY_ALWAYS = -2
 _RETRY_FAILURES = -1
@@ -103,7 +104,7 @@ def exit_type(exit_code: int, generation: int = 1) -> str:
         return "Failed" if exit_code else "Succeeded"
     return {
         0: "SUCCEEDED",
-        _EXIT_TRANSIENT: "TRANSIENT_NORMAL",
+        **dict.fromkeys(_EXITS_TRANSIENT, "TRANSIENT_NORMAL"),
         _EXIT_PERMANENT: "NON_TRANSIENT",
         EXIT_STOPPED: "NON_TRANSIENT",
     }.get(exit_code, "UNKNOWN")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.processes import TASK_VARIABLE
+from luigi_pai.local.scheduler import gpu_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
     from luigi_pai.local.records import Job, Task
     from luigi_pai.local.settings import HdfsAddress
 
-__all__ = ["Place", "hdfs_directories", "of_this_machine", "past_proxies", "task_environment", "tool_path"]
+__all__ = [
+    "Place",
+    "gpu_variables",
+    "hdfs_directories",
+    "of_this_machine",
+    "past_proxies",
+    "task_environment",
+    "tool_path",
+]
 
 CONTAINER_IP = "127.0.0.1"
 
@@ -132,9 +141,13 @@ def task_environment(job: Job, tasks: Sequence[Task], task: Task, place: Place) 
         environment[f"PAI_TASK_ROLE_{item['name']}_HOST_LIST"] = ",".join(
             f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in tasks if other.role == item["name"]
         )
-    if not role["gpuNumber"]:
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    return environment
+    return environment | gpu_variables(task)
+
+
+def gpu_variables(task: Task) -> dict[str, str]:
+    """Return which GPUs a task sees; without a container, CUDA_VISIBLE_DEVICES is what hides the others."""
+    numbers = gpu_numbers(task.gpus)
+    return {"CUDA_VISIBLE_DEVICES": numbers, "NVIDIA_VISIBLE_DEVICES": numbers or "none"}
 
 
 def tool_path(bin_folder: Path, inherited: str) -> str:

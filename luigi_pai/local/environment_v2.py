@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.environment import CONTAINER_IP, of_this_machine
+from luigi_pai.local.environment import CONTAINER_IP, gpu_variables, of_this_machine
 from luigi_pai.local.processes import TASK_VARIABLE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def task_environment_v2(
         place: where it runs.
     """
     role = next(item for item in job.roles if item["name"] == task.role)
-    environment = {
+    return {
         **of_this_machine(place.bin),
         TASK_VARIABLE: str(place.folder),
         "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
@@ -49,11 +49,8 @@ def task_environment_v2(
         "PAI_CURRENT_TASK_ROLE_NAME": role["shown"],
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
         "PAI_TASK_INDEX": str(task.index),
+        **gpu_variables(task),
     }
-    if not role["gpuNumber"]:
-        environment["NVIDIA_VISIBLE_DEVICES"] = "none"
-        environment["CUDA_VISIBLE_DEVICES"] = ""  # without the container, this is what hides the GPUs
-    return environment
 
 
 def _of_the_job(job: Job) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "EXIT_JOB_ENDED",
     "EXIT_LOST",
+    "EXIT_NO_PORTS",
     "EXIT_STOPPED",
     "EXIT_UNRECOGNISED",
     "Reaction",
@@ -27,6 +28,9 @@ EXIT_STOPPED = -210
 
 EXIT_JOB_ENDED = -220
 """The task was stopped because its job attempt was over."""
+
+EXIT_NO_PORTS = 253
+"""A port that was assigned to the task is in use."""
 
 EXIT_UNRECOGNISED = 255
 """The command failed, and nothing more is known."""
@@ -140,7 +144,7 @@ _SPECS = {
         _NEVER,
         "The ssh barrier waited in vain for other tasks",
     ),
-    253: _Spec(
+    EXIT_NO_PORTS: _Spec(
         "ContainerPortConflict", _RUNTIME, _RUNTIME, _PLATFORM, "LAUNCHING", _ALWAYS, "No port was free"
     ),
     EXIT_UNRECOGNISED: _Spec(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from luigi_pai.local.records import Attempt, Job, Task
+    from luigi_pai.local.scheduler import Scheduler
     from luigi_pai.local.settings import Address
     from luigi_pai.local.store import Store
 
@@ -108,25 +109,27 @@ def log_url(task: Task, job: Job, address: Address) -> str:
     return f"{address.url}/node/containerlogs/{task.container_id}/{job.username}/"
 
 
-def virtual_clusters(names: Sequence[str], jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster with what runs in it now."""
+def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+    """Return every virtual cluster with what runs in it now; percentages are of memory, as YARN counts them.
+
+    Args:
+        scheduler: what there is, and what is in use.
+        jobs: the v1 jobs that have not ended.
+    """
     shown = {}
-    unfinished = [job for job in jobs if job.sub_state != COMPLETED]
-    for name in names:
+    unfinished = list(jobs)
+    everything = scheduler.total.memory or 1
+    for name, cluster in scheduler.clusters.items():
         here = [job for job in unfinished if job.virtual_cluster == name]
-        running = [job for job in here if job.sub_state != WAITING]
-        roles = [role for job in running for role in job.roles]
+        waiting = sum(job.sub_state == WAITING for job in here)
+        used = scheduler.used(name)
         shown[name] = {
-            "capacity": 100 / len(names),
-            "maxCapacity": 100,
-            "usedCapacity": 0,
-            "numActiveJobs": len(running),
+            "capacity": 100 * cluster.has.memory / everything,
+            "maxCapacity": 100 * cluster.has.memory / everything,
+            "usedCapacity": 100 * used.memory / everything,
+            "numActiveJobs": len(here) - waiting,
             "numJobs": len(here),
-            "numPendingJobs": len(here) - len(running),
-            "resourcesUsed": {
-                "memory": sum(role["memoryMB"] * role["taskNumber"] for role in roles),
-                "vCores": sum(role["cpuNumber"] * role["taskNumber"] for role in roles),
-                "GPUs": sum(role["gpuNumber"] * role["taskNumber"] for role in roles),
-            },
+            "numPendingJobs": waiting,
+            "resourcesUsed": {"memory": used.memory, "vCores": used.cpu, "GPUs": used.gpu},
         }
     return shown

@@ -52,9 +52,9 @@ def _ended_state(exit_code: int | None) -> str:
 
 
 def sub_state_v2(job: Job) -> str:
-    """Return the launcher's own word for a job's state."""
+    """Return the launcher's own word for a job's state; before the first attempt, that it lacks resources."""
     return {
-        "WAITING": "AttemptCreationPending",
+        "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
         "RUNNING": "AttemptRunning",
         "STOPPING": "AttemptDeletionRequested",
     }.get(job_state_v2(job), "Completed")

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.attempt_begin import begin_attempt, take_over_attempt
 from luigi_pai.local.attempt_end import end_attempt, last_words
 from luigi_pai.local.attempt_run import (
     DELETE,
     EXIT_NOT_STARTED,
     SHUTDOWN,
     STOP,
-    AttemptRun,
-    Surroundings,
     TaskLost,
 )
 from luigi_pai.local.completion import Again, Outcome, exit_type, retry, retry_delay, stopped_code
+from luigi_pai.local.exit_specs import EXIT_NO_PORTS
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.ports import Ports
-from luigi_pai.local.records import COMPLETED, RUNNING, WAITING, Attempt, Job, Task
+from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.store import now_ms
+from luigi_pai.local.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
+
+    from luigi_pai.local.attempt_run import AttemptRun, Surroundings
+    from luigi_pai.local.records import Attempt, Job
+    from luigi_pai.local.scheduler import Holding, Shortage
 
 __all__ = ["Launcher"]
 
-_MOST_GPUS = 62  # as many as a bit map in SQLite can show
-_FIRST_CONTAINER = 2  # the first one of an application is its master's
+_PORTS_AGAIN = 1.0
+"""Seconds until a v1 job for which no port was free is looked at again."""
 
 
 class Launcher:
@@ -37,30 +41,30 @@ class Launcher:
 
     Args:
         around: what all attempts run with.
-        max_tasks: how many task processes may run at once; a job that alone
-            has more of them runs alone.
         log: the server's log.
     """
 
-    def __init__(self, around: Surroundings, max_tasks: int, log: logging.Logger) -> None:
+    def __init__(self, around: Surroundings, log: logging.Logger) -> None:
         self._around = around
         self._store = around.store
-        self._max_tasks = max_tasks
         self._log = log
         self._notes = JobNotes(around.store)
         self._ports = Ports()
         self._runs: dict[int, AttemptRun] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._waiting: dict[int, Job] = {}
-        self._delays: dict[int, asyncio.TimerHandle] = {}
-        self._closing = False
+        self.scheduler = around.scheduler
+        self._line = WaitingLine(self.scheduler, self._begin, self._short)
 
     # from outside
 
     @property
     def running_tasks(self) -> int:
         """How many task processes there are."""
-        return sum(run.running_tasks for run in self._runs.values())
+        return self.scheduler.running_tasks
+
+    def why_waiting(self, job: Job) -> str | None:
+        """Return why a job, or some task of it, does not run yet; None if nothing of it waits."""
+        return self._line.why(job)
 
     def recover(self) -> None:
         """Take up what an earlier server left: waiting, running, stopping and deleted jobs."""
@@ -73,12 +77,12 @@ class Launcher:
             elif job.execution_type == "STOP":
                 self._complete(job, stopped_code(job.generation), "stopped before it ran")
             else:
-                self._waiting[job.id] = job
+                self._line.add(job)
         self._fill()
 
     def add(self, job: Job) -> None:
         """Run a job that the store has taken, at once if there is room."""
-        self._waiting[job.id] = job
+        self._line.add(job)
         asyncio.get_running_loop().call_soon(self._fill)
 
     def stop(self, job: Job) -> None:
@@ -91,7 +95,7 @@ class Launcher:
         if job.id in self._runs:
             self._runs[job.id].end(STOP)
         else:
-            self._forget_waiting(job)
+            self._line.remove(job)
             self._complete(job, stopped_code(job.generation), "stopped before it ran")
 
     def delete(self, job: Job) -> None:
@@ -102,14 +106,12 @@ class Launcher:
         if job.id in self._runs:
             self._runs[job.id].end(DELETE)
         else:
-            self._forget_waiting(job)
+            self._line.remove(job)
             self._forget(job)
 
     async def shut_down(self) -> None:
         """End every task; their jobs' attempts are made again by the next server."""
-        self._closing = True
-        for handle in self._delays.values():
-            handle.cancel()
+        self._line.close()
         with self._store.changing():
             for run in self._runs.values():
                 self._store.interrupt_attempt(run.attempt)
@@ -125,67 +127,46 @@ class Launcher:
     # beginning an attempt
 
     def _fill(self) -> None:
-        """Start waiting jobs, in the order they came, as long as there is room."""
-        if self._closing:
-            return
-        for job in sorted(self._waiting.values(), key=lambda item: item.id):
-            if job.id in self._delays:
-                continue
-            wanted = sum(role["taskNumber"] for role in job.roles)
-            if self._runs and self.running_tasks + wanted > self._max_tasks:
-                return
-            del self._waiting[job.id]
-            self._start(job)
+        """Begin what waits, as long as there is room."""
+        self._line.move(self._runs)
 
-    def _start(self, job: Job) -> None:
+    def _short(self, job: Job, shortage: Shortage) -> None:
+        """Write down that a job has to wait for resources."""
+        if job.generation > 1:
+            self._notes.happened(job, "FailedScheduling", shortage.reason, warning=True)
+
+    def _begin(self, job: Job, placed: Mapping[int, Holding]) -> None:
         """Write the next attempt down and begin to follow it."""
-        reserved: list[tuple[str, int, int, dict[str, list[int]], list[str]]] = []
         try:
-            for role in job.roles:
-                gpus = (1 << max(0, min(role["gpuNumber"], _MOST_GPUS))) - 1
-                for index in range(role["taskNumber"]):
-                    ports, said = self._ports.reserve(role["portList"])
-                    reserved.append((role["name"], index, gpus, ports, said))
+            reserved = self._ports.reserve_all(job.roles)
+        except OSError as error:
+            self.scheduler.release(placed.values())
+            self._without_ports(job, str(error))
+            return
         except Exception as error:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
-            for _, _, _, ports, _ in reserved:
-                self._ports.release(ports)
+            self.scheduler.release(placed.values())
             self._complete(job, EXIT_NOT_STARTED, str(error))
             return
-        notes: dict[str, list[str]] = {}
-        tasks = []
-        with self._store.changing():
-            attempt = self._store.add_attempt(job)
-            app_id = attempt.application_id(self._store.cluster_timestamp)
-            container = app_id.replace("application", "container")
-            folder = f"{self._around.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
-            for number, (name, index, gpus, ports, said) in enumerate(reserved, start=_FIRST_CONTAINER):
-                one = f"{container}_01_{number:06d}" if job.generation == 1 else str(uuid.uuid4())
-                task = Task(
-                    container_id=one,
-                    attempt_id=attempt.id,
-                    role=name,
-                    index=index,
-                    folder=f"{folder}/{name}-{index}",
-                    ports=ports,
-                    gpus=gpus,
-                )
-                notes[task.container_id] = said
-                self._store.add_task(task)
-                tasks.append(task)
-            job.sub_state = RUNNING
-            job.launched = job.launched or attempt.launched
-            self._store.save_job(job)
-            if job.generation > 1:
-                begun = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
-                self._notes.happened(job, "AttemptBegan", begun)
-        self._follow(AttemptRun(job, attempt, tasks, notes, self._around))
+        self._follow(begin_attempt(job, reserved, placed, self._around, self._notes))
+
+    def _without_ports(self, job: Job, problem: str) -> None:
+        """Try again later: the launcher of 0.7 goes on asking; on 1.8 the attempt fails with 253."""
+        if job.generation == 1:
+            self._line.delay(job, _PORTS_AGAIN, problem, self._fill)
+            return
+        nothing: list[tuple[dict[str, list[int]], list[str]]] = [({}, [])] * job.total_tasks
+        run = begin_attempt(job, nothing, {}, self._around, self._notes)
+        task = run.tasks[0]
+        task.exit_code, task.completed = EXIT_NO_PORTS, now_ms()
+        self._around.store.save_task(task)
+        self._notes.happened(job, "ContainerPortConflict", problem, warning=True)
+        self._conclude(run, Outcome(EXIT_NO_PORTS, task), problem)
 
     def _take_over(self, job: Job, attempt: Attempt) -> None:
         """Follow an attempt that an earlier server began."""
-        tasks = self._store.tasks(attempt)
-        for task in tasks:
+        run = take_over_attempt(job, attempt, self._around)
+        for task in run.tasks:
             self._ports.hold(task.ports)
-        run = AttemptRun(job, attempt, tasks, None, self._around)
         if job.deleted:
             run.end(DELETE)
         elif job.execution_type == "STOP":
@@ -219,6 +200,7 @@ class Launcher:
             await run.clean_up()
         except Exception:  # noqa: BLE001 - as above
             self._log.exception("cleaning up after job %s failed", run.job.name)
+        run.give_back()
         for task in run.tasks:
             self._ports.release(task.ports)
         del self._runs[run.job.id]
@@ -250,8 +232,7 @@ class Launcher:
             job.counted_retries += again.counted
             job.sub_state = WAITING
             self._store.save_job(job)
-        self._waiting[job.id] = job
-        self._delay(job)
+        self._line.delay(job, retry_delay(job.retries), "it is about to be tried again", self._fill)
 
     @staticmethod
     def _again(job: Job, outcome: Outcome | None) -> Again:
@@ -261,17 +242,6 @@ class Launcher:
         if job.execution_type == "STOP":
             return Again(again=False)
         return retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries, job.generation)
-
-    def _delay(self, job: Job) -> None:
-        """Let a job that is tried again wait, longer each time."""
-        if self._closing:
-            return
-        delay = retry_delay(job.retries)
-        self._delays[job.id] = asyncio.get_running_loop().call_later(delay, self._delay_over, job.id)
-
-    def _delay_over(self, job_id: int) -> None:
-        del self._delays[job_id]
-        self._fill()
 
     def _complete(self, job: Job, exit_code: int, diagnostics: str | None) -> None:
         job.sub_state = COMPLETED
@@ -294,14 +264,8 @@ class Launcher:
         await asyncio.to_thread(self._around.folders.remove, job.id, job.name)
         self._store.purge_job(job)
 
-    def _forget_waiting(self, job: Job) -> None:
-        self._waiting.pop(job.id, None)
-        handle = self._delays.pop(job.id, None)
-        if handle is not None:
-            handle.cancel()
-
     def _current(self, job: Job) -> Job:
         """Return the one object that stands for an unfinished job."""
         if job.id in self._runs:
             return self._runs[job.id].job
-        return self._waiting.get(job.id, job)
+        return self._line.get(job.id) or job

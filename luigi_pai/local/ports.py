@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["Ports"]
 
@@ -63,6 +63,27 @@ class Ports:
             raise
         return ports, notes
 
+    def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, list[int]], list[str]]]:
+        """Reserve the ports of every task of a job, in the order of roles and indexes; or none.
+
+        Raises:
+            OSError: this machine has too few free ports.
+        """
+        reserved: list[tuple[dict[str, list[int]], list[str]]] = []
+        left = self._last - _FIRST - len(self._held)
+        wanted = sum(role["taskNumber"] * _count(role["portList"]) for role in roles)
+        if wanted > left:
+            raise OSError(f"{wanted} ports wanted, and {left} of this machine are left")
+        try:
+            for role in roles:
+                for _ in range(role["taskNumber"]):
+                    reserved.append(self.reserve(role["portList"]))  # noqa: PERF401 - what was reserved is given back
+        except BaseException:
+            for ports, _ in reserved:
+                self.release(ports)
+            raise
+        return reserved
+
     def hold(self, ports: Mapping[str, Iterable[int]]) -> None:
         """Keep ports that a running task was given by an earlier server."""
         self._held.update(port for group in ports.values() for port in group)
@@ -87,6 +108,12 @@ class Ports:
             except (OSError, OverflowError):
                 return False
         return True
+
+
+def _count(port_list: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many ports a task has: those asked for, and those that each has."""
+    asked = {port["label"]: int(port["portNumber"]) for port in port_list}
+    return sum({**dict.fromkeys(_ALWAYS, 1), **asked}.values())
 
 
 def _below_ephemeral() -> int:

@@ -157,7 +157,7 @@ class V1Handler(ApiHandler):
 
     def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
         jobs = [job for job in self.api.store.unfinished_jobs() if job.generation == 1 and not job.deleted]
-        return virtual_clusters(self.api.virtual_clusters, jobs)
+        return virtual_clusters(self.api.launcher.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:
         self.answer(200, self._shown_virtual_clusters())

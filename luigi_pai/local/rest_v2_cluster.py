@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.rest import route
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from luigi_pai.local.access_v2 import AccessV2
-    from luigi_pai.local.records import Job
+    from luigi_pai.local.scheduler import Scheduler
+    from luigi_pai.local.virtual_clusters import Resources
 
 __all__ = ["ROUTES"]
 
-_GPUS = 8  # pretended: nothing on this machine is divided
-_MIB = 1024 * 1024
+_HUNDRED = 100
 
 
-def _machine() -> dict[str, int]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _MIB
-    return _resources(os.cpu_count() or 1, memory, _GPUS)
+def _resources(of: Resources) -> dict[str, int]:
+    return {"cpu": of.cpu, "memory": of.memory, "gpu": of.gpu, "vCores": of.cpu, "GPUs": of.gpu}
 
 
-def _resources(cpu: int, memory: int, gpu: int) -> dict[str, int]:
-    return {"cpu": cpu, "memory": memory, "gpu": gpu, "vCores": cpu, "GPUs": gpu}
+def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
+    """Return every virtual cluster; percentages are of all GPUs, as the server counts them."""
+    all_gpus = scheduler.total.gpu
+    shown: dict[str, dict[str, Any]] = {}
+    for cluster in scheduler.clusters.values():
+        used = scheduler.used(cluster.name)
+        total = _resources(cluster.has)
+        capacity = _HUNDRED * cluster.has.gpu / all_gpus if all_gpus else 0
+        shown[cluster.name] = {
+            "capacity": capacity,
+            "usedCapacity": _HUNDRED * used.gpu / all_gpus if all_gpus else 0,
+            "dedicated": False,
+            "resourcesUsed": _resources(used),
+            "resourcesGuaranteed": total,
+            "resourcesTotal": total,
+            **({"maxCapacity": capacity} if all_gpus else {}),
+        }
+    return shown
 
 
-def _virtual_cluster(name: str, jobs: Sequence[Job]) -> dict[str, Any]:
-    here = [job for job in jobs if job.virtual_cluster == name]
-    roles = [role for job in here if job.sub_state not in (WAITING, COMPLETED) for role in job.roles]
-    cpu, memory, gpu = (
-        sum(role[key] * role["taskNumber"] for role in roles)
-        for key in ("cpuNumber", "memoryMB", "gpuNumber")
-    )
-    total = _machine()
-    return {
-        "capacity": 100,
-        "usedCapacity": min(100, 100 * gpu / total["gpu"]),
-        "dedicated": False,
-        "resourcesUsed": _resources(cpu, memory, gpu),
-        "resourcesGuaranteed": total,
-        "resourcesTotal": total,
-        "maxCapacity": 100,
-    }
-
-
-async def _virtual_clusters(handler: AccessV2) -> None:
+async def _all_virtual_clusters(handler: AccessV2) -> None:
     handler.who()
-    jobs = handler.api.store.unfinished_jobs()
-    handler.answer(200, {name: _virtual_cluster(name, jobs) for name in handler.api.virtual_clusters})
+    handler.answer(200, _virtual_clusters(handler.api.launcher.scheduler))
 
 
 async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
     handler.who()
-    if name not in handler.api.virtual_clusters:
+    shown = _virtual_clusters(handler.api.launcher.scheduler)
+    if name not in shown:
         raise ApiError(404, "NoVirtualClusterError", f"Vc {name} not found")
-    handler.answer(200, _virtual_cluster(name, handler.api.store.unfinished_jobs()))
+    handler.answer(200, shown[name])
 
 
 async def _storages(handler: AccessV2) -> None:
@@ -89,8 +81,8 @@ async def _alerts(handler: AccessV2) -> None:
 
 async def _nodes(handler: AccessV2) -> None:
     handler.require_admin(handler.who())
-    total = _machine()
-    capacity = {"cpu": str(total["cpu"]), "memory": f"{total['memory']}Mi", "nvidia.com/gpu": str(_GPUS)}
+    total = handler.api.launcher.scheduler.total
+    capacity = {"cpu": str(total.cpu), "memory": f"{total.memory}Mi", "nvidia.com/gpu": str(total.gpu)}
     node = {
         "metadata": {"name": "localhost", "labels": {"pai-worker": "true"}},
         "status": {"capacity": capacity, "conditions": [{"type": "Ready", "status": "True"}]},
@@ -99,7 +91,7 @@ async def _nodes(handler: AccessV2) -> None:
 
 
 ROUTES = (
-    route("GET", "/api/v2/virtual-clusters", _virtual_clusters),
+    route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
     route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
     route("GET", "/api/v2/storages", _storages),
     route("GET", "/api/v2/storages/:name", _one_storage),

@@ -28,6 +28,7 @@ from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.launcher import Launcher
 from luigi_pai.local.rest import Api
+from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
 from luigi_pai.local.storages import Storages
 from luigi_pai.local.store import Store
@@ -92,7 +93,9 @@ class LocalServer:
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
-        self._users = users = Users(self._store, settings.virtual_clusters)
+        clusters = settings.clusters()
+        names = tuple(cluster.name for cluster in clusters)
+        self._users = users = Users(self._store, names)
         users.ensure_admin(settings.user, settings.password)
         if not is_loopback(settings.host):
             users.refuse_default_passwords()
@@ -106,23 +109,24 @@ class LocalServer:
             bin=self.bin,
             hdfs=self.hdfs,
             storages=storages,
+            scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
-        self._launcher = Launcher(around, settings.max_tasks, self._log)
+        self._launcher = Launcher(around, self._log)
         api = Api(
             store=self._store,
             users=users,
             tokens=TokenRegister(Tokens.from_file(data / "token.key"), self._store),
             launcher=self._launcher,
             address=self.address,
-            virtual_clusters=settings.virtual_clusters,
+            virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
             notes=JobNotes(self._store),
             storages=storages,
             rows=JobRows(self._store),
-            groups=Groups(self._store, settings.virtual_clusters, storages.names),
+            groups=Groups(self._store, names, storages.names),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
         app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.faults import parse_faults
+from luigi_pai.local.virtual_clusters import VirtualCluster, virtual_clusters
 
 __all__ = [
     "APIS",
@@ -46,7 +47,7 @@ class Settings:
         user: the administrator's name.
         password: their password, or None for the one the data folder knows
             (the default one in a new data folder).
-        virtual_clusters: the names of the virtual clusters, ``default`` first.
+        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each; there is always a ``default``.
         max_tasks: how many task processes may run at once.
         insecure_bind: whether an address other than loopback may be listened on.
         stop_grace: seconds between SIGTERM and SIGKILL for a task.
@@ -62,7 +63,7 @@ class Settings:
     port: int = DEFAULT_PORT
     user: str = DEFAULT_USER
     password: str | None = None
-    virtual_clusters: tuple[str, ...] = ("default",)
+    virtual_clusters: tuple[str, ...] = ()
     max_tasks: int = 64
     insecure_bind: bool = False
     stop_grace: float = 5.0
@@ -84,15 +85,21 @@ class Settings:
             raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
         if self.password is not None:
             _check_password(self.password)
-        for name in self.virtual_clusters:
-            if not name.isascii() or not name.replace("_", "a").isalnum():
-                raise ConfigError(f"virtual cluster {name!r}: OpenPAI takes letters, digits and _ only")
+        self.clusters()
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
         if self.webhook is not None and not is_webhook(self.webhook):
             raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
         self._check_host()
+
+    def clusters(self) -> tuple[VirtualCluster, ...]:
+        """Return the virtual clusters, ``default`` first.
+
+        Raises:
+            ConfigError: one is not of the form, or there are too many GPUs.
+        """
+        return virtual_clusters(self.virtual_clusters)
 
     def _check_host(self) -> None:
         """Refuse to be reached by other machines unless that is meant, with a password of the user's own."""

@@ -59,6 +59,8 @@ def test_the_outcome_names_the_task_that_decided():
         (1, 1, 0, Again(again=True, counted=True)),
         (1, 1, 1, Again(again=False, counted=True)),
         (0, 205, 0, Again(again=True, counted=False)),
+        (0, 137, 0, Again(again=True, counted=False)),
+        (0, 132, 0, Again(again=False, counted=True)),
         (9, 206, 0, Again(again=False)),
         (9, 214, 0, Again(again=False)),
         (-1, 1, 99, Again(again=True, counted=True)),
@@ -75,8 +77,11 @@ def test_the_next_attempt(retry_count, exit_code, counted, expected):
 
 def test_exit_types_are_the_launchers_words():
     """SUCCEEDED, TRANSIENT_NORMAL, NON_TRANSIENT, UNKNOWN."""
-    assert [exit_type(code) for code in (0, 205, 206, 214, 1)] == [
+    assert [exit_type(code) for code in (0, 137, 143, 154, 205, 206, 214, 1)] == [
         "SUCCEEDED",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
         "TRANSIENT_NORMAL",
         "NON_TRANSIENT",
         "NON_TRANSIENT",

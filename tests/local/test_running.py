@@ -45,9 +45,8 @@ def processes_with(marker):
         ("false", 1),
         ("exit 7", 7),
         ("nosuchcommand", 127),
-        ("kill -9 $$", 137),
-        ("kill -TERM $$", 143),
-        ("kill -9 0", 137),  # takes the process that waits for the command along
+        ("kill -ABRT $$", 134),
+        ("kill -ILL 0", 132),  # takes the process that waits for the command along
         ("false\ntrue", 0),  # only the last line counts
         ("true\nfalse", 1),
         ("set -e\nfalse\ntrue", 1),
@@ -155,6 +154,7 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
         "HADOOP_USER_NAME": "admin",
         "LUIGI_PAI_WEBHDFS_URL": local_pai.webhdfs_url,
         "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_VISIBLE_DEVICES": "none",
     }
     assert {key: seen.get(key) for key in expected} == expected
     work = local_pai.data / "jobs"
@@ -170,8 +170,10 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
     assert worker["PAI_CONTAINER_HOST_grpc_PORT_LIST"] == ports["worker", 0]["grpc"]
     assert worker["PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT"] == ""
     assert worker["PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT"] == "1"
-    assert "CUDA_VISIBLE_DEVICES" not in worker
-    assert status["worker", 0]["containerGpus"] == 0b11
+    numbers = worker["CUDA_VISIBLE_DEVICES"].split(",")
+    assert worker["NVIDIA_VISIBLE_DEVICES"].split(",") == numbers
+    assert status["worker", 0]["containerGpus"] == sum(1 << int(number) for number in numbers)
+    assert len(set(numbers)) == 2
 
 
 def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
@@ -365,6 +367,10 @@ COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; 
         ("[ $n = 1 ]", 3, 1, "SUCCEEDED", 0),
         ("[ $n = 2 ]", -1, 2, "SUCCEEDED", 0),
         ("[ $n = 0 ] && exit 205; exit 4", 0, 1, "FAILED", 4),  # transient: retried, not counted
+        ("[ $n = 2 ] || kill -KILL $$", 0, 2, "SUCCEEDED", 0),  # transient
+        ("[ $n = 1 ] || kill -TERM $$", 0, 1, "SUCCEEDED", 0),  # transient
+        ("[ $n = 1 ] || exit 154", 0, 1, "SUCCEEDED", 0),  # transient
+        ("[ $n = 0 ] && kill -KILL $$; exit 1", 1, 2, "FAILED", 1),  # 137 does not count, 1 does
         ("exit 206", 5, 0, "FAILED", 206),  # permanent: never retried
     ],
 )

@@ -182,7 +182,9 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
     assert shown == expected
     assert seen["LUIGI_PAI_WEBHDFS_URL"] == local_pai.webhdfs_url
     assert "LUIGI_PAI_LOCAL_PASSWORD" not in seen
-    assert "NVIDIA_VISIBLE_DEVICES" not in json.loads(v2.log(job, "worker"))
+    worker = json.loads(v2.log(job, "worker"))
+    assert worker["CUDA_VISIBLE_DEVICES"] == worker["NVIDIA_VISIBLE_DEVICES"]
+    assert int(worker["CUDA_VISIBLE_DEVICES"]) in range(8)
 
 
 def test_tasks_talk_to_each_other_by_host_list_and_port(v2):

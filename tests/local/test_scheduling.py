@@ -1,0 +1,279 @@
+"""Jobs wait for what they need: virtual clusters, gangs, GPUs, ports; both dialects, on real servers."""
+
+from __future__ import annotations
+
+import pytest
+from local_client import LocalClient, role, wait_until
+from protocol_client import ProtocolClient, protocol, task_role
+
+from luigi_pai.local import LocalPai
+
+WAIT = "until [ -e {} ]; do sleep 0.02; done"
+SMALL = ("default:cpu=4,memory=1000,gpu=4", "other:cpu=1,memory=1000,gpu=2")
+SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A server with 4 CPUs and 4 GPUs, and a virtual cluster of 1 CPU and 2 GPUs."""
+    with LocalPai(tmp_path / "data", virtual_clusters=SMALL) as server:
+        yield server
+
+
+@pytest.fixture
+def v1(small):
+    """The administrator, on the v1 API."""
+    return LocalClient(small)
+
+
+@pytest.fixture
+def v2(small):
+    """The administrator, on the v2 API."""
+    return ProtocolClient(small)
+
+
+def needs(cpu=1, gpu=0, memory=100):
+    return {"cpu": cpu, "memoryMB": memory, "gpu": gpu}
+
+
+def in_cluster(name):
+    return {"defaults": {"virtualCluster": name}}
+
+
+def events(v2, name, reason):
+    listed = v2.send("GET", f"/jobs/{name}/events").json()["data"]
+    return [event["message"] for event in listed if event["reason"] == reason]
+
+
+def used(v2, cluster="default"):
+    return v2.send("GET", f"/virtual-clusters/{cluster}").json()["resourcesUsed"]
+
+
+# gangs and their order
+
+
+def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v1, v2, small, tmp_path):
+    """In order within a virtual cluster, of both APIs together; another virtual cluster goes on."""
+    first = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=3))
+    v1.wait(first, "RUNNING")
+    gang = v2.submit(protocol(roles={"main": task_role("date +%s%N", instances=2)}))
+    behind = v1.submit("date +%s%N")
+    elsewhere = v1.run("true", virtualCluster="other")
+    assert elsewhere["jobStatus"]["state"] == "SUCCEEDED"
+    waiting = v2.job(gang)["jobStatus"]
+    assert (waiting["state"], waiting["subState"], waiting["attemptId"]) == ("WAITING", "AttemptPreparing", 0)
+    assert v1.job(behind)["jobStatus"]["subState"] == "FRAMEWORK_WAITING"
+    assert events(v2, gang, "FailedScheduling") == [
+        "virtual cluster default has no room now: 2 CPUs wanted, 1 free"
+    ]
+    (tmp_path / "go").touch()
+    job = v2.wait(gang)
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert v1.wait(behind)["jobStatus"]["state"] == "SUCCEEDED"
+    assert small.pid
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"cpuNumber": 5}, {"taskNumber": 5}, {"memoryMB": 1001}, {"gpuNumber": 5}]
+)
+def test_a_v1_job_that_never_fits_waits_and_holds_nobody_up(more, v1):
+    """As on 0.7; it can be stopped."""
+    name = v1.submit(role("true", **more))
+    assert v1.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+    assert v1.status(name)["state"] == "WAITING"
+    v1.stop(name)
+    assert v1.status(name)["state"] == "STOPPED"
+
+
+def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
+    """As on 1.8 with the scheduler of Kubernetes; hived would have refused it."""
+    name = v2.submit(protocol(roles={"main": task_role("true", resourcePerInstance=needs(cpu=3, gpu=5))}))
+    assert v2.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+    assert v2.job(name)["jobStatus"]["state"] == "WAITING"
+    assert events(v2, name, "FailedScheduling") == [
+        "it does not fit into virtual cluster default: 5 GPUs wanted, 4 there"
+    ]
+    v2.stop(name)
+    assert v2.wait(name)["jobStatus"]["appExitCode"] == -210
+
+
+def test_a_task_that_has_ended_makes_room_while_its_job_goes_on(v1, tmp_path):
+    """What it had is free for others."""
+    go = tmp_path / "go"
+    first = v1.submit(role("true", name="short", cpuNumber=3), role(WAIT.format(go), name="long"))
+    assert v1.run(role("true", cpuNumber=3))["jobStatus"]["state"] == "SUCCEEDED"
+    assert v1.status(first)["state"] == "RUNNING"
+    go.touch()
+    assert v1.wait(first)["jobStatus"]["state"] == "SUCCEEDED"
+
+
+# without gang allocation
+
+
+def test_without_gang_allocation_each_task_begins_when_it_fits(v2, tmp_path):
+    """Some run, the others wait; the job runs."""
+    command = f"{SHOW_GPUS}; {WAIT.format(tmp_path / 'go')}"
+    main = task_role(command, instances=5, resourcePerInstance=needs(gpu=1))
+    name = v2.submit(protocol(roles={"main": main}, extras={"gangAllocation": False}))
+    wait_until(lambda: v2.wait(name, "RUNNING") and used(v2)["cpu"] == 4)
+    states = [task["taskState"] for task in v2.job(name)["taskRoles"]["main"]["taskStatuses"]]
+    assert states == ["RUNNING"] * 4 + ["WAITING"]
+    assert events(v2, name, "FailedScheduling") == [
+        "virtual cluster default has no room now: 1 CPUs wanted, 0 free; 1 GPUs wanted, 0 free"
+    ]
+    (tmp_path / "go").touch()
+    job = v2.wait(name)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("SUCCEEDED", 0)
+    seen = [v2.log(job, index=index) for index in range(5)]
+    assert seen[:4] == ["0/0\n", "1/1\n", "2/2\n", "3/3\n"]
+    assert seen[4] in seen[:4]
+
+
+def test_a_waiting_task_is_stopped_with_its_job(v2):
+    """It never begins."""
+    roles = {"main": task_role("sleep 60", instances=5)}
+    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
+    wait_until(lambda: v2.wait(name, "RUNNING") and used(v2)["cpu"] == 4)
+    v2.stop(name)
+    job = v2.wait(name)
+    codes = [task["containerExitCode"] for task in job["taskRoles"]["main"]["taskStatuses"]]
+    assert codes == [-210] * 5
+    assert job["taskRoles"]["main"]["taskStatuses"][4]["launchedTime"] is None
+    assert used(v2)["cpu"] == 0
+
+
+def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, small, tmp_path):
+    """The next server knows which of them ran."""
+    runs = tmp_path / "runs"
+    command = f"echo $PAI_TASK_INDEX >> {runs}; {WAIT.format(tmp_path / 'go')}"
+    roles = {"main": task_role(command, instances=6)}
+    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
+    wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 4)
+    small.kill()
+    small.restart()
+    assert used(v2)["cpu"] == 4
+    (tmp_path / "go").touch()
+    job = v2.wait(name)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("SUCCEEDED", 0)
+    assert sorted(runs.read_text().split()) == ["0", "1", "2", "3", "4", "5"]
+
+
+# GPUs
+
+
+def test_gpu_numbers_are_never_given_twice(v1, v2, tmp_path):
+    """Across jobs, APIs and virtual clusters; none at all without a GPU."""
+    hold = f"{SHOW_GPUS}; {WAIT.format(tmp_path / 'go')}"
+    first = v1.submit(role(hold, taskNumber=2, gpuNumber=1))
+    v1.wait(first, "RUNNING")
+    main = task_role(hold, resourcePerInstance=needs(gpu=2))
+    second = v2.submit(protocol(roles={"main": main}))
+    v2.wait(second, "RUNNING")
+    third = v2.submit(protocol(roles={"main": main}, **in_cluster("other")))
+    v2.wait(third, "RUNNING")
+    none = v1.run(SHOW_GPUS)
+    (tmp_path / "go").touch()
+    job = v1.wait(first)
+    assert [v1.log(job, index=index) for index in (0, 1)] == ["0/0\n", "1/1\n"]
+    assert [task["containerGpus"] for task in job["taskRoles"]["main"]["taskStatuses"]] == [0b1, 0b10]
+    assert [v2.log(v2.wait(name)) for name in (second, third)] == ["2,3/2,3\n", "4,5/4,5\n"]
+    assert v1.log(none) == "/none\n"
+
+
+def test_what_still_runs_after_a_restart_keeps_what_it_has(v1, v2, small, tmp_path):
+    """The next job gets other GPUs; one that does not fit beside it waits."""
+    first = v1.submit(role(WAIT.format(tmp_path / "go"), gpuNumber=3, cpuNumber=2))
+    v1.wait(first, "RUNNING")
+    small.kill()
+    small.restart()
+    assert {key: used(v2)[key] for key in ("cpu", "memory", "gpu")} == {"cpu": 2, "memory": 100, "gpu": 3}
+    assert v1.log(v1.run(role(SHOW_GPUS, gpuNumber=1))) == "3/3\n"
+    large = v1.submit(role(SHOW_GPUS, gpuNumber=2))
+    assert v1.status(large)["state"] == "WAITING"
+    (tmp_path / "go").touch()
+    assert v1.log(v1.wait(large)) == "0,1/0,1\n"
+    assert v1.status(first)["state"] == "SUCCEEDED"
+
+
+# what the virtual clusters show
+
+
+def test_both_apis_show_what_there_is_and_what_is_in_use(v1, v2, tmp_path):
+    """Jobs of both count in both."""
+    before = v2.send("GET", "/virtual-clusters").json()
+    assert list(before) == ["default", "other"]
+    assert before["other"] == {
+        "capacity": pytest.approx(100 * 2 / 6),
+        "usedCapacity": 0,
+        "dedicated": False,
+        "resourcesUsed": {"cpu": 0, "memory": 0, "gpu": 0, "vCores": 0, "GPUs": 0},
+        "resourcesGuaranteed": {"cpu": 1, "memory": 1000, "gpu": 2, "vCores": 1, "GPUs": 2},
+        "resourcesTotal": {"cpu": 1, "memory": 1000, "gpu": 2, "vCores": 1, "GPUs": 2},
+        "maxCapacity": pytest.approx(100 * 2 / 6),
+    }
+    name = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=2, gpuNumber=1, memoryMB=250))
+    waiting = v1.submit(role("true", cpuNumber=3))
+    v1.wait(name, "RUNNING")
+    expected = {"cpu": 2, "memory": 500, "gpu": 2, "vCores": 2, "GPUs": 2}
+    shown = v2.send("GET", "/virtual-clusters/default").json()
+    assert (shown["resourcesUsed"], shown["usedCapacity"]) == (expected, pytest.approx(100 * 2 / 6))
+    assert v1.call("GET", "/virtual-clusters/default").json() == {
+        "capacity": 50,
+        "maxCapacity": 50,
+        "usedCapacity": 25,
+        "numActiveJobs": 1,
+        "numJobs": 2,
+        "numPendingJobs": 1,
+        "resourcesUsed": {"memory": 500, "vCores": 2, "GPUs": 2},
+    }
+    (tmp_path / "go").touch()
+    for job in (name, waiting):
+        v1.wait(job)
+    assert used(v2) == {"cpu": 0, "memory": 0, "gpu": 0, "vCores": 0, "GPUs": 0}
+
+
+# ports
+
+SEND = """python -c '
+import os, socket
+with socket.create_server(("127.0.0.1", int(os.environ["PAI_CONTAINER_HOST_PORT"]))) as server:
+    for _ in range(2):
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(os.environ["PAI_TASK_INDEX"].encode() * 3_000_000)
+'"""
+RECEIVE = """python -c '
+import os, socket, time
+for address in os.environ["PAI_TASK_ROLE_server_HOST_LIST"].split(","):
+    host, _, port = address.partition(":")
+    for _ in range(400):
+        try:
+            connection = socket.create_connection((host, int(port)))
+            break
+        except OSError:
+            time.sleep(0.05)
+    with connection, connection.makefile("rb") as file:
+        got = file.read()
+    print(got[:1].decode(), len(got), len(set(got)))
+'"""
+RECEIVED = "0 3000000 1\n1 3000000 1\n"
+
+
+def test_workers_of_a_v1_job_read_from_their_servers(v1):
+    """Two servers, two workers, by host list and port: real bytes."""
+    roles = [role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2)]
+    job = v1.run(*roles)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
+    assert [v1.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
+
+
+def test_workers_of_a_v2_job_read_from_their_servers(v2):
+    """The same; the servers do not end the job."""
+    never = {"minSucceededInstances": -1}
+    roles = {
+        "server": task_role(SEND, instances=2, completion=never),
+        "worker": task_role(RECEIVE, instances=2),
+    }
+    job = v2.run(roles=roles)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "worker", name="stderr")
+    assert [v2.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
