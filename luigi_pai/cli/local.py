@@ -48,6 +48,11 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 )
 @click.option("--faults", metavar="FILE|JSON", help="What is to go wrong, for tests: see docs/local.md.")
 @click.option("--webhook", metavar="URL", help="Called when the state of a job changes that asks for it.")
+@click.option(
+    "--rate-limits",
+    metavar="default|CALLS,LISTS,SUBMITS",
+    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submits an hour.",
+)
 @click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def local(
@@ -63,6 +68,7 @@ def local(
     api: str,
     faults: str | None,
     webhook: str | None,
+    rate_limits: str | None,
     insecure_bind: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -98,6 +104,7 @@ def local(
             api=api,
             faults=None if faults is None else read_faults(faults),
             webhook=webhook,
+            rate_limits=rate_limits,
         )
         if command:
             code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))

@@ -4,19 +4,71 @@ from __future__ import annotations
 
 import base64
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.rest import ApiHandler
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.local.tokens import Bearer
 
 __all__ = ["AccessV2"]
 
 
+class TooManyRequests(ApiError):
+    """The answer to a request beyond a limit."""
+
+    def __init__(self) -> None:
+        super().__init__(429, None, "Too many requests, please try again later.")
+
+
 class AccessV2(ApiHandler):
     """A request of the v2 API."""
+
+    _limit_headers: Mapping[str, str] = MappingProxyType({})
+
+    def set_default_headers(self) -> None:
+        """Say what is left of a limit, in errors too."""
+        super().set_default_headers()
+        for name, value in self._limit_headers.items():
+            self.set_header(name, value)
+
+    def count_call(self) -> None:
+        """Count the request of this address.
+
+        Raises:
+            TooManyRequests: it is one too many.
+        """
+        if self.api.limits is not None:
+            self._counted(*self.api.limits.call(self.request.remote_ip or ""))
+
+    def count_list(self, bearer: Bearer) -> None:
+        """Count a list of jobs; raises as `count_call` does."""
+        if self.api.limits is not None:
+            self._counted(*self.api.limits.list(bearer.username))
+
+    def count_submission(self, bearer: Bearer) -> None:
+        """Count a submission; raises as `count_call` does."""
+        if self.api.limits is not None:
+            self._counted(*self.api.limits.submission(bearer.username))
+
+    def _counted(self, headers: Mapping[str, str], refused: bool) -> None:  # noqa: FBT001 - as it was counted
+        self._limit_headers = headers
+        for name, value in headers.items():
+            self.set_header(name, value)
+        if refused:
+            raise TooManyRequests
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Send an error in OpenPAI's form; one of too many requests is a text."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if isinstance(error, TooManyRequests):
+            self.answer_text("text/html", error.message, error.status)
+        else:
+            super().write_error(status_code, **kwargs)
 
     def body_value(self) -> Any:
         """Return the body: a text of any ``text/*`` as it is, all else as v1 has it."""

@@ -64,6 +64,7 @@ class LocalPai:
         faults: what is to go wrong: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
         webhook: what is called when the state of a job changes that asks for it.
+        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
 
     Attributes:
         username: the administrator.
@@ -85,6 +86,7 @@ class LocalPai:
         api: str = "both",
         faults: Any = None,
         webhook: str | None = None,
+        rate_limits: str | None = None,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -102,6 +104,7 @@ class LocalPai:
             api=api,
             faults=faults,
             webhook=webhook,
+            rate_limits=rate_limits,
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.job_notes import JobNotes
     from luigi_pai.local.job_rows import JobRows
     from luigi_pai.local.launcher import Launcher
+    from luigi_pai.local.rate_limits import RateLimits
     from luigi_pai.local.settings import Address
     from luigi_pai.local.storages import Storages
     from luigi_pai.local.store import Store
@@ -46,6 +47,7 @@ class Api:
     storages: Storages
     rows: JobRows
     groups: Groups
+    limits: RateLimits | None = None
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,16 @@ class ApiHandler(RestHandler):
         """Find the route as express does: without case, with or without a slash at its end."""
         path = self.request.path.removeprefix(PREFIX)
         self.body: Any = self.body_value()
+        self.count_call()
         for known in self.routes:
             found = known.pattern.fullmatch(path)
             if found and known.method in (method, "*"):
                 await known.action(self, *(unquote(part) for part in found.groups()))
                 return
         raise no_api((self.request.uri or "").removeprefix(PREFIX))
+
+    def count_call(self) -> None:
+        """Count the request where the API has a limit."""
 
     def credentials(self) -> tuple[str, str]:
         """Return the scheme, in small letters, and the rest of the Authorization header."""

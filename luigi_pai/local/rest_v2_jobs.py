@@ -63,7 +63,7 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> Attempt | None:
 
 
 async def _list(handler: AccessV2) -> None:
-    handler.who()
+    handler.count_list(handler.who())
     store = handler.api.store
     given = handler.request.query_arguments
     query = {key: values[-1].decode("utf-8", "replace") for key, values in given.items()}
@@ -85,6 +85,7 @@ async def _submit(handler: AccessV2) -> None:
     read sooner than a thread has its turn.
     """
     bearer = handler.who()
+    handler.count_submission(bearer)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     small = len(body) <= _SMALL and _ALIAS not in body
     run = _at_once if small else asyncio.to_thread

@@ -27,6 +27,7 @@ from luigi_pai.local.groups import Groups
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.launcher import Launcher
+from luigi_pai.local.rate_limits import RateLimits, parse_limits
 from luigi_pai.local.rest import Api
 from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
@@ -114,6 +115,7 @@ class LocalServer:
             hurry=asyncio.Event(),
         )
         self._launcher = Launcher(around, self._log)
+        limits = parse_limits(settings.rate_limits)
         api = Api(
             store=self._store,
             users=users,
@@ -127,6 +129,7 @@ class LocalServer:
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
+            limits=limits and RateLimits(limits),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
         app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.faults import parse_faults
+from luigi_pai.local.rate_limits import parse_limits
 from luigi_pai.local.virtual_clusters import VirtualCluster, virtual_clusters
 
 __all__ = [
@@ -56,6 +57,7 @@ class Settings:
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
         faults: what is to go wrong, as `faults.parse_faults` reads it; None for nothing.
         webhook: what is called when the state of a job changes that asks for it; None for nothing.
+        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
     """
 
     data: Path
@@ -72,6 +74,7 @@ class Settings:
     api: str = "both"
     faults: Any = None
     webhook: str | None = None
+    rate_limits: str | None = None
 
     def check(self) -> None:
         """Refuse what cannot work or would open this machine to others.
@@ -86,6 +89,7 @@ class Settings:
         if self.password is not None:
             _check_password(self.password)
         self.clusters()
+        parse_limits(self.rate_limits)
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
