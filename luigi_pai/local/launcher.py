@@ -154,7 +154,9 @@ class Launcher:
         if job.generation == 1:
             self._line.delay(job, _PORTS_AGAIN, problem, self._fill)
             return
-        nothing: list[tuple[dict[str, list[int]], list[str]]] = [({}, [])] * job.total_tasks
+        nothing: list[tuple[dict[str, list[int]], list[str]]] = [({}, [])] * sum(
+            role["taskNumber"] for role in job.roles
+        )
         run = begin_attempt(job, nothing, {}, self._around, self._notes)
         task = run.tasks[0]
         task.exit_code, task.completed = EXIT_NO_PORTS, now_ms()

@@ -94,9 +94,11 @@ class Scheduler:
         shortage = self._shortage(cluster, wanted)
         if shortage is not None:
             return shortage
+        free = self._free_gpus(cluster)
         holdings = []
         for one in wanted:
-            gpus = _lowest(self._free_gpus(cluster), one.gpu)
+            gpus = _lowest(free, one.gpu)
+            free &= ~gpus
             holdings.append(self.hold(cluster, one, gpus))
         return holdings
 

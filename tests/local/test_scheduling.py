@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
+import psutil
 import pytest
+import requests
 from local_client import LocalClient, role, wait_until
 from protocol_client import ProtocolClient, protocol, task_role
 
@@ -73,9 +77,7 @@ def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v1, v2, small, t
     assert small.pid
 
 
-@pytest.mark.parametrize(
-    "wanted", [{"cpuNumber": 5}, {"taskNumber": 5}, {"memoryMB": 1001}, {"gpuNumber": 5}]
-)
+@pytest.mark.parametrize("more", [{"cpuNumber": 5}, {"taskNumber": 5}, {"memoryMB": 1001}, {"gpuNumber": 5}])
 def test_a_v1_job_that_never_fits_waits_and_holds_nobody_up(more, v1):
     """As on 0.7; it can be stopped."""
     name = v1.submit(role("true", **more))
@@ -95,6 +97,21 @@ def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
     ]
     v2.stop(name)
     assert v2.wait(name)["jobStatus"]["appExitCode"] == -210
+
+
+def test_the_page_says_why_a_job_waits(v1, small, tmp_path):
+    """For want of room, or behind others."""
+    first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
+    v1.wait(first, "RUNNING")
+    names = [v1.submit(role("true", cpuNumber=number)) for number in (2, 1, 9)]
+    pages = [requests.get(f"{small.url}/job-detail.html?jobName={name}", timeout=20).text for name in names]
+    reasons = ("2 CPUs wanted, 1 free", "jobs before it wait", "jobs before it wait")
+    for page, reason in zip(pages, reasons, strict=True):
+        assert reason in page
+    (tmp_path / "go").touch()
+    v1.wait(names[1])
+    page = requests.get(f"{small.url}/job-detail.html?jobName={names[2]}", timeout=20).text
+    assert "it does not fit into virtual cluster default: 9 CPUs wanted, 4 there" in page
 
 
 def test_a_task_that_has_ended_makes_room_while_its_job_goes_on(v1, tmp_path):
@@ -193,6 +210,30 @@ def test_what_still_runs_after_a_restart_keeps_what_it_has(v1, v2, small, tmp_pa
     (tmp_path / "go").touch()
     assert v1.log(v1.wait(large)) == "0,1/0,1\n"
     assert v1.status(first)["state"] == "SUCCEEDED"
+
+
+# stopping
+
+
+def test_a_job_can_be_stopped_at_any_moment(v1, v2):
+    """Before it began, while it begins, while it runs: nothing is left, and nothing is held."""
+    roles = {"main": task_role("sleep 60 & sleep 60", instances=2)}
+    loose = {"extras": {"gangAllocation": False}}
+    names = []
+    for number in range(12):
+        name = v1.submit(role("sleep 60 & sleep 60", taskNumber=2))
+        time.sleep(number * 0.01)
+        v1.stop(name)
+        more = v2.submit(protocol(roles=roles, **(loose if number % 2 else {})))
+        time.sleep(number * 0.01)
+        v2.stop(more)
+        names.append((name, more))
+    for name, more in names:
+        assert v1.wait(name)["jobStatus"]["state"] == "STOPPED"
+        assert v2.wait(more)["jobStatus"]["state"] == "STOPPED"
+    wait_until(lambda: used(v2)["cpu"] == 0)
+    assert psutil.Process(v1.server.pid).children(recursive=True) == []
+    assert v1.run(role("true", cpuNumber=4))["jobStatus"]["state"] == "SUCCEEDED"
 
 
 # what the virtual clusters show
