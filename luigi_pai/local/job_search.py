@@ -17,6 +17,12 @@ __all__ = ["JobSearch"]
 _DEFAULT_LIMIT = 5000
 _MAX_LIMIT = 50000
 
+_LARGEST = 2**63 - 1
+_DIGITS = 40
+"""More of them make no difference: the number is too large already."""
+
+_LISTS = ("username", "vc", "state", "tagsContain", "tagsNotContain", "jobPriority", "order")
+
 _STATE = """CASE
     WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
     WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' THEN 'STOPPING'
@@ -44,20 +50,25 @@ class JobSearch:
     """The jobs that a query asks for.
 
     Args:
-        query: the parameters of the request.
+        given: the parameters of the request, each as often as it was given.
 
     Raises:
-        ApiError: 400 for a limit that is too large, 500 for one that is no number.
+        ApiError: 400 for a limit that is too large, 500 for numbers and repeated parameters that
+            the server fails over.
     """
 
-    def __init__(self, query: Mapping[str, str]) -> None:
-        self._query = query
+    def __init__(self, given: Mapping[str, Sequence[str]]) -> None:
+        for key in _LISTS:
+            if len(given.get(key, ())) > 1:
+                raise ApiError(500, None, f"req.query.{key}.split is not a function")
+        self._query = query = {key: ",".join(values) for key, values in given.items()}
         self._where = ["generation = 2"]
         self._values: list[Any] = []
         self.offset = _number(query["offset"]) if "offset" in query else 0
         self.limit = _number(query["limit"]) if "limit" in query else _DEFAULT_LIMIT
         if self.limit > _MAX_LIMIT:
             raise ApiError(400, "InvalidParametersError", f"Limit exceeds max number {_MAX_LIMIT}.")
+        self._check_page()
         for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", _STATE)):
             if key in query:
                 self._add(f"{column} IN", query[key].split(","))
@@ -66,6 +77,14 @@ class JobSearch:
                 having = f"{start} (SELECT 1 FROM tags WHERE job_id = jobs.id AND tags.name IN"  # noqa: S608
                 self._add(having, query[key].split(","), ")")
         self._add_keyword()
+
+    def _check_page(self) -> None:
+        """Refuse numbers that PostgreSQL refuses behind the server, the offset first."""
+        for name, number in (("OFFSET", self.offset), ("LIMIT", self.limit)):
+            if abs(number) > _LARGEST:
+                raise ApiError(500, None, "bigint out of range")
+            if number < 0:
+                raise ApiError(500, None, f"{name} must not be negative")
 
     def _add(self, condition: str, values: Sequence[str], end: str = "") -> None:
         self._where.append(f"{condition} ({', '.join('?' * len(values))}){end}")
@@ -104,7 +123,10 @@ class JobSearch:
 
 def _number(text: str) -> int:
     """Return the number that a text begins with, as parseInt does; without one, fail as the server does."""
-    found = re.match(r"\s*([+-]?\d+)", text)
+    found = re.match(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|([0-9]+))", text)
     if found is None:
         raise ApiError(500, None, 'column "nan" does not exist')
-    return int(found[1])
+    sign, hexadecimal, decimal = found.groups()
+    digits = (hexadecimal or decimal).lstrip("0") or "0"
+    number = int(digits[:_DIGITS], 16 if hexadecimal else 10)
+    return -number if sign == "-" else number

@@ -66,10 +66,10 @@ async def _list(handler: AccessV2) -> None:
     handler.count_list(handler.who())
     store = handler.api.store
     given = handler.request.query_arguments
-    query = {key: values[-1].decode("utf-8", "replace") for key, values in given.items()}
+    query = {key: [value.decode("utf-8", "replace") for value in values] for key, values in given.items()}
     search = JobSearch(query)
     rows = handler.api.rows.as_json(search.ids(store))
-    if query.get("withTotalCount") == "true":
+    if query.get("withTotalCount") == ["true"]:
         rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
     handler.answer_json(rows)
 

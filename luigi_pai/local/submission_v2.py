@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.local.ajv import complaints
 from luigi_pai.local.config_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
+from luigi_pai.local.extras_v2 import read_extras
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.wire import ApiError
-from luigi_pai.spec.references import PLUGIN
 from luigi_pai.spec.schema_problems import schema
 from luigi_pai.spec.secret_texts import masked
 from luigi_pai.spec.template import entrypoints
@@ -101,31 +101,13 @@ def spec_of(document: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
     """Return a protocol as the launcher reads it.
 
     Raises:
-        ApiError: 404 for a storage that is not there, 400 for more tasks or ports than this server takes.
+        ApiError: 404 for a storage that is not there, 500 for extras that the server fails over, 400
+            for more tasks or ports than this server takes.
     """
-    extras = dict(document.get("extras") or {})
-    wanted = extras.get("storages")
-    if not wanted and "storages" not in extras:
-        wanted = _team_storages(extras)
-    known = storages.names()
-    if wanted is not None:
-        extras["storages"] = wanted = list(wanted) or [{"name": name, "share": True} for name in known]
-        for item in wanted:
-            if item.get("name") and item["name"] not in known:
-                raise ApiError(404, "NoStorageError", f"Storage {item['name']} is not found.")
+    extras = read_extras(document.get("extras") or {}, storages)
     spec = job_spec({**document, "extras": extras})
     _check_size(spec)
     return spec
-
-
-def _team_storages(extras: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the storages of the older way to ask for them, or None."""
-    wanted = None
-    for plugin in extras.get(PLUGIN) or ():
-        if plugin.get("plugin") == "teamwise_storage":
-            names = (plugin.get("parameters") or {}).get("storageConfigNames") or ()
-            wanted = [{"name": name} for name in names]
-    return wanted
 
 
 def _check_size(spec: Mapping[str, Any]) -> None:

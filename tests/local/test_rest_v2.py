@@ -140,6 +140,65 @@ def test_lists_are_filtered_ordered_and_paged(query, expected, listed, v2):
     assert [row["name"][-1] for row in rows] == list(expected)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("limit=-1", (500, None, "LIMIT must not be negative")),
+        ("offset=-1", (500, None, "OFFSET must not be negative")),
+        ("limit=-1&offset=-1", (500, None, "OFFSET must not be negative")),
+        ("limit=x", (500, None, 'column "nan" does not exist')),
+        ("offset=", (500, None, 'column "nan" does not exist')),
+        ("offset=99999999999999999999", (500, None, "bigint out of range")),
+        ("limit=99999999999999999999", (400, "InvalidParametersError", "Limit exceeds max number 50000.")),
+        (f"limit={'9' * 5000}", (400, "InvalidParametersError", "Limit exceeds max number 50000.")),
+        ("username=a&username=b", (500, None, "req.query.username.split is not a function")),
+        ("order=a,ASC&order=b,ASC", (500, None, "req.query.order.split is not a function")),
+    ],
+)
+def test_odd_numbers_are_refused_as_1_8_does(query, expected, v2):
+    """PostgreSQL, or JavaScript, says so behind the server."""
+    body = (reply := v2.send("GET", f"/jobs?{query}")).json()
+    assert (reply.status_code, body.get("code"), body["message"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"), [("0", 0), ("2e9", 2), (" +3", 3), ("0x2", 2), ("1.9", 1), ("1, 2", 1), ("02", 2)]
+)
+def test_a_number_is_read_as_javascript_reads_it(limit, rows, listed, v2):
+    """parseInt takes what a text begins with."""
+    assert len(v2.send("GET", "/jobs", keyword=listed, limit=limit).json()) == rows
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/info", "/jobs/nobody~nosuch"])
+def test_a_head_has_the_headers_of_the_get(path, v2):
+    """Express answers HEAD on every GET route."""
+    get, head = v2.send("GET", path), v2.send("HEAD", path)
+    assert (head.status_code, head.headers["Content-Type"], head.content) == (
+        get.status_code,
+        get.headers["Content-Type"],
+        b"",
+    )
+
+
+def test_a_list_shows_what_has_changed_since_the_last(v2):
+    """Rows are kept; a new state, a tag more and a tag less are seen all the same."""
+    name = v2.submit(protocol("sleep 60"))
+
+    def row():
+        return v2.send("GET", "/jobs", keyword=name.split("~")[1]).json()[0]
+
+    v2.wait(name, "RUNNING")
+    assert (row()["state"], row()["tags"]) == ("RUNNING", [])
+    v2.send("PUT", f"/jobs/{name}/tag", {"value": "t1"})
+    assert row()["tags"] == ["t1"]
+    v2.send("DELETE", f"/jobs/{name}/tag", {"value": "t1"})
+    assert row()["tags"] == []
+    v2.stop(name)
+    v2.wait(name, "STOPPED")
+    assert (row()["state"], row()["executionType"]) == ("STOPPED", "STOP")
+    assert row()["completedTime"] >= row()["launchedTime"]
+
+
 def test_a_list_can_say_how_many_there_are(listed, v2):
     """On all pages."""
     reply = v2.send("GET", "/jobs", keyword=listed, limit="1", withTotalCount="true").json()
@@ -277,6 +336,39 @@ def test_what_is_refused_says_why(change, status, code, message, v2):
     reply = v2.post(json.dumps({**json.loads(protocol("true")), **change}))
     assert (reply.status_code, reply.json().get("code")) == (status, code)
     assert message in reply.json()["message"]
+
+
+PLUGINS = "com.microsoft.pai.runtimeplugin"
+
+
+@pytest.mark.parametrize(
+    ("extras", "message"),
+    [
+        ({"storages": 5}, "config.extras.storages is not iterable"),
+        ({"storages": {"name": "nfs1"}}, "config.extras.storages is not iterable"),
+        ({"storages": [None]}, "Cannot read properties of null (reading 'name')"),
+        ({PLUGINS: 5}, f"config.extras.{PLUGINS} is not iterable"),
+        ({PLUGINS: None}, f"config.extras.{PLUGINS} is not iterable"),
+        ({PLUGINS: [None]}, "Cannot read properties of null (reading 'plugin')"),
+        (
+            {PLUGINS: [{"plugin": "teamwise_storage", "parameters": {"storageConfigNames": "nfs1"}}]},
+            "plugin.parameters.storageConfigNames.map is not a function",
+        ),
+    ],
+)
+def test_extras_of_a_wrong_shape_are_a_500(extras, message, v2):
+    """The schema lets them pass; the server fails over them. Nothing is written down."""
+    text = protocol("true", extras=extras)
+    reply = v2.post(text)
+    assert (reply.status_code, reply.json()) == (500, {"message": message})
+    assert v2.send("GET", f"/jobs/admin~{json.loads(text)['name']}").status_code == 404
+
+
+@pytest.mark.parametrize("plugins", [[5], [{}], "x", [{"plugin": "cmd", "taskroles": 5}]])
+def test_a_plugin_of_a_wrong_shape_fails_the_task(plugins, v2):
+    """The server does not look at it where storages are given; the runtime cannot use it."""
+    job = v2.run("true", extras={PLUGINS: plugins, "storages": [{"name": "nfs1"}]})
+    assert job["jobStatus"]["state"] == "FAILED"
 
 
 def test_instances_that_are_left_out_are_a_500(v2):
