@@ -10,7 +10,8 @@ from tornado.web import Application
 from luigi_pai.local.fault_control import FaultControl
 from luigi_pai.local.faults import FAULTS_PATH
 from luigi_pai.local.log_files import LogFile, LogPage
-from luigi_pai.local.pages import JobListPage, JobPage
+from luigi_pai.local.page_access import StopForms
+from luigi_pai.local.pages import Asset, JobListPage, JobLog, JobPage, StopJob
 from luigi_pai.local.rest_v1 import V1Handler
 from luigi_pai.local.rest_v2 import SHARED_PATHS, V2Handler
 from luigi_pai.local.settings import is_loopback
@@ -43,6 +44,7 @@ def make_app(
         loopback_only: refuse requests that name another host than this machine.
     """
     shared = {"api": api}
+    pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
     every_path = r"(?:/rest-server)?/api(?:/.*)?"
     rest: dict[str, list[Any]] = {
         "v1": [(every_path, V1Handler, shared)],
@@ -56,8 +58,11 @@ def make_app(
         [
             *rest[apis],
             *api.hdfs.routes(),
-            (r"/", JobListPage, shared),
-            (r"/job-detail\.html", JobPage, shared),
+            (r"/", JobListPage, pages),
+            (r"/job-detail\.html", JobPage, pages),
+            (r"/job-log", JobLog, pages),
+            (r"/stop-job", StopJob, pages),
+            (r"/assets/(page\.(?:css|js))", Asset, pages),
             (
                 rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?",
                 LogPage,

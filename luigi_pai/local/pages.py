@@ -1,154 +1,153 @@
-"""What a person sees in a browser: the list of jobs, a job's page."""
+"""What a person sees in a browser: the list of jobs, a job's page, its growing log, the stop button."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from html import escape
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl
 
-from luigi_pai.local.environment import CONTAINER_IP
-from luigi_pai.local.exit_specs import exit_spec
-from luigi_pai.local.job_view import job_state, log_url
-from luigi_pai.local.job_view_v2 import job_state_v2, sub_state_v2
-from luigi_pai.local.records import COMPLETED, WAITING
+from tornado.web import HTTPError
+
+from luigi_pai.local.page_html import page, tag
+from luigi_pai.local.page_job import job_page
+from luigi_pai.local.page_jobs import job_link, jobs_page
+from luigi_pai.local.records import COMPLETED
 from luigi_pai.local.wire import SmallBodyHandler
 
 if TYPE_CHECKING:
-    from luigi_pai.local.records import Job, Task
+    from collections.abc import Mapping
+
+    from luigi_pai.local.page_access import StopForms
+    from luigi_pai.local.records import Job
     from luigi_pai.local.rest import Api
 
-__all__ = ["JobListPage", "JobPage"]
+__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "StopJob"]
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
-pre { background: #f4f4f4; padding: .8rem; overflow-x: auto; white-space: pre-wrap }
-.SUCCEEDED { color: #17692c } .FAILED { color: #b00020 } .STOPPED { color: #7a5a00 }
-"""
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_ASSETS = {
+    name: ((Path(__file__).parent / "assets" / name).read_bytes(), kind)
+    for name, kind in {"page.css": "text/css", "page.js": "text/javascript"}.items()
+}
+_FIRST_PIECE = 64 * 1024  # bytes of the end of a log that are shown at first
+_PIECE = 256 * 1024
 
 
 class _Page(SmallBodyHandler):
-    """A page of plain HTML that loads nothing and runs nothing."""
+    """A page that loads nothing from elsewhere and cannot be framed."""
 
-    def initialize(self, api: Api) -> None:
+    def initialize(self, api: Api, forms: StopForms) -> None:
         self.api = api
+        self.forms = forms
 
-    def show(self, title: str, body: str, *, refresh: bool) -> None:
-        """Send a page; ``title`` is text, ``body`` is HTML."""
+    def set_default_headers(self) -> None:
+        """Forbid everything that these pages do not need."""
+        super().set_default_headers()
+        self.set_header("Content-Security-Policy", _POLICY)
+        self.set_header("Referrer-Policy", "same-origin")  # with no-referrer, forms say "Origin: null"
+        self.set_header("Cache-Control", "no-store")
+
+    def query(self) -> dict[str, str]:
+        """Return the parameters of the address, the last one of each name."""
+        return {name: self.get_query_argument(name) for name in self.request.query_arguments}
+
+    def show(self, text: str, status: int = 200) -> None:
+        """Send a page."""
+        self.set_status(status)
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.set_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-        again = '<meta http-equiv="refresh" content="2">' if refresh else ""
-        self.finish(
-            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{again}'
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>"
-        )
+        self.finish(text)
+
+    def show_refusal(self, status: int, title: str, reason: str) -> None:
+        """Say why something is not done."""
+        self.show(page(title, tag("p", reason)), status)
+
+    def job(self, query: Mapping[str, str]) -> Job | None:
+        """Return the job that a query names: USER's, of the API that it says, or of either."""
+        name, owner, api = query.get("jobName", ""), query.get("username"), query.get("api")
+        job = self.api.store.job(name) if api in (None, "v1") else None
+        if job is not None and owner in (None, job.username):
+            return job
+        return self.api.store.job_of(owner, name) if owner is not None and api in (None, "v2") else None
 
 
 class JobListPage(_Page):
     """The jobs of this server."""
 
     def get(self) -> None:
-        """Show every job of both APIs, newest first."""
-        jobs = self.api.store.jobs(generation=None)
-        rows = "".join(
-            f'<tr><td><a href="/job-detail.html?{escape(_query(job))}">{escape(job.name)}</a></td>'
-            f"<td>{escape(job.username)}</td><td>v{job.generation}</td>"
-            f"<td class={_state(job)}>{_state(job)}</td><td>{_time(job.created)}</td>"
-            f"<td>{_duration(job.created, job.completed)}</td><td>{job.retries}</td></tr>"
-            for job in jobs
-        )
-        head = "<tr><th>Job<th>User<th>API<th>State<th>Submitted<th>Duration<th>Retries</tr>"
-        table = f"<table>{head}{rows}</table>" if jobs else "<p>No job yet.</p>"
-        self.show("Jobs", table, refresh=any(job.sub_state != COMPLETED for job in jobs))
+        """Show a page of the jobs of both APIs, newest first."""
+        self.show(jobs_page(self.api, self.query()))
 
 
 class JobPage(_Page):
     """One job."""
 
     def get(self) -> None:
-        """Show a job's state, times, reason and tasks."""
-        job = self._job()
+        """Show a job."""
+        query = self.query()
+        job = self.job(query)
         if job is None:
-            self.set_status(404)
-            self.show("No such job", '<p><a href="/">All jobs</a></p>', refresh=False)
+            self.show_refusal(404, "No such job", "It is not there, or not any more.")
             return
-        attempt = self.api.store.last_attempt(job)
-        state = _state(job)
-        facts = {
-            "State": f"<span class={state}>{state}</span> ({_sub_state(job)})",
-            "User": escape(job.username),
-            "API": f"v{job.generation}",
-            "Virtual cluster": escape(job.virtual_cluster),
-            "Submitted": _time(job.created),
-            "Last attempt began": _time(None if attempt is None else attempt.launched),
-            "Ended": _time(job.completed),
-            "Duration": _duration(job.created, job.completed),
-            "Retries": str(job.retries),
-            "Exit code": "" if job.exit_code is None else f"{job.exit_code} ({escape(_exit_words(job))})",
-        }
-        rows = "".join(f"<tr><th>{key}<td>{value}</tr>" for key, value in facts.items())
-        body = f"<table>{rows}</table>"
-        if job.diagnostics:
-            body += f"<h2>Reason</h2><pre>{escape(job.diagnostics)}</pre>"
-        tasks = [] if attempt is None or job.sub_state == WAITING else self.api.store.tasks(attempt)
-        shown = "".join(self._task_row(task, job) for task in tasks)
-        head = "<tr><th>Task<th>Host<th>Ports<th>Exit code<th>Output</tr>"
-        body += f"<h2>Tasks</h2><table>{head}{shown}</table>" if shown else "<h2>Tasks</h2><p>None yet.</p>"
-        self.show(job.name, f'{body}<p><a href="/">All jobs</a></p>', refresh=job.sub_state != COMPLETED)
-
-    def _job(self) -> Job | None:
-        """Return the job that the query names: USER's, of the API that it says, or of either."""
-        name = self.get_query_argument("jobName", "")
-        owner = self.get_query_argument("username", None)
-        api = self.get_query_argument("api", None)
-        job = self.api.store.job(name) if api in (None, "v1") else None
-        if job is not None and owner in (None, job.username):
-            return job
-        return self.api.store.job_of(owner, name) if owner is not None and api in (None, "v2") else None
-
-    def _task_row(self, task: Task, job: Job) -> str:
-        log = escape(log_url(task, job, self.api.address))
-        logs = ("stdout", "stderr") if job.generation == 1 else ("stdout", "stderr", "runtime")
-        links = " ".join(f'<a href="{log}{name}/">{name}</a>' for name in logs)
-        ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
-        code = "" if task.exit_code is None else str(task.exit_code)
-        return (
-            f"<tr><td>{escape(task.name)}</td><td>{CONTAINER_IP}</td><td>{escape(ports)}</td>"
-            f"<td>{code}</td><td>{links}</td></tr>"
-        )
+        form = None if job.sub_state == COMPLETED else self.forms.form(self.request, job)
+        self.show(job_page(self.api, job, query.get("attempt", ""), form))
 
 
-def _query(job: Job) -> str:
-    query = {"username": job.username, "jobName": job.name}
-    return urlencode(query if job.generation == 1 else {**query, "api": "v2"})
+class StopJob(_Page):
+    """The stop button."""
+
+    async def post(self) -> None:
+        """Stop a job, and lead back to its page."""
+        fields = dict(parse_qsl(bytes(self.content).decode("utf-8", "replace"), keep_blank_values=True))
+        job = self.job(fields)
+        if job is None:
+            self.show_refusal(404, "No such job", "It is not there, or not any more.")
+            return
+        refusal = await self.forms.refusal(self.api, self.request, job, fields)
+        if refusal is not None:
+            self.show_refusal(403, "The job was not stopped", refusal)
+            return
+        self.api.launcher.stop(job)
+        self.redirect(job_link(job), status=303)
 
 
-def _state(job: Job) -> str:
-    return job_state(job) if job.generation == 1 else job_state_v2(job)
+class JobLog(_Page):
+    """A piece of a log, for the page's script."""
+
+    async def get(self) -> None:
+        """Send what a task has written from byte ``from`` on, or the end of it; headers say where it is."""
+        query = self.query()
+        task = self.api.store.task(query.get("task", ""))
+        start = query.get("from", "-1")
+        if task is None or query.get("log") not in ("stdout", "stderr", "runtime"):
+            raise HTTPError(404)
+        path = self.api.folders.of_task(task.folder).folder / query["log"]
+        begin, size, piece = await asyncio.to_thread(_piece, path, int(start) if start.isdecimal() else -1)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("X-Log-Begin", str(begin))
+        self.set_header("X-Log-Size", str(size))
+        self.finish(piece)
 
 
-def _sub_state(job: Job) -> str:
-    return job.sub_state if job.generation == 1 else sub_state_v2(job)
+class Asset(_Page):
+    """The style and the script of the pages."""
+
+    def get(self, name: str) -> None:
+        """Send a file."""
+        content, kind = _ASSETS[name]
+        self.set_header("Content-Type", f"{kind}; charset=utf-8")
+        self.set_header("Cache-Control", "no-cache")
+        self.finish(content)
 
 
-def _exit_words(job: Job) -> str:
-    """Return what an ended job's exit code means."""
-    spec = exit_spec(job.exit_code) if job.generation > 1 else None
-    return str(job.exit_type) if spec is None else str(spec["phrase"])
-
-
-def _time(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return (
-        datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    )
-
-
-def _duration(begin: int, end: int | None) -> str:
-    if end is None:
-        return ""
-    seconds = (end - begin) / 1000
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"  # noqa: PLR2004 - a minute
+def _piece(path: Path, start: int) -> tuple[int, int, bytes]:
+    """Return where a piece of a file begins, how long the file is, and the piece; -1 is for its end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            begin = file.seek(max(0, size - _FIRST_PIECE) if start < 0 else min(start, size))
+            return begin, size, file.read(_PIECE)
+    except FileNotFoundError:  # the task is just being started
+        return 0, 0, b""

@@ -1,0 +1,95 @@
+// Keeps a page up to date: takes the parts marked data-part from the page as it is now, and reads on in a log.
+"use strict";
+
+const PAUSE = 1000; // milliseconds between two looks
+const MOST_SHOWN = 1000000; // characters of a log that are kept on the page
+const main = document.getElementById("content");
+const trouble = document.getElementById("trouble");
+const log = document.getElementById("log");
+const which = document.getElementById("which-log");
+let live = main.hasAttribute("data-live");
+
+function say(text) {
+  if (trouble.textContent !== text) trouble.textContent = text;
+}
+
+// Makes a node what it is on the fresh page; what has not changed is not touched.
+function renew(node, fresh) {
+  if (node.isEqualNode(fresh)) return;
+  if (node.nodeName !== fresh.nodeName) {
+    node.replaceWith(document.importNode(fresh, true));
+    return;
+  }
+  if (node.nodeType === Node.TEXT_NODE) {
+    node.data = fresh.data;
+    return;
+  }
+  for (const { name } of [...node.attributes]) if (!fresh.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  const [old, wanted] = [[...node.childNodes], [...fresh.childNodes]];
+  wanted.forEach((child, at) => {
+    if (at < old.length) renew(old[at], child);
+    else node.append(document.importNode(child, true));
+  });
+  old.slice(wanted.length).forEach((child) => child.remove());
+}
+
+async function look() {
+  const answer = await fetch(location.href, { cache: "no-store" });
+  const now = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const focused = document.activeElement.id;
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const fresh = now.getElementById(part.id);
+    if (fresh) renew(part, fresh);
+  }
+  if (focused && document.activeElement.id !== focused) {
+    document.getElementById(focused)?.focus({ preventScroll: true });
+  }
+  live = now.getElementById("content").hasAttribute("data-live");
+}
+
+let reading = { log: "", next: -1 };
+let more = true; // there is something in the log that is not on the page yet
+
+async function read() {
+  if (reading.log !== which.value) {
+    reading = { log: which.value, next: -1, decoder: new TextDecoder() };
+    log.textContent = "";
+  }
+  more = false;
+  const mine = reading;
+  if (!mine.log) return;
+  const [task, name] = mine.log.split("/");
+  const query = new URLSearchParams({ task, log: name, from: mine.next });
+  const answer = await fetch("/job-log?" + query, { cache: "no-store" });
+  const bytes = await answer.arrayBuffer();
+  if (!answer.ok || mine !== reading) return;
+  const begin = Number(answer.headers.get("X-Log-Begin"));
+  if (mine.next < 0 && begin > 0) log.append("[this is its end; the link at the task shows all of it]\n");
+  mine.next = begin + bytes.byteLength;
+  more = mine.next < Number(answer.headers.get("X-Log-Size"));
+  if (!bytes.byteLength) return;
+  log.append(mine.decoder.decode(bytes, { stream: true }));
+  if (log.textContent.length > MOST_SHOWN) log.textContent = log.textContent.slice(-MOST_SHOWN / 2);
+  if (document.getElementById("follow").checked) log.scrollTop = log.scrollHeight;
+}
+
+async function goOn() {
+  try {
+    if (!document.hidden) {
+      const grows = live;
+      if (live) await look();
+      if (log && (grows || more || reading.log !== which.value)) await read();
+    }
+    say("");
+  } catch (error) {
+    say("The server does not answer. Trying again.");
+  }
+  setTimeout(goOn, log && more ? 0 : PAUSE);
+}
+
+if (log) {
+  document.getElementById("output").hidden = false;
+  which.addEventListener("change", () => read().catch(() => {}));
+}
+goOn();

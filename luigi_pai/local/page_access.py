@@ -1,0 +1,125 @@
+"""Who may stop a job from its page.
+
+A form carries a token that only this server's pages have, so that no page of
+another site can send it (the application itself refuses a foreign Origin or
+Host). Beyond that, whoever runs the server needs no password: on loopback, a
+connection of a process of the same user is as good as their own shell. Anybody
+else says who they are, in the form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.page_html import Html, tag
+from luigi_pai.local.settings import is_loopback
+from luigi_pai.local.users import password_matches
+
+if TYPE_CHECKING:
+    from tornado.httputil import HTTPServerRequest
+
+    from luigi_pai.local.records import Job
+    from luigi_pai.local.rest import Api
+
+__all__ = ["StopForms"]
+
+_LOCAL, _USER = 1, 7  # fields of a line of /proc/net/tcp: the address of one end, whose it is
+_SAME_SITE = (None, "same-origin", "none")
+
+
+class StopForms:
+    """The forms that stop jobs.
+
+    Args:
+        loopback_only: no other machine can reach the server.
+    """
+
+    def __init__(self, *, loopback_only: bool) -> None:
+        self._key = os.urandom(32)
+        self._loopback_only = loopback_only
+
+    def form(self, request: HTTPServerRequest, job: Job) -> Html:
+        """Return the form that stops a job."""
+        hidden = {
+            "username": job.username,
+            "jobName": job.name,
+            "api": f"v{job.generation}",
+            "token": self._token(job),
+        }
+        fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
+        if not self._is_own(request):
+            fields += [
+                tag("label", "User", for_="who"),
+                tag("input", id="who", name="who", required=True, autocomplete="username"),
+                tag("label", "Password", for_="password"),
+                tag(
+                    "input",
+                    id="password",
+                    name="password",
+                    type="password",
+                    required=True,
+                    autocomplete="current-password",
+                ),
+            ]
+        stop = tag("button", "Stop this job", id="stop-job")
+        return tag("form", *fields, stop, method="post", action="/stop-job")
+
+    async def refusal(
+        self, api: Api, request: HTTPServerRequest, job: Job, fields: dict[str, str]
+    ) -> str | None:
+        """Return why a form that was sent may not stop a job; None if it may."""
+        if request.headers.get("Sec-Fetch-Site") not in _SAME_SITE:
+            return "This came from a page of another site."
+        if not hmac.compare_digest(self._token(job).encode(), fields.get("token", "").encode()):
+            return (
+                "This form is of an earlier run of the server. Go back to the job's page and stop it there."
+            )
+        if self._is_own(request):
+            return None
+        user = api.users.get(fields.get("who", ""))
+        if user is None or not await asyncio.to_thread(password_matches, user, fields.get("password", "")):
+            return "User or password is wrong."
+        if user.name != job.username and not user.admin:
+            return f"User {user.name} may not stop jobs of {job.username}."
+        return None
+
+    def _token(self, job: Job) -> str:
+        return hmac.digest(self._key, f"stop {job.id}".encode(), "sha256").hex()
+
+    def _is_own(self, request: HTTPServerRequest) -> bool:
+        """Say whether the request comes from a process of the user who runs this server."""
+        if not self._loopback_only or not is_loopback(request.remote_ip or ""):
+            return False
+        owner = _owner_of_connection(request)
+        return owner is None or owner == os.getuid()
+
+
+def _owner_of_connection(request: HTTPServerRequest) -> int | None:
+    """Return whose the other end of a connection within this machine is; None where nobody says so."""
+    stream = getattr(request.connection, "stream", None)
+    if stream is None or stream.socket is None:
+        return None
+    host, port = stream.socket.getpeername()[:2]
+    address = ipaddress.ip_address(host.partition("%")[0])
+    words = [
+        address.packed[at : at + 4][::-1].hex()
+        if sys.byteorder == "little"
+        else address.packed[at : at + 4].hex()
+        for at in range(0, len(address.packed), 4)
+    ]
+    wanted = f"{''.join(words)}:{port:04X}".upper()
+    try:
+        lines = Path("/proc/net/tcp" if address.version == 4 else "/proc/net/tcp6").read_text("ascii")  # noqa: PLR2004 - IPv4
+    except OSError:
+        return None
+    for line in lines.splitlines()[1:]:
+        fields = line.split()
+        if fields[_LOCAL] == wanted:
+            return int(fields[_USER])
+    return None

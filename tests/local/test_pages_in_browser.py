@@ -1,0 +1,158 @@
+"""The pages in a headless Chromium: what grows, what the keyboard reaches, what can be read."""
+
+from __future__ import annotations
+
+import pytest
+from browser import CHROMIUM, MISSING, Browser
+from local_client import role, unique
+from protocol_client import protocol, task_role
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+
+HOSTILE = "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>"
+
+CONTRAST = """(() => {
+  const light = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const color = getComputedStyle(node).backgroundColor;
+      if (!/, 0\\)$/.test(color)) return color;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const ratio = (node) => {
+    const pair = [light(getComputedStyle(node).color), light(ground(node))].sort();
+    return (pair[1] + 0.05) / (pair[0] + 0.05);
+  };
+  const shown = [...document.querySelectorAll("body *")].filter((node) =>
+    node.checkVisibility() && [...node.childNodes].some((part) => part.nodeType === 3 && part.data.trim()));
+  return Math.min(...shown.map(ratio));
+})()"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser; at the end it must not have complained."""
+    chromium.complaints.clear()
+    yield chromium
+    chromium.run("1")
+    assert chromium.complaints == []
+    chromium.call("Page.navigate", url="about:blank")
+
+
+def job_page(server, name, **query):
+    more = "".join(f"&{key}={value}" for key, value in query.items())
+    return f"{server.url}/job-detail.html?username=admin&jobName={name}{more}"
+
+
+def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai, client, browser, tmp_path):
+    """Line by line while the job runs, to the last one; then the stop button is gone."""
+    steps = [tmp_path / "one", tmp_path / "two"]
+    wait = "; ".join(f"until [ -e {step} ]; do sleep 0.05; done; echo after {step.name}" for step in steps)
+    name = client.submit(role(f"echo begun; {wait}; printf 'the ünd'"))
+    client.wait(name, "RUNNING")
+    browser.open(job_page(local_pai, name))
+    browser.run("window.sameDocument = true")
+    log = "document.getElementById('log').textContent"
+    browser.wait(f"{log} === 'begun\\n'")
+    assert browser.run("document.getElementById('stop-job') !== null")
+    steps[0].touch()
+    browser.wait(f"{log} === 'begun\\nafter one\\n'")
+    steps[1].touch()
+    browser.wait(f"{log} === 'begun\\nafter one\\nafter two\\nthe ünd'")
+    browser.wait("document.querySelector('#facts .state').textContent === 'SUCCEEDED'")
+    assert browser.run("document.getElementById('stop-job') === null && window.sameDocument")
+
+
+def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai, client, browser, tmp_path):
+    """The page does not fetch 3 MB to show a screenful; nothing is shown twice."""
+    job = f"yes 0123456789 | head -n 300000; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo last"
+    name = client.submit(job)
+    client.wait(name, "RUNNING")
+    browser.open(job_page(local_pai, name))
+    browser.wait("document.getElementById('log').textContent.length > 60000")
+    (tmp_path / "go").touch()
+    browser.wait("document.getElementById('log').textContent.endsWith('last\\n')")
+
+
+def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):
+    """The first Tab is the skip link; Tab and Enter reach the job in the list, and its stop button."""
+    name = client.submit(role("sleep 60"))
+    client.wait(name, "RUNNING")
+    browser.open(f"{local_pai.url}/?q={name}")
+    focus = "document.activeElement"
+    browser.press("Tab")
+    assert browser.run(f"{focus}.className === 'skip' && {focus}.getBoundingClientRect().left >= 0")
+
+    def tab_to(condition):
+        for _ in range(25):
+            if browser.run(condition):
+                return
+            assert browser.run(f"getComputedStyle({focus}).outlineStyle") == "solid"
+            browser.press("Tab")
+        raise AssertionError(condition)
+
+    tab_to(f"{focus}.textContent === '{name}'")
+    browser.press("Enter")
+    browser.wait("document.getElementById('stop-job') !== null")
+    browser.press("Tab")
+    tab_to(f"{focus}.id === 'stop-job'")
+    browser.press("Enter")
+    browser.wait("document.querySelector('#facts .state')?.textContent === 'STOPPED'")
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, browser):
+    """A newer job pushes it down a row."""
+    word = unique("focus")
+    first = client.run("true", name=f"{word}-1")["name"]
+    browser.open(f"{local_pai.url}/?q={word}")
+    browser.run("document.querySelector('#jobs a').focus()")
+    client.run("true", name=f"{word}-2")
+    browser.wait("document.querySelectorAll('#jobs tbody tr').length === 2")
+    assert browser.run("document.activeElement.textContent") == first
+
+
+def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):
+    """In a log, a reason, a search: text. The browser has nothing to complain of."""
+    name = client.run(f"cat <<'X'\n{HOSTILE}\nX\ncat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")["name"]
+    browser.open(job_page(local_pai, name))
+    browser.wait(f"document.getElementById('log').textContent.includes({HOSTILE!r}.slice(0, 12))")
+    assert browser.run("document.querySelectorAll('img, main script').length") == 0
+    browser.open(f"{local_pai.url}/?q=%3Cscript%3Edocument.title%3D1%3C/script%3E%22%3E")
+    assert browser.run("document.getElementById('q').value") == '<script>document.title=1</script>">'
+    roles = {"w": task_role("echo hello; sleep 60", instances=2)}
+    job = v2.submit(protocol(roles=roles))
+    v2.wait(job, "RUNNING")
+    browser.open(job_page(local_pai, job.split("~")[1], api="v2"))
+    browser.wait("document.getElementById('log').textContent === 'hello\\n'")
+    assert browser.run("document.querySelectorAll('#which-log option').length") == 6
+    assert "caught" not in browser.run("document.title")
+    v2.stop(job)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_pages_can_be_read_in_the_dark_and_on_a_narrow_screen(local_pai, client, browser, dark):
+    """Every text has a contrast of 4.5 to 1 and more; only tables scroll sideways."""
+    failed = client.run("echo no; exit 3")["name"]
+    running = client.submit(role("sleep 60", gpuNumber=1), name=unique("a-very-long-name-" * 8))
+    client.wait(running, "RUNNING")
+    for page in (f"{local_pai.url}/", job_page(local_pai, failed), job_page(local_pai, running)):
+        browser.screen(360, dark=dark)
+        browser.open(page)
+        assert browser.run(CONTRAST) >= 4.5
+        assert browser.run("document.documentElement.scrollWidth") <= 360
+        ground = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(22, 22, 26)" if dark else "rgb(255, 255, 255)")
+        fields = "[...document.querySelectorAll('input:not([type=hidden]), select')]"
+        assert browser.run(f"{fields}.filter((field) => !field.labels.length).length") == 0
+    client.stop(running)
