@@ -27,7 +27,7 @@ class WaitingLine:
     Args:
         scheduler: what there is.
         begin: called with a job and what its tasks have, by the task's number; it has left the line.
-        short: called once for each job that has to wait for resources.
+        short: called once for each job that has to wait for resources of its virtual cluster.
     """
 
     def __init__(
@@ -76,8 +76,7 @@ class WaitingLine:
     def why(self, job: Job) -> str | None:
         """Return why a job, or some task of it, waits; None if nothing of it does."""
         if job.id in self._jobs:
-            before = f"jobs before it wait in virtual cluster {job.virtual_cluster}"
-            return self._reasons.get(job.id, before)
+            return self._reasons.get(job.id, "jobs before it wait")
         return self._reasons.get(job.id)
 
     def close(self) -> None:
@@ -150,12 +149,12 @@ class WaitingLine:
         return shortage
 
     def _say(self, job: Job, shortage: Shortage | None) -> None:
-        """Keep why a job waits, and tell it the first time."""
+        """Keep why a job waits, and tell it the first time, unless the bound of the machine is all."""
         if shortage is None:
             if job.id not in self._delays:
                 self._reasons.pop(job.id, None)
             return
         known = job.id in self._reasons
         self._reasons[job.id] = shortage.reason
-        if not known:
+        if not known and not shortage.everywhere:
             self._short(job, shortage)

@@ -375,6 +375,8 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         ([], {"LUIGI_PAI_LOCAL_PASSWORD": "abcd${HOME}"}, "which luigi.cfg cannot carry"),
         (["--user", "a-b"], {}, "letters, digits and _ only"),
         (["--virtual-cluster", "a-b"], {}, "letters, digits and _ only"),
+        (["--virtual-cluster", "a:disk=1"], {}, "not of the form NAME:cpu=N,memory=MB,gpu=N"),
+        (["--virtual-cluster", "default:gpu=63"], {}, "have 63 GPUs together, more than 62"),
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
         (["--nonsense"], {}, "No such option"),
@@ -387,6 +389,22 @@ def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_p
     assert message in done.stderr
     assert "five5" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_virtual_clusters_have_what_is_said_or_what_this_machine_has():
+    """CPUs and memory of this machine, and 8 GPUs."""
+    code = (
+        "import json, os, sys, urllib.request\n"
+        "url = os.environ['LUIGI_PAI_WEBHDFS_URL'] + '/api/v1/virtual-clusters'\n"
+        "print(urllib.request.urlopen(url).read().decode())\n"
+    )
+    options = ("--virtual-cluster", "night", "--virtual-cluster", "default:memory=1000")
+    shown = json.loads(run_python(code, *options).stdout)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    assert {name: round(item["capacity"], 6) for name, item in shown.items()} == {
+        "default": round(100 * 1000 / (1000 + memory), 6),
+        "night": round(100 * memory / (1000 + memory), 6),
+    }
 
 
 def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
