@@ -240,7 +240,9 @@ class Tree:
             self._access.check_give(user, place, owner, group)
             number = place.stat().st_ino
             inode = self._inodes.of(number)
-            self._inodes.keep(number, replace(inode, owner=owner or inode.owner, group=group or inode.group))
+            given = replace(inode, owner=owner or inode.owner, group=group or inode.group)
+            if given != inode:
+                self._inodes.keep(number, given)
 
     def rename(self, path: str, destination: str, user: str) -> bool:
         """Rename as HDFS's first ``rename`` does: into a folder that exists, never onto a file.
