@@ -10,6 +10,7 @@ from luigi_pai.local.store import now_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from luigi_pai.local.notifications import Notifier
     from luigi_pai.local.records import Job
     from luigi_pai.local.store import Store
 
@@ -19,10 +20,16 @@ _AT_ONCE = 500  # parameters of one statement
 
 
 class JobNotes:
-    """Tags and events of jobs."""
+    """Tags and events of jobs.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: where they are kept.
+        notifier: what makes notifications of events.
+    """
+
+    def __init__(self, store: Store, notifier: Notifier | None = None) -> None:
         self._store = store
+        self._notifier = notifier
 
     def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
         """Return the tags of jobs by the jobs' ids; nothing for those that have none."""
@@ -52,7 +59,13 @@ class JobNotes:
     def happened(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Write an event down."""
+        """Write an event down, and the notification that it brings."""
+        self._write(job, reason, message, warning=warning, container_id=container_id)
+        told = None if self._notifier is None else self._notifier.happened(job, reason)
+        if told is not None:
+            self._write(job, "JobStatusChangeNotification", told, warning=False, container_id=None)
+
+    def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
         self._store.rows(
             "INSERT INTO events (job_id, container_id, type, reason, message, at) VALUES (?, ?, ?, ?, ?, ?)",
             (job.id, container_id, "Warning" if warning else "Normal", reason, message, now_ms()),

@@ -16,7 +16,6 @@ from luigi_pai.local.attempt_run import (
 )
 from luigi_pai.local.completion import Again, Outcome, exit_type, retry, retry_delay, stopped_code
 from luigi_pai.local.exit_specs import EXIT_NO_PORTS
-from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.ports import Ports
 from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.store import now_ms
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
     from luigi_pai.local.attempt_run import AttemptRun, Surroundings
+    from luigi_pai.local.job_notes import JobNotes
     from luigi_pai.local.records import Attempt, Job
     from luigi_pai.local.scheduler import Holding, Shortage
 
@@ -42,13 +42,15 @@ class Launcher:
     Args:
         around: what all attempts run with.
         log: the server's log.
+        notes: where events go.
     """
 
-    def __init__(self, around: Surroundings, log: logging.Logger) -> None:
+    def __init__(self, around: Surroundings, log: logging.Logger, notes: JobNotes) -> None:
         self._around = around
         self._store = around.store
         self._log = log
-        self._notes = JobNotes(around.store)
+        self._warnings = log.getChild("warnings")
+        self._notes = notes
         self._ports = Ports()
         self._runs: dict[int, AttemptRun] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -131,7 +133,14 @@ class Launcher:
         self._line.move(self._runs)
 
     def _short(self, job: Job, shortage: Shortage) -> None:
-        """Write down that a job has to wait for resources."""
+        """Write down that a job has to wait for resources, and warn of one that waits for ever."""
+        if shortage.for_ever:
+            self._warnings.warning(
+                "job %s of %s waits for ever: %s (--virtual-cluster says what there is)",
+                job.name,
+                job.username,
+                shortage.reason,
+            )
         if job.generation > 1:
             self._notes.happened(job, "FailedScheduling", shortage.reason, warning=True)
 

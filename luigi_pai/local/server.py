@@ -27,6 +27,7 @@ from luigi_pai.local.groups import Groups
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.launcher import Launcher
+from luigi_pai.local.notifications import Notifier, Webhook
 from luigi_pai.local.rate_limits import RateLimits, parse_limits
 from luigi_pai.local.rest import Api
 from luigi_pai.local.scheduler import Scheduler
@@ -114,7 +115,9 @@ class LocalServer:
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
-        self._launcher = Launcher(around, self._log)
+        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
+        notes = JobNotes(self._store, Notifier(self._webhook))
+        self._launcher = Launcher(around, self._log, notes)
         limits = parse_limits(settings.rate_limits)
         api = Api(
             store=self._store,
@@ -125,7 +128,7 @@ class LocalServer:
             virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            notes=JobNotes(self._store),
+            notes=notes,
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
@@ -166,6 +169,8 @@ class LocalServer:
         """Stop answering, end every task, free the data folder."""
         self._server.stop()
         await self._launcher.shut_down()
+        if self._webhook is not None:
+            await self._webhook.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._server.close_all_connections(), _CLOSING_SECONDS)
         self._store.close()

@@ -1,0 +1,157 @@
+"""jobStatusChangeNotification: events, and what a webhook is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from local_client import wait_until
+from protocol_client import ProtocolClient, protocol
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+from luigi_pai.local.settings import Settings
+
+ALL = dict.fromkeys(("running", "succeeded", "stopped", "failed", "retried"), True)
+
+
+class Receiver(ThreadingHTTPServer):
+    """Takes calls; answers as it is told."""
+
+    def __init__(self):
+        self.calls = []
+        self.answers = []
+        super().__init__(("127.0.0.1", 0), _Call)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/hook?key=very-private"
+
+
+class _Call(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.calls.append((self.path, self.headers["Content-Type"], body))
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_arguments):
+        pass
+
+
+@pytest.fixture
+def receiver():
+    server = Receiver()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def notified(v2, name):
+    """Return what the events of a job tell of, the first one first."""
+    events = v2.send("GET", f"/jobs/{name}/events").json()["data"]
+    return [
+        event["message"] for event in reversed(events) if event["reason"] == "JobStatusChangeNotification"
+    ]
+
+
+def test_a_job_has_an_event_for_each_change_that_it_asks_for(v2):
+    """And for no other; a job that does not ask has none."""
+    name = v2.submit(protocol("true", extras={"jobStatusChangeNotification": ALL}))
+    v2.wait(name)
+    assert notified(v2, name) == [f"job {name} is running", f"job {name} has succeeded"]
+    name = v2.submit(
+        protocol("true", extras={"jobStatusChangeNotification": {"failed": True, "running": False}})
+    )
+    v2.wait(name)
+    assert notified(v2, name) == []
+    name = v2.submit(protocol("exit 1", extras={"jobStatusChangeNotification": {"failed": True}}))
+    v2.wait(name)
+    assert notified(v2, name) == [f"job {name} has failed"]
+    name = v2.submit(protocol("exit 1"))
+    v2.wait(name)
+    assert notified(v2, name) == []
+
+
+def test_retries_and_stops_are_told_of(v2, tmp_path):
+    """Running once, however often it is tried again."""
+    command = f"[ -e {tmp_path}/again ] && sleep 60; touch {tmp_path}/again; exit 1"
+    name = v2.submit(protocol(command, jobRetryCount=1, extras={"jobStatusChangeNotification": ALL}))
+    wait_until(lambda: len(notified(v2, name)) == 2)
+    v2.stop(name)
+    v2.wait(name)
+    assert notified(v2, name) == [
+        f"job {name} is running",
+        f"job {name} is tried again",
+        f"job {name} was stopped",
+    ]
+
+
+def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
+    """Once for each change, in JSON."""
+    with LocalPai(webhook=receiver.url) as server:
+        v2 = ProtocolClient(server)
+        text = protocol(
+            "echo '<% $secrets.pw %>' >&2; exit 3",
+            secrets={"pw": "hunter2hunter2"},
+            extras={"jobStatusChangeNotification": ALL},
+        )
+        name = v2.submit(text)
+        job = v2.wait(name)
+        wait_until(lambda: len(receiver.calls) == 2)
+        log = (server.data / "server.log").read_text()
+    assert {(path, kind) for path, kind, _ in receiver.calls} == {
+        ("/hook?key=very-private", "application/json")
+    }
+    running, failed = sorted((body for _, _, body in receiver.calls), key=lambda body: body["time"])
+    assert (running["change"], running["state"], running["exitCode"]) == ("running", "RUNNING", None)
+    assert failed == {
+        "event": "jobStatusChange",
+        "change": "failed",
+        "state": "FAILED",
+        "jobName": job["name"],
+        "username": "admin",
+        "virtualCluster": "default",
+        "retries": 0,
+        "exitCode": 255,
+        "submissionTime": job["jobStatus"]["createdTime"],
+        "completedTime": job["jobStatus"]["completedTime"],
+        "time": failed["time"],
+        "url": f"{server.url}/job-detail.html?username=admin&jobName={job['name']}&api=v2",
+    }
+    assert "hunter2" not in json.dumps(receiver.calls)
+    assert "very-private" not in log
+
+
+def test_a_call_that_fails_is_made_again_and_bothers_no_job(receiver):
+    """Up to three times; then the log has a line without the address's key."""
+    receiver.answers = [500]
+    with LocalPai(webhook=receiver.url) as server:
+        v2 = ProtocolClient(server)
+        wanted = {"jobStatusChangeNotification": {"succeeded": True}}
+        v2.wait(v2.submit(protocol("true", extras=wanted)))
+        wait_until(lambda: len(receiver.calls) == 2)
+    with LocalPai(webhook="http://127.0.0.1:9/hook?key=very-private") as server:
+        v2 = ProtocolClient(server)
+        job = v2.wait(v2.submit(protocol("true", extras=wanted)))
+        assert job["jobStatus"]["state"] == "SUCCEEDED"
+        log = wait_until(lambda: _line(server, "webhook at 127.0.0.1"))
+    assert f"not told that admin~{job['name']} has succeeded: " in log
+    assert "very-private" not in log
+
+
+def _line(server, word):
+    lines = (server.data / "server.log").read_text().splitlines()
+    return next((line for line in lines if word in line), None)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "hook", "ftp://host/x", "http://", "http://a b/", "http://u:p@host/", "http://h:0/"]
+)
+def test_an_address_that_cannot_be_called_is_refused_without_showing_it(url, tmp_path):
+    with pytest.raises(ConfigError, match=r"^--webhook is not of the form http://HOST/PATH$"):
+        Settings(tmp_path, webhook=url).check()
