@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from pathlib import Path
@@ -106,6 +107,7 @@ def local(
             webhook=webhook,
             rate_limits=rate_limits,
         )
+        _show_warnings()
         if command:
             code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
         else:
@@ -114,6 +116,13 @@ def local(
     except ConfigError as error:
         give_up("local", error, EXIT_USAGE)
     sys.exit(code)
+
+
+def _show_warnings() -> None:
+    """Have what somebody should know at once written to standard error, too."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("luigi-pai local: %(message)s"))
+    logging.getLogger("luigi_pai.local.warnings").addHandler(handler)
 
 
 def _say_where(server: LocalServer) -> None:

@@ -35,6 +35,18 @@ READ_CONFIG = textwrap.dedent(
     """
 )
 
+SUBMIT = textwrap.dedent(
+    """
+    import os, requests, time
+    api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v1"
+    login = {{"username": "admin", "password": "admin-password"}}
+    token = requests.post(api + "/token", json=login).json()["token"]
+    headers = {{"Authorization": "Bearer " + token}}
+    requests.post(api + "/jobs", json={job}, headers=headers).raise_for_status()
+    time.sleep(0.5)
+    """
+)
+
 
 def run(*words, cwd=None, env=None, timeout=60):
     return subprocess.run(
@@ -405,6 +417,17 @@ def test_virtual_clusters_have_what_is_said_or_what_this_machine_has():
         "default": round(100 * 1000 / (1000 + memory), 6),
         "night": round(100 * memory / (1000 + memory), 6),
     }
+
+
+def test_a_job_that_never_fits_is_named_on_standard_error():
+    """The command that waits for it may be stopped."""
+    large = {"name": "main", "command": "true", "cpuNumber": 3}
+    code = SUBMIT.format(job={"jobName": "large", "image": "x", "taskRoles": [large]})
+    done = run_python(code, "--virtual-cluster", "default:cpu=2")
+    why = "it does not fit into virtual cluster default: 3 CPUs wanted, 2 there"
+    said = f"job large of admin waits for ever: {why} (--virtual-cluster says what there is)"
+    assert f"luigi-pai local: {said}\n" in done.stderr
+    assert done.stderr.count("large") == 1
 
 
 def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
