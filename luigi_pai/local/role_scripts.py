@@ -44,18 +44,31 @@ done
 echo "SSH barrier: every task is up"
 """
 
+_TENSORBOARD = """\
+if command -v tensorboard >/dev/null; then
+  echo luigi-pai local: tensorboard is started at http://127.0.0.1:{port}/
+  tensorboard {where} --port={port} --host=127.0.0.1 &
+else
+  echo 'luigi-pai local: tensorboard is not installed here (pip install tensorboard), so it is not started'
+fi
+"""
+
 
 class _Scripts:
     """The scripts of one task, being written.
 
     Args:
         spec: the job, as `protocol_spec.job_spec` has it.
+        role: its role.
         tasks: the names of the attempt's other tasks, ``ROLE-INDEX``.
         folder: the task's own folder.
     """
 
-    def __init__(self, spec: Mapping[str, Any], tasks: Sequence[str], folder: str) -> None:
+    def __init__(
+        self, spec: Mapping[str, Any], role: Mapping[str, Any], tasks: Sequence[str], folder: str
+    ) -> None:
         self._spec = spec
+        self._role = role
         self._tasks = tasks
         self._folder = folder
         self.files: dict[str, str] = {}
@@ -69,7 +82,7 @@ class _Scripts:
             "cmd": self._cmd,
             "ssh": self._ssh,
             "git": self._git,
-            "tensorboard": self._not_here,
+            "tensorboard": self._tensorboard,
             "teamwise_storage": self._nothing,
         }.get(plugin["plugin"], self._unknown)(plugin["plugin"], parameters)
         policy = str(plugin["failurePolicy"]).lower()
@@ -126,9 +139,29 @@ class _Scripts:
     def _nothing(_name: str, _parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         return [], []
 
-    @staticmethod
-    def _not_here(name: str, _parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        return [f"echo 'luigi-pai local: the plugin {name} does nothing on this machine'"], []
+    def _tensorboard(self, _name: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Start tensorboard beside the first task of the first role, if it is installed.
+
+        As in the real plugin, paths and port stand in the script as they are, so variables may be in them.
+        """
+        first = self._spec["taskRoles"][0]["name"] == self._role["name"]
+        index = self._folder.rpartition("-")[2].partition(".")[0]
+        if not (first and index == "0" and parameters):
+            return [], []
+        folders = parameters.get("logdir")
+        if not isinstance(folders, dict) or not folders:
+            raise ValueError("the plugin tensorboard needs logdir, an object of paths by name")
+        reserved = [
+            port["label"] for port in self._role["portList"] if port["label"].lower() == "tensorboard"
+        ]
+        port = f"${{PAI_CONTAINER_HOST_{reserved[0]}_PORT_LIST%%,*}}" if reserved else parameters.get("port")
+        if port is None:
+            raise ValueError(
+                "the plugin tensorboard needs a port: its parameter, or one reserved as tensorboard"
+            )
+        paths = ",".join(f"{name}:{path}" for name, path in folders.items())
+        where = f"--logdir_spec={paths}" if len(folders) > 1 else f"--logdir={next(iter(folders.values()))}"
+        return [_TENSORBOARD.format(where=where, port=port)], []
 
     @staticmethod
     def _unknown(name: str, _parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -152,7 +185,7 @@ def role_scripts(
         tasks: the names of the other tasks of its attempt.
         folder: where the scripts will lie.
     """
-    scripts = _Scripts(spec, tasks, folder)
+    scripts = _Scripts(spec, role, tasks, folder)
     if role["shown"] != server_name(role["shown"]):
         text = (
             f"luigi-pai local: OpenPAI 1.8 cannot run the role {role['shown']}: "
