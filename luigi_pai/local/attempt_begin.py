@@ -12,10 +12,10 @@ from luigi_pai.local.virtual_clusters import Resources
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.attempt_run import Surroundings
     from luigi_pai.local.job_notes import JobNotes
     from luigi_pai.local.records import Attempt, Job
     from luigi_pai.local.scheduler import Holding
+    from luigi_pai.local.surroundings import Surroundings
 
 __all__ = ["begin_attempt", "take_over_attempt"]
 

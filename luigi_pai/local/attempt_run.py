@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import processes
@@ -23,16 +22,13 @@ from luigi_pai.local.virtual_clusters import Resources
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from luigi_pai.local.records import Attempt, Job
-    from luigi_pai.local.scheduler import Holding, Scheduler
-    from luigi_pai.local.settings import HdfsAddress
-    from luigi_pai.local.storages import Storages
-    from luigi_pai.local.store import Store
-    from luigi_pai.local.task_files import JobFolders, TaskFiles
+    from luigi_pai.local.scheduler import Holding
+    from luigi_pai.local.surroundings import Surroundings
+    from luigi_pai.local.task_files import TaskFiles
 
-__all__ = ["DELETE", "EXIT_NOT_STARTED", "SHUTDOWN", "STOP", "AttemptRun", "Surroundings", "TaskLost"]
+__all__ = ["DELETE", "EXIT_NOT_STARTED", "SHUTDOWN", "STOP", "AttemptRun", "TaskLost"]
 
 STOP = "stop"
 DELETE = "delete"
@@ -44,31 +40,6 @@ _SIGNALLED = 128
 
 class TaskLost(Exception):
     """A task's process is gone and nobody knows how it ended."""
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What all attempts run with.
-
-    Attributes:
-        store: what is known.
-        folders: the files of tasks.
-        bin: the folder of the ``hdfs`` command.
-        hdfs: where HDFS is.
-        storages: the folders that v2 jobs mount.
-        scheduler: who has which resources.
-        stop_grace: seconds between SIGTERM and SIGKILL.
-        hurry: set when there is to be no further grace.
-    """
-
-    store: Store
-    folders: JobFolders
-    bin: Path
-    hdfs: HdfsAddress
-    storages: Storages
-    scheduler: Scheduler
-    stop_grace: float
-    hurry: asyncio.Event
 
 
 class AttemptRun:

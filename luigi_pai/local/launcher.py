@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Coroutine, Mapping
 
-    from luigi_pai.local.attempt_run import AttemptRun, Surroundings
+    from luigi_pai.local.attempt_run import AttemptRun
     from luigi_pai.local.job_notes import JobNotes
     from luigi_pai.local.records import Attempt, Job
     from luigi_pai.local.scheduler import Holding, Shortage
+    from luigi_pai.local.surroundings import Surroundings
 
 __all__ = ["Launcher"]
 

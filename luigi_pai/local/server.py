@@ -19,7 +19,6 @@ from tornado.netutil import bind_sockets
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import hdfs_command
 from luigi_pai.local.app import make_app
-from luigi_pai.local.attempt_run import Surroundings
 from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
 from luigi_pai.local.fault_connections import FaultDesk, FaultyServer
 from luigi_pai.local.faults import parse_faults
@@ -34,6 +33,7 @@ from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
 from luigi_pai.local.storages import Storages
 from luigi_pai.local.store import Store
+from luigi_pai.local.surroundings import Surroundings
 from luigi_pai.local.task_files import JobFolders
 from luigi_pai.local.tokens import TokenRegister, Tokens
 from luigi_pai.local.users import Users, password_matches

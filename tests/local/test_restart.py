@@ -313,3 +313,31 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_pai, tm
     first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
     assert first["jobStatus"]["appExitCode"] == -101
     assert v2.task(first)["containerExitCode"] == -101
+
+
+def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(tmp_path):
+    """Some run, some wait for room, some are between two attempts: each ends as it would have."""
+    with LocalPai(tmp_path / "data", virtual_clusters=["default:cpu=6,gpu=4"]) as server:
+        v1, v2 = LocalClient(server), ProtocolClient(server)
+        command = "echo $PPID >> {}; sleep 0.2; exit {}"
+        files = [tmp_path / f"ran{number}" for number in range(50)]
+        names = []
+        for number, file in enumerate(files):
+            said = command.format(file, number % 3)
+            if number % 2:
+                names.append(v1.submit(role(said, gpuNumber=number % 4 // 3), retryCount=number % 5))
+            else:
+                names.append(v2.submit(protocol(said, jobRetryCount=number % 5)))
+        wait_until(lambda: sum(file.exists() for file in files) >= 20)
+        server.kill()
+        server.restart()
+        for number, (name, file) in enumerate(zip(names, files, strict=True)):
+            client, failed = (v1, number % 3) if number % 2 else (v2, 255)
+            status = client.wait(name, timeout=90)["jobStatus"]
+            code = failed if number % 3 else 0
+            assert (status["appExitCode"], status["state"]) == (code, "FAILED" if code else "SUCCEEDED")
+            least = number % 5 if code else 0
+            assert least <= status["retries"] <= least + 1  # one more if the kill came between two writes
+            assert least + 1 <= len(file.read_text().split()) <= status["retries"] + 1
+        shown = v2.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
+        assert set(shown.values()) == {0}
