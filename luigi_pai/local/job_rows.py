@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["JobRows"]
 
 _AT_ONCE = 500  # parameters of one statement
+_MOST_KEPT = 50_000  # rows, of some 600 bytes
 
 
 class JobRows:
@@ -39,7 +40,10 @@ class JobRows:
         """Return a JSON array of the rows of jobs, each in the form of its own API."""
         self._write([job_id for job_id in ids if job_id not in self._rows])
         rows = self._rows
-        return f"[{','.join([rows[job_id] for job_id in ids])}]"
+        text = f"[{','.join([rows[job_id] for job_id in ids])}]"
+        if len(rows) > _MOST_KEPT:
+            rows.clear()
+        return text
 
     def _write(self, ids: Sequence[int]) -> None:
         for start in range(0, len(ids), _AT_ONCE):

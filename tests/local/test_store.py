@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from luigi_pai.local import job_rows
 from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.records import COMPLETED, NewJob
 from luigi_pai.local.store import NameTaken, Store
@@ -97,3 +98,13 @@ def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
     store.purge_job(first)
     assert rows.as_json([second.id]).count('"name"') == 1
     assert rows.as_json([]) == "[]"
+
+
+def test_rows_do_not_fill_the_memory(store, monkeypatch):
+    """Lists of more jobs than are kept are whole all the same."""
+    ids = [store.add_job(new(name)).id for name in "abcd"]
+    monkeypatch.setattr(job_rows, "_MOST_KEPT", 2)
+    rows = JobRows(store)
+    assert [rows.as_json(ids).count('"name"') for _ in range(2)] == [4, 4]
+    assert rows.as_json(ids[:2]).count('"name"') == 2
+    assert len(rows._rows) == 2
