@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ from luigi_pai.local.page_access import StopForms
 from luigi_pai.local.pages import Asset, JobListPage, JobLog, JobPage, StopJob
 from luigi_pai.local.rest_v1 import V1Handler
 from luigi_pai.local.rest_v2 import SHARED_PATHS, V2Handler
-from luigi_pai.local.settings import is_loopback
+from luigi_pai.local.settings import is_address, is_loopback
 from luigi_pai.local.wire import ApiError, RestHandler, logged_path, no_api
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def make_app(
         apis: which APIs there are: ``both``, ``v1`` or ``v2``.
         log: gets one line a request, without query, body or headers.
         desk: the faults in force.
-        loopback_only: refuse requests that name another host than this machine.
+        loopback_only: no other machine can reach the server.
     """
     shared = {"api": api}
     pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
@@ -75,6 +76,7 @@ def make_app(
         log_function=_log_request,
         log=log,
         loopback_only=loopback_only,
+        own_names={name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
     )
 
 
@@ -94,7 +96,8 @@ class _Stranger(RestHandler):
         raise ApiError(
             403,
             "ForbiddenOriginError",
-            "The local server answers to this machine only, not to pages of other sites.",
+            "The local server answers to requests for this machine only, by its address or its own name, "
+            "not to pages of other sites.",
         )
 
 
@@ -109,9 +112,19 @@ class _LocalApplication(Application):
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         origin = request.headers.get("Origin")
         foreign = origin is not None and urlsplit(origin).netloc != request.host
-        if foreign or (self.settings["loopback_only"] and not is_loopback(_host_name(request.host))):
+        if foreign or not self._is_this_machine(_host_name(request.host)):
             return self.get_handler_delegate(request, _Stranger)
         return super().find_handler(request, **kwargs)
+
+    def _is_this_machine(self, host: str) -> bool:
+        """Say whether a request can have meant this server: a name of somebody else's domain cannot.
+
+        Of a server that other machines reach, any address and any name without
+        a dot will do: nobody can have such a name lead elsewhere later.
+        """
+        if self.settings["loopback_only"]:
+            return is_loopback(host)
+        return "." not in host or is_address(host) or host.lower() in self.settings["own_names"]
 
 
 def _host_name(host: str) -> str:

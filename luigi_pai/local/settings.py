@@ -25,6 +25,7 @@ __all__ = [
     "HdfsAddress",
     "Settings",
     "default_data_folder",
+    "is_address",
     "is_loopback",
     "is_webhook",
 ]
@@ -182,6 +183,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_address(host: str) -> bool:
+    """Say whether a host is an address, not a name."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def is_webhook(url: str) -> bool:

@@ -15,7 +15,7 @@ echo "fake tensorboard: $*"
 for word; do case $word in --port=*) port=${{word#--port=}};; esac; done
 exec {sys.executable} -m http.server --bind 127.0.0.1 "$port"
 """
-SERVED = 'until (: </dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done'
+SERVED = "until (: </dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done"
 
 
 @pytest.fixture
