@@ -391,6 +391,9 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--virtual-cluster", "default:gpu=63"], {}, "have 63 GPUs together, more than 62"),
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
+        (["--faults", "no-such.json"], {}, "cannot read no-such.json"),
+        (["--faults", "[1]"], {}, "faults: rules[0]: is not an object"),
+        (["--webhook", "ftp://host/x"], {}, "--webhook is not of the form http://HOST/PATH"),
         (["--nonsense"], {}, "No such option"),
     ],
 )
