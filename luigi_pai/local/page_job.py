@@ -42,7 +42,7 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     waits_for = api.launcher.why_waiting(job)
     content = (
         tag("div", _facts(job, last, waits_for), _reason(job), id="facts", data_part=True),
-        tag("div", None if ended else stop_form, id="stop", data_part=True),
+        tag("div", _stopping(job, stop_form), id="stop", data_part=True),
         tag("h2", "Tasks" if chosen is last or chosen is None else f"Tasks of attempt {chosen.number}"),
         tag("div", _tasks(api, job, chosen, tasks), id="tasks", data_part=True),
         _output(job, tasks),
@@ -71,6 +71,13 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
     if job.exit_code is not None:
         facts["Exit code"] = f"{job.exit_code} ({_exit_words(job)})"
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in facts.items()))
+
+
+def _stopping(job: Job, stop_form: Html | None) -> Html | None:
+    """Return what is shown of stopping a job: the form, or that it is being stopped."""
+    if job.sub_state == COMPLETED:
+        return None
+    return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
 
 
 def _exit_words(job: Job) -> str:

@@ -119,6 +119,15 @@ def test_a_dropped_answer_of_a_log_is_dropped_whole(faulty, strike):
         client.log(job)
 
 
+def test_a_dropped_answer_of_an_upload_comes_after_the_file_is_there(faulty, strike):
+    """WebHDFS is struck, too, where a rule says its path."""
+    strike("drop", method="PUT", path="/webhdfs/*", skip=1)
+    with pytest.raises(requests.ConnectionError):
+        requests.put(f"{faulty.url}/webhdfs/v1/up?op=CREATE&user.name=admin", data=b"x" * 300_000, timeout=20)
+    reply = get(faulty, "/webhdfs/v1/up?op=GETFILESTATUS&user.name=admin")
+    assert reply.json()["FileStatus"]["length"] == 300_000
+
+
 def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     """It is this token that ends, for good; the route answers as it does to any ended token."""
     client = ProtocolClient(faulty)

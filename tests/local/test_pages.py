@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 import requests
-from local_client import LocalClient, role, unique
+from local_client import LocalClient, role, unique, wait_until
 from protocol_client import protocol, task_role
 
 from luigi_pai.local import LocalPai
@@ -293,3 +293,15 @@ def test_nobody_else_can_make_the_browser_stop_a_job(local_pai, client):
     assert requests.get(local_pai.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
     client.stop(name)
     client.stop(other)
+
+
+def test_a_job_that_is_being_stopped_has_no_stop_button(client, page):
+    """It takes its time: a command may take no notice of SIGTERM for a while."""
+    name = client.submit(role("trap 'sleep 2' TERM; echo ready; sleep 60 & wait; wait"))
+    client.wait(name, "RUNNING")
+    wait_until(lambda: client.log(client.job(name)) == "ready\n")
+    client.stop(name)
+    shown = page("/job-detail.html", username="admin", jobName=name)
+    assert "It is being stopped." in shown.text
+    assert "button" not in [tag for tag, _ in shown.tags]
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
