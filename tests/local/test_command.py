@@ -394,6 +394,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--faults", "no-such.json"], {}, "cannot read no-such.json"),
         (["--faults", "[1]"], {}, "faults: rules[0]: is not an object"),
         (["--webhook", "ftp://host/x"], {}, "--webhook is not of the form http://HOST/PATH"),
+        (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),
     ],
 )
@@ -420,6 +421,14 @@ def test_virtual_clusters_have_what_is_said_or_what_this_machine_has():
         "default": round(100 * 1000 / (1000 + memory), 6),
         "night": round(100 * memory / (1000 + memory), 6),
     }
+
+
+def test_limits_are_on_when_asked_for():
+    """The command sees them."""
+    ask = "import os, requests; url = os.environ['LUIGI_PAI_WEBHDFS_URL'] + '/api/v2/info'"
+    ask += "; print(requests.get(url).headers['X-RateLimit-Limit'])"
+    done = run("local", "--rate-limits", "default", "--", sys.executable, "-c", ask)
+    assert (done.stdout, done.returncode) == ("600\n", 0)
 
 
 def test_a_job_that_never_fits_is_named_on_standard_error():
