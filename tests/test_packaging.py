@@ -41,11 +41,13 @@ def test_the_command_is_installed():
     assert callable(script.load())
 
 
-def test_types_and_schemas_are_installed():
-    """Type checkers find py.typed, the validation its schema."""
+def test_types_schemas_and_the_parts_of_pages_are_installed():
+    """Type checkers find py.typed, the validation its schema, the local server its script and style."""
     package = resources.files("luigi_pai")
     assert (package / "py.typed").is_file()
     assert (package / "spec" / "schemas" / "job.v1.json").is_file()
+    assert (package / "local" / "assets" / "page.js").is_file()
+    assert (package / "local" / "assets" / "page.css").is_file()
 
 
 def test_the_wheel_holds_the_package_and_nothing_else():
