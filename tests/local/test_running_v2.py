@@ -441,11 +441,9 @@ def test_a_repository_is_cloned(v2, tmp_path):
     ("role", "more"),
     [
         ({"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"http": 0}}}, {}),
-        ({}, {"extras": plugin("cmd", "a text")}),
         ({}, {"extras": plugin("cmd", {"callbacks": "a text"})}),
         ({}, {"extras": plugin("cmd", {"preCommands": 3})}),
         ({}, {"extras": plugin("git", {"clone_dir": "there"})}),
-        ({}, {"extras": plugin(["cmd"], {})}),
         ({}, {"extras": {"storages": [{"name": "nfs1", "mountPath": "/../out"}]}}),
     ],
 )
@@ -454,6 +452,14 @@ def test_what_cannot_be_started_fails_once(role, more, v2):
     job = v2.wait(v2.submit(protocol(roles={"main": {**task_role("true"), **role}}, **more)))
     assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
     assert "could not be started" in v2.log(job, name="stderr")
+
+
+@pytest.mark.parametrize("extras", [plugin("cmd", "a text"), plugin(["cmd"], {})])
+def test_a_plugin_of_a_wrong_shape_fails_the_job_once(extras, v2):
+    """The log of the runtime says so."""
+    job = v2.run("true", extras=extras)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+    assert "its entry in extras is of a wrong shape" in v2.log(job, name="runtime.log")
 
 
 def test_a_name_that_no_folder_can_have_fails_the_job(v2):
