@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Launcher"]
 
-_PORTS_AGAIN = 1.0
-"""Seconds until a v1 job for which no port was free is looked at again."""
+_AGAIN = 1.0
+"""Seconds until a job that could not begin, for want of ports (v1) or of disk, is looked at again."""
 
 
 class Launcher:
@@ -157,12 +157,22 @@ class Launcher:
             self.scheduler.release(placed.values())
             self._complete(job, EXIT_NOT_STARTED, str(error))
             return
-        self._follow(begin_attempt(job, reserved, placed, self._around, self._notes))
+        try:
+            run = begin_attempt(job, reserved, placed, self._around, self._notes)
+        except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be forgotten
+            self._log.exception("job %s cannot begin", job.name)
+            for ports, _ in reserved:
+                self._ports.release(ports)
+            self.scheduler.release(placed.values())
+            job.sub_state = WAITING
+            self._line.delay(job, _AGAIN, "the server could not write its begin down", self._fill)
+            return
+        self._follow(run)
 
     def _without_ports(self, job: Job, problem: str) -> None:
         """Try again later: the launcher of 0.7 goes on asking; on 1.8 the attempt fails with 253."""
         if job.generation == 1:
-            self._line.delay(job, _PORTS_AGAIN, problem, self._fill)
+            self._line.delay(job, _AGAIN, problem, self._fill)
             return
         nothing: list[tuple[dict[str, list[int]], list[str]]] = [({}, [])] * sum(
             role["taskNumber"] for role in job.roles
