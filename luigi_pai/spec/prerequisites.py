@@ -22,12 +22,12 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.callbacks import callback_problems, with_event_of_releases
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.own_references import filled, reference_to_self_problems
-from luigi_pai.spec.yaml_text import path_text
+from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["prerequisite_problems", "resolve"]
 
