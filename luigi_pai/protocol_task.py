@@ -19,9 +19,9 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.run import Run, Work
 from luigi_pai.source import folder_of
+from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.secret_texts import secret_values
-from luigi_pai.spec.validate import room_for_attempts
 from luigi_pai.spec.validate_protocol import check_protocol
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError, PaiJobFailed
 from luigi_pai.outputs import Outputs
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.validate import check_name
+from luigi_pai.spec.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

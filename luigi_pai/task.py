@@ -13,7 +13,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.run import SERVER_OUTPUT, Run, Work
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.validate import check_job, room_for_attempts
+from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.uploads import send_uploads
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ class PaiTask(luigi.Task):
             PaiApiError: the server refused the job, or did not answer for too long.
             HdfsError: the uploads could not be sent, or the output folder could not be made.
         """
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only running needs
+
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
         Run(self._work()).to_the_end()

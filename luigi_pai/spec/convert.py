@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import v2_name
+from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.validate import folded, validate_job
+from luigi_pai.spec.validate import validate_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

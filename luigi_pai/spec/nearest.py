@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,17 @@ _MOST_SHOWN = 12
 _MOST_COMPARED = 200
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like a name, of the first 200; None where none is."""
-    near = difflib.get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1)
+def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
+    """Return the known name that is most like a name, of the first 200; None where none is.
+
+    Args:
+        name: what was written.
+        known: what may have been meant.
+        likeness: how much they must have in common: 0, nothing, to 1, everything.
+    """
+    import difflib  # noqa: PLC0415  only a mistake needs it
+
+    near = difflib.get_close_matches(name, list(islice(known, _MOST_COMPARED)), n=1, cutoff=likeness)
     return near[0] if near else None
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.spec.nearest import nearest
-from luigi_pai.spec.yaml_text import path_text
+from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["filled", "reference_to_self_problems"]
 

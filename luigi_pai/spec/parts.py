@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import UNSET
 from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.plain_values import plain
-from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Self
 
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
     Wrong = list[tuple[Path, str]]
 

@@ -10,10 +10,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.yaml_text import path_text
+from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["plain"]
 

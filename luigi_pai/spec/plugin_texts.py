@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.references import plugin_filled, plugin_texts
-from luigi_pai.spec.schema_problems import Finding, Path
+from luigi_pai.spec.schema_problems import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["plugin_text_findings"]
 

@@ -22,12 +22,12 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.callbacks import callback_problems, with_event_of_releases
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.own_references import filled, reference_to_self_problems
-from luigi_pai.spec.yaml_text import path_text
+from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["prerequisite_problems", "resolve"]
 
@@ -123,6 +123,21 @@ class _Prerequisites:
                 waiting += [(other, False) for other in reversed(self.required(name))]
         return list(ordered)
 
+    def unending(self) -> set[str]:
+        """Return the names that require each other in circles, or what does."""
+        needs = {name: set(self.required(name)) & self.named.keys() for name in self.named}
+        needed_by: dict[str, list[str]] = {}
+        for name, others in needs.items():
+            for other in others:
+                needed_by.setdefault(other, []).append(name)
+        ended = [name for name, others in needs.items() if not others]
+        for name in ended:  # grows while it is gone through
+            for other in needed_by.get(name, ()):
+                needs[other].discard(name)
+                if not needs[other]:
+                    ended.append(other)
+        return needs.keys() - set(ended)
+
     def circle(self, start: str) -> list[str]:
         """Return the shortest way from a name back to itself: ``a, b, a``; nothing if there is none."""
         came_from: dict[str, str] = {}
@@ -186,6 +201,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
     """Yield what keeps ``resolve`` from resolving."""
     told: set[frozenset[str]] = set()
+    suspects = known.unending()
     for index, each in enumerate(known.listed):
         if not isinstance(each, dict):
             continue
@@ -193,7 +209,9 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
         for at, other in _names(each.get("require")):
             yield from _requirement(other, (*path, "require", at), known)
         name = each.get("name")
-        circle = known.circle(name) if isinstance(name, str) and known.meant(name) is each else []
+        circle: list[str] = []
+        if isinstance(name, str) and name in suspects and known.meant(name) is each:
+            circle = known.circle(name)
         if circle and frozenset(circle) not in told:
             told.add(frozenset(circle))
             yield Problem(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from luigi_pai.spec.yaml_text import Path
+    from luigi_pai.spec.paths import Path
 
 __all__ = [
     "Callback",

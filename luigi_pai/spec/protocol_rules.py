@@ -6,15 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.spec.names import folded
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.references import PLUGIN, references
-from luigi_pai.spec.schema_problems import Finding, Path
+from luigi_pai.spec.schema_problems import Finding
 from luigi_pai.spec.shapes import list_of, mapping_of
 from luigi_pai.spec.template import entrypoints
-from luigi_pai.spec.validate import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from luigi_pai.spec.paths import Path
 
 __all__ = ["rule_findings"]
 

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from luigi_pai.errors import Level
 from luigi_pai.spec import mustache
 from luigi_pai.spec.nearest import closest
-from luigi_pai.spec.schema_problems import Finding, Path, named_nearest
+from luigi_pai.spec.schema_problems import Finding, named_nearest
 from luigi_pai.spec.secret_texts import replaced
 from luigi_pai.spec.shapes import item_of, list_of
 from luigi_pai.spec.template import joined, role_commands, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from luigi_pai.spec.paths import Path
 
 __all__ = [
     "PLUGIN",

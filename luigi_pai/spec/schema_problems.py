@@ -13,7 +13,6 @@ messages. Beside JSON Schema's own keywords they have four:
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
+    from luigi_pai.spec.paths import Path
+
 __all__ = [
     "LONGEST_SHOWN",
     "Finding",
-    "Path",
     "named_nearest",
     "release_number",
     "schema",
@@ -41,7 +41,6 @@ __all__ = [
     "without_echoes",
 ]
 
-Path = tuple["str | int", ...]
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)", re.ASCII)
 
 LONGEST_SHOWN = 80
@@ -157,9 +156,9 @@ def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> I
         if name in known or not isinstance(name, str):
             continue
         same = folded.get(name.lower().replace("_", "").replace("-", ""))
-        near = [same] if same else difflib.get_close_matches(name, absent, n=1, cutoff=0.8)
+        near = same or closest(name, absent, likeness=0.8)
         if near:
-            yield name, near[0]
+            yield name, near
 
 
 def _findings(error: ValidationError, shown: Callable[[Any, Path], str]) -> Iterator[Finding]:

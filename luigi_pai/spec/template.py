@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec import mustache
-from luigi_pai.spec.schema_problems import Path, release_number
+from luigi_pai.spec.paths import Path, path_text
+from luigi_pai.spec.schema_problems import release_number
 from luigi_pai.spec.shapes import item_of, list_of
-from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,28 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.names import folded
+from luigi_pai.spec.paths import Path, path_text
 from luigi_pai.spec.schema_problems import (
     LONGEST_SHOWN,
     Finding,
-    Path,
     release_number,
     schema,
     schema_findings,
     without_echoes,
 )
-from luigi_pai.spec.yaml_text import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["check_job", "check_name", "folded", "room_for_attempts", "validate_job"]
+__all__ = ["check_job", "validate_job"]
 
 _INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
 _LARGEST_BODY = 100 * 1024  # bytes
 _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
-_LONGEST_NAME = 255 - len("__attempt999")
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
@@ -50,30 +49,6 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
     problems = [*validate_job(job), *further]
     if problems:
         raise SpecError(str(job.jobName), problems)
-
-
-def check_name(name: Any) -> None:
-    """Refuse a name that no server could be asked for: no text, empty, or a step within a URL.
-
-    Raises:
-        SpecError: saying what a name is.
-    """
-    if not isinstance(name, str) or name in ("", ".", ".."):
-        what = schema("job.v1")["properties"]["jobName"]["description"]
-        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}")])
-
-
-def room_for_attempts(name: Any) -> list[Problem]:
-    """Return what is wrong with the length of a name that ``__attempt2`` may be added to."""
-    if not isinstance(name, str) or len(name) <= _LONGEST_NAME:
-        return []
-    return [
-        Problem(
-            "jobName",
-            f"has {len(name)} characters; the job of a task has at most {_LONGEST_NAME}, so that the names "
-            "of later attempts are short enough too",
-        )
-    ]
 
 
 def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None) -> list[Problem]:
@@ -105,11 +80,6 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
         findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {_LARGEST_BODY:,}"))
     found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
     return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
-
-
-def folded(role: str) -> str:
-    """Return a role's name as servers of the v2 dialect show it: ``My_Role`` -> ``myrole``."""
-    return re.sub(r"[^a-z0-9]", "", role.lower())
 
 
 def _numbers(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.paths import Path, path_text
 from luigi_pai.spec.plugin_texts import plugin_text_findings
 from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
@@ -20,13 +21,12 @@ from luigi_pai.spec.references import reference_findings
 from luigi_pai.spec.schema_problems import (
     LONGEST_SHOWN,
     Finding,
-    Path,
     release_number,
     schema_findings,
     without_echoes,
 )
 from luigi_pai.spec.secret_texts import MASK
-from luigi_pai.spec.yaml_text import path_text, read_yaml
+from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

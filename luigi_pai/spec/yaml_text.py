@@ -15,18 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.paths import Path, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Document", "Path", "path_text", "read_yaml", "write_yaml"]
-
-Path = tuple[str | int, ...]
-"""Where a value is: the keys and indexes that lead to it."""
+__all__ = ["Document", "read_yaml", "write_yaml"]
 
 _DEEPEST = 100
 _LONGEST_IMPLICIT_KEY = 1000  # characters; YAML 1.1 readers stop at 1024
-_SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = re.compile(r"[A-Za-z/_$(<][ -~]*(?<! )")
 _NOT_PLAIN = re.compile(r": | #|:\Z")
 _WORD = re.compile(r"y|n|yes|no|on|off|true|false|null|nan|inf|infinity|<<?", re.IGNORECASE)
@@ -53,19 +50,6 @@ class Document:
     source: str
     lines: Mapping[Path, int]
     warnings: tuple[Problem, ...] = ()
-
-
-def path_text(path: Path) -> str:
-    """Return a path as people write it: ``taskRoles.worker.commands[0]``, ``extras["a.b"]``."""
-    parts = []
-    for step in path:
-        if isinstance(step, int):
-            parts.append(f"[{step}]")
-        elif _SIMPLE_KEY.fullmatch(step):
-            parts.append(f".{step}")
-        else:
-            parts.append(f"[{json.dumps(step, ensure_ascii=False)}]")
-    return "".join(parts).removeprefix(".")
 
 
 def read_yaml(text: str, source: str = "") -> Document:

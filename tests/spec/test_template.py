@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.mustache import SPACES
+from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.references import Reference, reference_findings, references
 from luigi_pai.spec.secret_texts import fill_secrets, mask, masked
 from luigi_pai.spec.template import entrypoints
-from luigi_pai.spec.yaml_text import path_text
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 DOCUMENT = {

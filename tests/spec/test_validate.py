@@ -10,7 +10,8 @@ import pytest
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import PaiJob, Port, TaskRole
-from luigi_pai.spec.validate import check_job, folded, validate_job
+from luigi_pai.spec.names import folded
+from luigi_pai.spec.validate import check_job, validate_job
 
 GOOD = {
     "jobName": "train-1.a_b~c",

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.spec.yaml_text import Document, path_text, read_yaml, write_yaml
+from luigi_pai.spec.paths import path_text
+from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
 
 VERDICTS = json.loads(
     (Path(__file__).parents[1] / "data" / "js_yaml_verdicts.json").read_text(encoding="utf-8")
