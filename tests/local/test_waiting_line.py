@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -134,4 +135,5 @@ def test_a_job_that_is_delayed_lets_others_pass():
         line.put(4, 0)
         assert line.moved() == []
 
-    asyncio.run(delayed())
+    with ThreadPoolExecutor() as threads:  # this one's event loop is left to others
+        threads.submit(asyncio.run, delayed()).result()
