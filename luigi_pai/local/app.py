@@ -76,7 +76,9 @@ def make_app(
         log_function=_log_request,
         log=log,
         loopback_only=loopback_only,
-        own_names={name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
+        own_names=set()
+        if loopback_only
+        else {name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
     )
 
 

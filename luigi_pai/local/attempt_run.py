@@ -134,6 +134,7 @@ class AttemptRun:
                 if outcome is not None or told.done():
                     return outcome
                 done, _ = await asyncio.wait({told, *waits}, return_when=asyncio.FIRST_COMPLETED)
+                done |= await self._before(waits, done)
                 now_ended = [(wait, waits.pop(wait)) for wait in done if wait is not told]
                 for wait, task in sorted(now_ended, key=lambda pair: self._files(pair[1]).end_time()):
                     wait.result()
@@ -149,12 +150,23 @@ class AttemptRun:
                 pending.cancel()
             await asyncio.gather(told, *waits, return_exceptions=True)
 
+    async def _before(
+        self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
+    ) -> set[asyncio.Future[Any]]:
+        """Wait for tasks that wrote an exit code before one that is done; at the end, for all that did."""
+        ends = [self._files(waits[wait]).end_time() for wait in done if wait in waits]
+        latest = max(ends) if len(ends) == len(done) else float("inf")  # told is among them
+        earlier = {
+            wait for wait, task in waits.items() if wait not in done and self._files(task).end_time() < latest
+        }
+        return (await asyncio.wait(earlier))[0] if earlier else set()
+
     def _another(self, task: Task) -> Task | None:
         """Return the next try of a task that failed, written down, or None if there is none.
 
         Only a job without gang allocation has one: by the class of the exit code, up to taskRetryCount.
         """
-        if self.job.generation == 1 or self.job.spec["gang"] or not task.exit_code:
+        if self.job.generation == 1 or self.job.spec["gang"] or task.exit_code is None:
             return None
         wanted = self._roles[task.role]["taskRetryCount"]
         again = retry(wanted, task.exit_code, task.counted_retries, self.job.generation)

@@ -120,9 +120,13 @@ def retry(retry_count: int, exit_code: int, counted_retries: int, generation: in
         generation: 1 or 2: whose classes of exit codes count.
     """
     if generation > 1:
+        if not exit_code:
+            return Again(again=retry_count == _RETRY_ALWAYS, counted=True)
         reaction = exit_specs.reaction(exit_code)
         counted = reaction == "RETRY_TO_MAX"
-        again = counted_retries < retry_count if counted else reaction != "NEVER_RETRY"
+        is_bounded = retry_count not in (_RETRY_ALWAYS, _RETRY_FAILURES)
+        to_the_bound = not is_bounded or counted_retries < retry_count
+        again = to_the_bound if counted else reaction != "NEVER_RETRY"
         return Again(again=again, counted=counted)
     if retry_count == _RETRY_ALWAYS:
         return Again(again=True, counted=True)

@@ -131,7 +131,11 @@ class Launcher:
 
     def _fill(self) -> None:
         """Begin what waits, as long as there is room."""
-        self._line.move(self._runs)
+        try:
+            self._line.move(self._runs)
+        except Exception:  # noqa: BLE001 - it may be called for another job, which has no part in it
+            self._log.exception("beginning what waits failed")
+            asyncio.get_running_loop().call_later(_AGAIN, self._fill)
 
     def _short(self, job: Job, shortage: Shortage) -> None:
         """Write down that a job has to wait for resources, and warn of one that waits for ever."""
@@ -225,11 +229,27 @@ class Launcher:
         run.give_back()
         for task in run.tasks:
             self._ports.release(task.ports)
-        del self._runs[run.job.id]
-        self._conclude(run, outcome, problem)
+        self._line.remove(run.job)  # it is not in the line; why its tasks waited is over
+        await self._write_end(run, outcome, problem)
         self._fill()
 
     # ending an attempt
+
+    async def _write_end(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
+        """Write the end of an attempt down; again and again where the disk does not take it."""
+        while True:
+            kept = [(item, vars(item).copy()) for item in (run.job, run.attempt, *run.tasks)]
+            try:
+                self._conclude(run, outcome, problem)
+                break
+            except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be forgotten
+                self._log.exception("the end of job %s cannot be written down", run.job.name)
+                for item, was in kept:
+                    vars(item).update(was)
+                if self._line.closed:
+                    break  # the next server takes the attempt over
+                await asyncio.sleep(_AGAIN)
+        del self._runs[run.job.id]
 
     def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
         """Write the end of an attempt down, and what follows from it."""

@@ -15,7 +15,7 @@ import ipaddress
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.page_html import Html, tag
 from luigi_pai.local.settings import is_loopback
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["StopForms"]
 
-_LOCAL, _USER = 1, 7  # fields of a line of /proc/net/tcp: the address of one end, whose it is
+_LOCAL, _REMOTE, _STATE, _USER = (
+    1,
+    2,
+    3,
+    7,
+)  # fields of a line of /proc/net/tcp: both ends, state, whose it is
+_ESTABLISHED = "01"
 _SAME_SITE = (None, "same-origin", "none")
 
 
@@ -96,8 +102,7 @@ class StopForms:
         """Say whether the request comes from a process of the user who runs this server."""
         if not self._loopback_only or not is_loopback(request.remote_ip or ""):
             return False
-        owner = _owner_of_connection(request)
-        return owner is None or owner == os.getuid()
+        return _owner_of_connection(request) == os.getuid()
 
 
 def _owner_of_connection(request: HTTPServerRequest) -> int | None:
@@ -105,21 +110,30 @@ def _owner_of_connection(request: HTTPServerRequest) -> int | None:
     stream = getattr(request.connection, "stream", None)
     if stream is None or stream.socket is None:
         return None
-    host, port = stream.socket.getpeername()[:2]
-    address = ipaddress.ip_address(host.partition("%")[0])
-    words = [
-        address.packed[at : at + 4][::-1].hex()
-        if sys.byteorder == "little"
-        else address.packed[at : at + 4].hex()
-        for at in range(0, len(address.packed), 4)
-    ]
-    wanted = f"{''.join(words)}:{port:04X}".upper()
     try:
-        lines = Path("/proc/net/tcp" if address.version == 4 else "/proc/net/tcp6").read_text("ascii")  # noqa: PLR2004 - IPv4
-    except OSError:
+        theirs, ours = _written(stream.socket.getpeername()), _written(stream.socket.getsockname())
+    except OSError:  # it is gone
         return None
-    for line in lines.splitlines()[1:]:
-        fields = line.split()
-        if fields[_LOCAL] == wanted:
-            return int(fields[_USER])
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{name}").read_text("ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[_LOCAL] in theirs and fields[_REMOTE] in ours and fields[_STATE] == _ESTABLISHED:
+                return int(fields[_USER])
     return None
+
+
+def _written(end: tuple[Any, ...]) -> set[str]:
+    """Return how /proc/net writes an end; one of IPv4 may be the end of an IPv6 socket."""
+    address = ipaddress.ip_address(end[0].partition("%")[0])
+    forms = [address, *([ipaddress.ip_address(f"::ffff:{address}")] if address.version == 4 else [])]  # noqa: PLR2004 - IPv4
+    return {f"{_words(form.packed)}:{end[1]:04X}" for form in forms}
+
+
+def _words(packed: bytes) -> str:
+    """Return an address as /proc/net has it: words of this machine's order of bytes."""
+    words = (packed[at : at + 4] for at in range(0, len(packed), 4))
+    return "".join(word[::-1].hex() if sys.byteorder == "little" else word.hex() for word in words).upper()

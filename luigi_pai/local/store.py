@@ -8,6 +8,7 @@ thread only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import time
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["NameTaken", "Store", "now_ms"]
 
 
+_BUSY_TIMEOUT = 5000  # ms
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
@@ -76,8 +78,13 @@ class Store:
     def _empty_log(self) -> None:
         """Empty SQLite's write-ahead log if deleted secrets may still stand in it."""
         if self._forgotten and not self._db.in_transaction:
-            busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            self._forgotten = bool(busy)  # another program reads the file: the next change tries again
+            # where another program reads the file, or the disk is full, the next change tries again
+            self._db.execute("PRAGMA busy_timeout = 0")
+            try:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    self._forgotten = bool(self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
 
     def rows(self, sql: str, values: Iterable[Any] = ()) -> list[sqlite3.Row]:
         """Run a statement of a module that keeps more here, and return its rows."""

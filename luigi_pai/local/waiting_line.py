@@ -79,6 +79,11 @@ class WaitingLine:
             return self._reasons.get(job.id, "jobs before it wait")
         return self._reasons.get(job.id)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing begins any more."""
+        return self._closed
+
     def close(self) -> None:
         """Begin nothing any more."""
         self._closed = True
@@ -126,8 +131,10 @@ class WaitingLine:
                 if not isinstance(got, Shortage):
                     placed[number] = got[0]
                     continue
-                shortage = got
-                if not got.for_ever:
+                if shortage is None or shortage.for_ever:  # one that passes says more than one that does not
+                    shortage = got
+                if got.everywhere:
+                    shortage = got
                     break
             if shortage is not None and not placed:
                 return shortage
@@ -143,9 +150,10 @@ class WaitingLine:
             if not isinstance(got, Shortage):
                 run.place(task, got[0])
                 continue
-            shortage = got
-            if not got.for_ever:
-                break
+            if shortage is None or shortage.for_ever:
+                shortage = got
+            if got.everywhere:
+                return got
         return shortage
 
     def _say(self, job: Job, shortage: Shortage | None) -> None:
