@@ -127,6 +127,7 @@ class _Request(HTTPMessageDelegate):
         self._connection = connection
         self._inner: HTTPMessageDelegate | None = None
         self._rule: Rule | None = None
+        self._is_head = False
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -135,6 +136,7 @@ class _Request(HTTPMessageDelegate):
         return self._decide(start_line, headers)
 
     async def _decide(self, start_line: Any, headers: HTTPHeaders) -> None:
+        self._is_head = start_line.method == "HEAD"
         self._rule = rule = await self._server.suffer(start_line, headers)
         if rule is not None and rule.fault == "reset":
             _break(self._connection, reset=True)
@@ -174,7 +176,7 @@ class _Request(HTTPMessageDelegate):
             headers["X-RateLimit-Reset"] = str(math.ceil(time.time() + rule.seconds))
         headers["Content-Length"] = str(len(body))
         line = StatusLine("HTTP/1.1", status, reasons.get(status, "Error"))
-        self._connection.write_headers(line, headers, body.encode())
+        self._connection.write_headers(line, headers, b"" if self._is_head else body.encode())
         self._connection.finish()
 
 

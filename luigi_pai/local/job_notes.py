@@ -71,12 +71,18 @@ class JobNotes:
             (job.id, container_id, "Warning" if warning else "Normal", reason, message, now_ms()),
         )
 
-    def events(self, job: Job, kind: str | None = None) -> list[dict[str, Any]]:
-        """Return what happened to a job, the latest first, as the API shows it but for the job's name."""
+    def events(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
+        """Return what happened to a job, the latest first, as the API shows it but for the job's name.
+
+        Args:
+            job: the job.
+            kind: ``Normal`` or ``Warning``, of those that are looked at; both where not given.
+            most: how many are looked at; all of them where negative.
+        """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
-            " WHERE events.job_id = ? ORDER BY events.id DESC",
-            (job.id,),
+            " WHERE events.job_id = ? ORDER BY events.id DESC LIMIT ?",
+            (job.id, most),
         )
         return [
             {

@@ -208,6 +208,8 @@ class AnyObject:
         unknown = [f'"{key}" is not allowed' for key in value if not re.search(r"[A-Za-z0-9_]", key)]
         if unknown:
             raise Refused(", ".join(unknown))
+        if not _can_be_said(value):
+            raise Refused(f'"{label}" must be an object')
         return dict(value)
 
 
@@ -227,3 +229,14 @@ def _parse_json(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+_DEEPEST = 100
+
+
+def _can_be_said(value: Any, depth: int = _DEEPEST) -> bool:
+    """Return whether a value can be written as JSON again: finite, and not too deep."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(_can_be_said(item, depth - 1) for item in items)
+    return not isinstance(value, float) or math.isfinite(value)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["job_page"]
 
+_MOST_ATTEMPTS = 100
 _MOST_EVENTS = 100
 
 
@@ -193,13 +194,13 @@ def _attempts(job: Job, attempts: Sequence[Attempt]) -> tuple[object, ...]:
             attempt.exit_code,
             "" if attempt.trigger_role is None else f"{attempt.trigger_role}-{attempt.trigger_index}",
         )
-        for attempt in reversed(attempts)
+        for attempt in reversed(attempts[-_MOST_ATTEMPTS:])
     )
     return tag("h2", "Attempts"), table("Attempts, the last one first", heads, rows)
 
 
 def _events(api: Api, job: Job) -> tuple[object, ...]:
-    events = api.notes.events(job)[:_MOST_EVENTS]
+    events = api.notes.events(job, most=_MOST_EVENTS)
     if not events:
         return ()
     rows = ((event["firstTimestamp"], event["type"], event["reason"], event["message"]) for event in events)

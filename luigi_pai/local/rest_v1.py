@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import config_rules
@@ -39,6 +40,9 @@ class V1Handler(ApiHandler):
         """
         scheme, token = self.credentials()
         bearer = self.api.tokens.check(token) if scheme == "bearer" else None
+        if bearer is not None and bearer.application:  # 0.7.1 has none: what they may do is decided now
+            user = self.api.users.get(bearer.username)
+            bearer = None if user is None else replace(bearer, admin=self.api.groups.is_admin(user))
         if bearer is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         return bearer
@@ -185,6 +189,7 @@ class V1Handler(ApiHandler):
         body = self.checked(config_rules.USER_DELETE)
         self._administrator()
         self.api.users.remove(body["username"])
+        self.api.tokens.end_all(body["username"])
         self.answer(200, {"message": "remove successfully"})
 
     async def _put_user_virtual_clusters(self, name: str) -> None:

@@ -209,6 +209,7 @@ async def _delete_user(handler: AccessV2, name: str) -> None:
     if handler.api.groups.is_admin(_found(handler, name)):
         raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
     handler.api.users.remove(name)
+    handler.api.tokens.end_all(name)
     handler.answer(200, {"message": "user is removed successfully"})
 
 

@@ -154,6 +154,10 @@ class TokenRegister:
         """Put every token of a user out of force, but for their application tokens."""
         self._store.rows("DELETE FROM tokens WHERE username = ? AND ends IS NOT NULL", (username,))
 
+    def end_all(self, username: str) -> None:
+        """Put every token of a user who is removed out of force."""
+        self._store.rows("DELETE FROM tokens WHERE username = ?", (username,))
+
     def revoke(self, token: str) -> None:
         """Put a token out of force."""
         self._store.rows("DELETE FROM tokens WHERE token = ?", (token,))

@@ -60,10 +60,13 @@ async function read() {
   const mine = reading;
   if (!mine.log) return;
   const [task, name] = mine.log.split("/");
-  const query = new URLSearchParams({ task, log: name, from: mine.next });
+  const from = mine.next;
+  const query = new URLSearchParams({ task, log: name, from });
   const answer = await fetch("/job-log?" + query, { cache: "no-store" });
   const bytes = await answer.arrayBuffer();
-  if (!answer.ok || mine !== reading) return;
+  if (mine !== reading || mine.next !== from) return; // another read was sooner
+  if (answer.status >= 500) throw new Error("no log");
+  if (!answer.ok) return;
   const begin = Number(answer.headers.get("X-Log-Begin"));
   if (mine.next < 0 && begin > 0) log.append("[this is its end; the link at the task shows all of it]\n");
   mine.next = begin + bytes.byteLength;
@@ -75,21 +78,24 @@ async function read() {
 }
 
 async function goOn() {
+  let pause = PAUSE;
   try {
     if (!document.hidden) {
       const grows = live;
       if (live) await look();
       if (log && (grows || more || reading.log !== which.value)) await read();
+      if (log && more) pause = 0;
     }
     say("");
   } catch (error) {
+    more = true; // the piece that did not come
     say("The server does not answer. Trying again.");
   }
-  setTimeout(goOn, log && more ? 0 : PAUSE);
+  setTimeout(goOn, pause);
 }
 
 if (log) {
   document.getElementById("output").hidden = false;
-  which.addEventListener("change", () => read().catch(() => {}));
+  which.addEventListener("change", () => read().catch(() => { more = true; }));
 }
 goOn();
