@@ -6,13 +6,22 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import luigi
+import luigi.task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from luigi_pai.hdfs import CompletionFlag, WebHdfs
 
-__all__ = ["Outputs"]
+__all__ = ["Outputs", "own_targets"]
+
+
+def own_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
+    """Return the targets of a task's ``output()``, flat; nothing where that is the one of a class."""
+    if type(task).output is default.output:
+        return []
+    targets: list[luigi.Target] = luigi.task.flatten(task.output())
+    return targets
 
 
 class Outputs:

@@ -17,6 +17,7 @@ import luigi.task
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
+from luigi_pai.outputs import own_targets
 from luigi_pai.run import Run, Work
 from luigi_pai.source import folder_of
 from luigi_pai.spec.names import room_for_attempts
@@ -144,7 +145,7 @@ class PaiProtocolTask(luigi.Task):
             PaiJobLost: the server has forgotten the job.
             PaiApiError: the server refused the job, or did not answer for too long.
         """
-        too_long = [dataclasses.replace(problem, path="name") for problem in room_for_attempts(self.name)]
+        too_long = room_for_attempts(self.name, "name")
         for warning in check_protocol(self.job(), too_long):
             logger.warning("Job %s: %s", self.name, warning)
         Run(self._work()).to_the_end()
@@ -173,17 +174,10 @@ class PaiProtocolTask(luigi.Task):
             task=self,
             name=self.name,
             make_job=lambda name: self.job().renamed(name),
-            targets=self._own_targets,
+            targets=functools.partial(own_targets, self, PaiProtocolTask),
             api_version="v2",
             secrets=lambda: list(_as_logs_have_them(secret_values(self.job().to_dict()))),
         )
-
-    def _own_targets(self) -> list[luigi.Target]:
-        """Return the targets of ``output()`` where it is overridden."""
-        if type(self).output is PaiProtocolTask.output:
-            return []
-        targets: list[luigi.Target] = luigi.task.flatten(self.output())
-        return targets
 
 
 def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:

@@ -90,6 +90,7 @@ class Run:
         self._progress: int | None = None
         self._hdfs = _hdfs(self._settings)
         self._outputs = Outputs(self._hdfs, work.output_dir, work.targets)
+        self._flag_key = (work.output_dir or "", work.name)
         self.attempts = Attempts(self._client, work.name, self._outputs.show_a_beginning)
 
     def is_complete(self) -> bool:
@@ -129,9 +130,7 @@ class Run:
         if not submitted:
             logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
         self._followed = status.name
-        _cleared.discard(
-            (self._work.output_dir or "", self._work.name)
-        )  # the command that runs may write a flag
+        _cleared.discard(self._flag_key)  # the command that runs may write a flag
         self._report("set_tracking_url", self._client.job_page(status.name))
         polling = Polling(settings.poll_min, settings.poll_max, settings.poll_patience)
         status = watch(
@@ -152,7 +151,7 @@ class Run:
         What fails here fails nobody's task: the server knows the end for hours
         yet, and the next ``complete()`` writes the flag.
         """
-        key = (self._work.output_dir or "", self._work.name)
+        key = self._flag_key
         flag = None if key in _flagged else self._outputs.flag
         if flag is None:
             return
@@ -175,7 +174,7 @@ class Run:
         A flag may be there all the same: the job's own command may have written
         one (Spark does) and failed afterwards.
         """
-        key = (self._work.output_dir or "", self._work.name)
+        key = self._flag_key
         _flagged.discard(key)
         flag = None if key in _cleared else self._outputs.flag
         if flag is None:

@@ -11,6 +11,7 @@ import luigi.worker
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
+from luigi_pai.outputs import own_targets
 from luigi_pai.run import SERVER_OUTPUT, Run, Work
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
@@ -196,7 +197,7 @@ class PaiTask(luigi.Task):
             task=self,
             name=self.name,
             make_job=self._attempt,
-            targets=self._own_targets,
+            targets=functools.partial(own_targets, self, PaiTask),
             send_uploads=functools.partial(send_uploads, self),
             output_dir=self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}",
         )
@@ -206,13 +207,6 @@ class PaiTask(luigi.Task):
         job = self.job()
         job.jobName = name
         return job
-
-    def _own_targets(self) -> list[luigi.Target]:
-        """Return the targets of ``output()`` where it is overridden."""
-        if type(self).output is PaiTask.output:
-            return []
-        targets: list[luigi.Target] = luigi.task.flatten(self.output())
-        return targets
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""

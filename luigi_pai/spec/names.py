@@ -41,13 +41,13 @@ def check_name(name: Any) -> None:
         raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}")])
 
 
-def room_for_attempts(name: Any) -> list[Problem]:
-    """Return what is wrong with the length of a name that ``__attempt2`` may be added to."""
+def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
+    """Return what is wrong with the length of a name, at a path, that ``__attempt2`` may be added to."""
     if not isinstance(name, str) or len(name) <= _LONGEST:
         return []
     return [
         Problem(
-            "jobName",
+            path,
             f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
             "of later attempts are short enough too",
         )

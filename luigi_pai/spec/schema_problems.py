@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.paths import Path
 
 __all__ = [
+    "LARGEST_BODY",
     "LONGEST_SHOWN",
     "Finding",
     "named_nearest",
@@ -43,6 +44,8 @@ __all__ = [
 
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)", re.ASCII)
 
+LARGEST_BODY = 100 * 1024
+"""Bytes that a rest-server's body parser takes."""
 LONGEST_SHOWN = 80
 """So many characters of a wrong value are shown."""
 

@@ -9,9 +9,9 @@ from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.schema_problems import LARGEST_BODY
 from luigi_pai.spec.secret_texts import fill_secrets, masked
 from luigi_pai.spec.template import entrypoints
-from luigi_pai.spec.validate_protocol import LARGEST_BODY
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.paths import Path, path_text
 from luigi_pai.spec.schema_problems import (
+    LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
     release_number,
@@ -32,7 +33,6 @@ __all__ = ["check_job", "validate_job"]
 _INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
-_LARGEST_BODY = 100 * 1024  # bytes
 _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
 
 
@@ -76,8 +76,8 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
     if number is not None and number >= _NO_TILDE and isinstance(name, str) and "~" in name:
         findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
     size = len(json.dumps(document))
-    if size > _LARGEST_BODY:
-        findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {_LARGEST_BODY:,}"))
+    if size > LARGEST_BODY:
+        findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {LARGEST_BODY:,}"))
     found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
     return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
 

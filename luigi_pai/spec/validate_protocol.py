@@ -19,6 +19,7 @@ from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
 from luigi_pai.spec.references import reference_findings
 from luigi_pai.spec.schema_problems import (
+    LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
     release_number,
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
 
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["LARGEST_BODY", "check_protocol", "refused", "validate_protocol"]
+__all__ = ["check_protocol", "refused", "validate_protocol"]
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
-LARGEST_BODY = 100 * 1024
-"""Bytes that a rest-server's body parser takes."""
 
 
 def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
