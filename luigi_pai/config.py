@@ -112,6 +112,17 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: naming each key that cannot be read.
         """
+        try:
+            return super().get_param_values(params, args, kwargs)  # type: ignore[no-untyped-call]
+        except (configparser.Error, ValueError):
+            wrong = cls._unreadable(params)
+            if not wrong:
+                raise
+        raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))  # here, so that no value is its context
+
+    @classmethod
+    def _unreadable(cls, params: Any) -> list[str]:
+        """Say of each key that cannot be read what is wrong with it."""
         family = cls.get_task_family()  # type: ignore[no-untyped-call]
         wrong = []
         for name, parameter in params:
@@ -125,9 +136,7 @@ class OpenPai(luigi.Config):
             except ValueError:
                 kind = "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
                 wrong.append(f"{name} is not {kind}")
-        if wrong:
-            raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
-        return super().get_param_values(params, args, kwargs)  # type: ignore[no-untyped-call]
+        return wrong
 
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
