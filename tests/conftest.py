@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import luigi.configuration
@@ -14,6 +15,9 @@ from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import requests
-from local_client import LocalClient, unique
+from local_client import LocalClient, unique, wait_until
 from protocol_client import ProtocolClient, protocol
 
 from luigi_pai import PaiJob, TaskRole
@@ -153,4 +153,5 @@ def test_the_client_says_when_a_refused_request_may_be_sent_again(limited):
     assert "not sent" not in str(caught.value)
     assert 0 < caught.value.reset_at - time.time() <= 60
     client.close()
-    assert "429 GET /api/v2/jobs" in (limited.data / "server.log").read_text()
+    limited_log = limited.data / "server.log"  # a line is written after its answer
+    wait_until(lambda: "429 GET /api/v2/jobs" in limited_log.read_text())
