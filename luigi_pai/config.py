@@ -118,7 +118,9 @@ class OpenPai(luigi.Config):
             wrong = cls._unreadable(params)
             if not wrong:
                 raise
-        raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))  # here, so that no value is its context
+        raise ConfigError(
+            "[OpenPai] in luigi.cfg: " + "; ".join(wrong)
+        )  # here, so that no value is its context
 
     @classmethod
     def _unreadable(cls, params: Any) -> list[str]:

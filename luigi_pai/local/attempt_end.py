@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.completion import stopped_code
+from luigi_pai.local.completion import ALL_ENDED, stopped_code
 from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_LOST
 from luigi_pai.local.hidden import hider
 
@@ -31,7 +31,7 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
     attempt, job = run.attempt, run.job
     if outcome is not None:
         attempt.exit_code = outcome.exit_code
-        attempt.trigger_message = outcome.rule or None
+        attempt.trigger_message = _reason(outcome)
         if outcome.trigger is not None:
             attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
     elif job.execution_type == "STOP":
@@ -39,7 +39,7 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
     elif job.generation > 1:
         attempt.exit_code = EXIT_LOST
     if job.generation > 1:
-        run.end_tasks(EXIT_JOB_ENDED if outcome is not None else attempt.exit_code or EXIT_LOST)
+        run.end_tasks(EXIT_LOST if attempt.exit_code == EXIT_LOST else EXIT_JOB_ENDED)
         for task in run.tasks:
             said = f"task {task.name} ended with exit code {task.exit_code}"
             notes.happened(
@@ -48,11 +48,25 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
     store.end_attempt(attempt)
 
 
+def _reason(outcome: Outcome) -> str:
+    """Return in the words of 1.8's launcher by which rule an attempt ended."""
+    if outcome.rule.startswith(ALL_ENDED):
+        total = outcome.rule.rpartition(" ")[2]
+        return (
+            f"{outcome.rule} has reached TotalTaskCount {total} and no user specified conditions in "
+            "FrameworkAttemptCompletionPolicy have ever been triggered"
+        )
+    return f"{outcome.rule} in the TaskRole"
+
+
 def last_words(job: Job, outcome: Outcome, store: Store, folders: JobFolders) -> str | None:
-    """Return why an attempt failed: which task, its exit code, the end of its log without secrets."""
+    """Return why an attempt failed: by which rule, as 0.7's launcher says it, which task, the end of its log.
+
+    The log is without secrets.
+    """
     if not outcome.exit_code or outcome.trigger is None:
         return None
     task = outcome.trigger
     last = hider(store.secrets(job))(folders.of_task(task.folder).last_lines())
-    text = f"task {task.name} ended with exit code {outcome.exit_code}"
+    text = f"[{task.role}]: {outcome.rule}.\ntask {task.name} ended with exit code {outcome.exit_code}"
     return f"{text}; the last lines of its log:\n{last}" if last else f"{text}; its log is empty"

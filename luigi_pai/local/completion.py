@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.records import Task
 
 __all__ = [
+    "ALL_ENDED",
     "EXIT_STOPPED",
+    "FIRST_FAILURE",
     "Again",
     "Outcome",
     "attempt_outcome",
@@ -28,6 +30,10 @@ __all__ = [
 ]
 
 EXIT_STOPPED = 214
+FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
+"""The rule by which the first failure ends an attempt."""
+ALL_ENDED = "CompletedTaskCount"
+"""Begins the rule of an attempt whose tasks all ended before another rule decided about it."""
 _EXITS_TRANSIENT = (137, 143, 154, 205)
 """0.7's launcher takes SIGKILL, SIGTERM and 154 for a machine that went down; 205 a command says itself."""
 _EXIT_PERMANENT = 206
@@ -45,13 +51,13 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
-        trigger: the task that decided it, or None if all simply ended.
-        rule: which count the task reached, in the words of 1.8's launcher.
+        trigger: the task that decided it; if all simply ended, the last one; None if there was none.
+        rule: which count the task reached, in the launchers' words.
     """
 
     exit_code: int
-    trigger: Task | None = None
-    rule: str = ""
+    trigger: Task | None
+    rule: str
 
 
 @dataclass(frozen=True)
@@ -81,16 +87,18 @@ def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], tota
         if task.exit_code:
             failed[task.role] += 1
             if failed[task.role] == policy["minFailedTaskCount"]:
-                return Outcome(task.exit_code, task, _rule("Failed", failed[task.role], task))
+                return Outcome(task.exit_code, task, _rule("Failed", failed[task.role]))
         else:
             succeeded[task.role] += 1
             if succeeded[task.role] == policy["minSucceededTaskCount"]:
-                return Outcome(0, task, _rule("Succeeded", succeeded[task.role], task))
-    return Outcome(0) if len(ended) == total else None
+                return Outcome(0, task, _rule("Succeeded", succeeded[task.role]))
+    if len(ended) < total:
+        return None
+    return Outcome(0, ended[-1] if ended else None, f"{ALL_ENDED} {total}")
 
 
-def _rule(word: str, count: int, task: Task) -> str:
-    return f"{word}TaskCount {count} has reached Min{word}TaskCount {count} in the TaskRole [{task.role}]"
+def _rule(word: str, count: int) -> str:
+    return f"{word}TaskCount {count} has reached Min{word}TaskCount {count}"
 
 
 def stopped_code(generation: int) -> int:

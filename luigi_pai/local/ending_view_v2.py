@@ -5,45 +5,39 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
+from luigi_pai.local.completion import ALL_ENDED
+from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, exit_spec
 from luigi_pai.spec.yaml_text import write_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from luigi_pai.local.records import Attempt, Job, Task
+    from luigi_pai.local.records import Task
+    from luigi_pai.local.shown_attempts import ShownAttempt
 
 __all__ = ["diagnostics", "ending"]
 
-_STOPPED_TEXT = "User has requested to stop the Framework"
-_ENDED_TEXT = "Stop to complete current FrameworkAttempt"
+_TEXTS = {
+    0: "Pod succeeded",
+    EXIT_LOST: "Pod was deleted by others",
+    EXIT_STOPPED: "User has requested to stop the Framework",
+    EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
+}
+"""What the launcher says where it does not quote a container."""
 
 
-def _ending(job: Job, attempt: Attempt | None) -> tuple[int | None, int | None]:
-    """Return how and when an attempt ended; a job stopped before its first attempt ended with the job."""
-    if attempt is None:
-        return job.exit_code, job.completed
-    return attempt.exit_code, attempt.completed
-
-
-def ending(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Return the fields of a job's detail that say how the attempt that is shown went.
-
-    Args:
-        job: the job.
-        attempt: the attempt; None before the first.
-        tasks: its tasks.
-    """
-    code, completed = _ending(job, attempt)
-    decided = attempt and (attempt.trigger_role, attempt.trigger_index)
-    trigger = next((task for task in tasks if (task.role, task.index) == decided), None)
-    info = _info(trigger)
-    text = _text(code, info)
+def ending(shown: ShownAttempt) -> dict[str, Any]:
+    """Return the fields of a job's detail that say how an attempt went."""
+    record = shown.record
+    decided = (record.trigger_role, record.trigger_index)
+    trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
+    code, completed = record.exit_code, record.completed
+    info = _info(trigger) if code else {}
+    said = record.trigger_message or ""
+    text = said if said.startswith(ALL_ENDED) else _text(code, info)
     return {
         "appProgress": 0 if completed is None else 1,
         "appTrackingUrl": "",
-        "appCreatedTime": attempt and attempt.launched,
-        "appLaunchedTime": attempt and attempt.launched,
+        "appCreatedTime": shown.started,
+        "appLaunchedTime": shown.launched,
         "appCompletedTime": completed,
         "appExitCode": code,
         "appExitSpec": exit_spec(code),
@@ -51,9 +45,9 @@ def ending(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str
         "appExitMessages": None
         if text is None
         else {"container": None, "runtime": info or None, "launcher": None if info else text},
-        "appExitTriggerMessage": attempt and attempt.trigger_message,
-        "appExitTriggerTaskRoleName": attempt and attempt.trigger_role,
-        "appExitTriggerTaskIndex": attempt and attempt.trigger_index,
+        "appExitTriggerMessage": record.trigger_message,
+        "appExitTriggerTaskRoleName": record.trigger_role,
+        "appExitTriggerTaskIndex": record.trigger_index,
         "appExitType": None if code is None else "Failed" if code else "Succeeded",
     }
 
@@ -72,12 +66,11 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
     """Return why something ended, in the launcher's form."""
     if code is None:
         return None
-    if code == EXIT_STOPPED:
-        return _STOPPED_TEXT
-    if code == EXIT_JOB_ENDED:
-        return _ENDED_TEXT
-    container: dict[str, Any] = {"name": "app", "reason": "Error" if code else "Completed", "code": code}
+    if code in _TEXTS:
+        return _TEXTS[code]
+    container: dict[str, Any] = {"name": "app"}
     if info:
         said = write_yaml({key: value for key, value in info.items() if key != "name"})
         container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{said}[PAI_RUNTIME_ERROR_END]"
-    return f"PodPattern matched:\n{write_yaml({'containers': [container]})}"
+    container["code"] = code
+    return f"Pod failed: PodPattern matched:\n{write_yaml({'containers': [container]})}"

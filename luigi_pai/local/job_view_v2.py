@@ -12,14 +12,15 @@ from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
 from luigi_pai.local.records import COMPLETED, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from luigi_pai.local.records import Attempt, Job, Task
-    from luigi_pai.local.store import Store
+    from luigi_pai.local.records import Job, Task
+    from luigi_pai.local.shown_attempts import ShownAttempt
 
 __all__ = [
     "attempt_summary",
     "framework_name",
+    "is_placed",
     "job_detail_v2",
     "job_row_v2",
     "job_state_v2",
@@ -89,7 +90,7 @@ def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
         **_counts(job),
         "submissionTime": _submitted(job),
         "createdTime": job.created,
-        "launchedTime": job.launched,
+        "launchedTime": job.launched or job.completed,
         "completedTime": job.completed,
         "appExitCode": job.exit_code,
         "virtualCluster": job.virtual_cluster,
@@ -100,21 +101,17 @@ def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def job_detail_v2(job: Job, attempt: Attempt | None, store: Store, tags: Sequence[str]) -> dict[str, Any]:
+def job_detail_v2(
+    job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
+) -> dict[str, Any]:
     """Return a job as GET /jobs/USER~NAME shows it.
 
     Args:
         job: the job.
-        attempt: the attempt to show; None before the first.
-        store: what knows its tasks.
+        shown: the attempt to show.
         tags: the job's tags.
+        tries: returns every try of a task, the latest first.
     """
-    tasks = [] if attempt is None else store.tasks(attempt)
-    number = attempt_number(attempt)
-    roles: dict[str, Any] = {}
-    for task in tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(_task_status(job, attempt, task))
     return {
         "debugId": framework_name(job),
         "name": job.name,
@@ -126,37 +123,40 @@ def job_detail_v2(job: Job, attempt: Attempt | None, store: Store, tags: Sequenc
             "executionType": job.execution_type,
             **_counts(job),
             "createdTime": job.created,
-            "launchedTime": job.launched,
+            "launchedTime": job.launched or job.completed,
             "completedTime": job.completed,
-            "attemptId": number,
-            "attemptState": _attempt_state(job, attempt),
-            "appId": f"{number}_{_uuid(job.full_name, number)}",
-            **ending(job, attempt, tasks),
+            "attemptId": shown.index,
+            "attemptState": _attempt_state(job, shown),
+            "appId": f"{shown.index}_{_uuid(job.full_name, shown.index)}",
+            **ending(shown),
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
         },
-        "taskRoles": roles,
+        "taskRoles": _by_role(shown, lambda task: _task_status(job, shown, tries(task))),
     }
 
 
-def attempt_number(attempt: Attempt | None) -> int:
-    """Return the number that the v2 API gives an attempt: 0 for the first."""
-    return 0 if attempt is None else attempt.number - 1
+def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    for task in shown.tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(status(task))
+    return roles
 
 
 def _uuid(*words: object) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))
 
 
-def _attempt_state(job: Job, attempt: Attempt | None) -> str:
-    if attempt is not None and attempt.completed is not None:
-        return _ended_state(attempt.exit_code)
+def _attempt_state(job: Job, shown: ShownAttempt) -> str:
+    if shown.record.completed is not None:
+        return _ended_state(shown.record.exit_code)
     return job_state_v2(job)
 
 
-def _log_list(job: Job, attempt: Attempt | None, task: Task) -> str:
+def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
     return (
-        f"/api/v2/jobs/{job.full_name}/attempts/{attempt_number(attempt)}"
+        f"/api/v2/jobs/{job.full_name}/attempts/{shown.index}"
         f"/taskRoles/{task.role}/taskIndex/{task.index}/attempts/{task.number}/logs"
     )
 
@@ -167,104 +167,141 @@ def _task_state(task: Task) -> str:
     return "RUNNING" if task.launched else "WAITING"
 
 
-def _container(job: Job, attempt: Attempt | None, task: Task) -> dict[str, Any]:
+def is_placed(task: Task) -> bool:
+    """Say whether a task has, or had, a machine to run on."""
+    return task.launched is not None
+
+
+def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
     return {
-        "containerId": task.container_id,
-        "containerIp": CONTAINER_IP,
-        "containerNodeName": _NODE,
+        "containerId": task.container_id or None,
+        "containerIp": CONTAINER_IP if is_placed(task) else None,
+        "containerNodeName": _NODE if is_placed(task) else None,
         "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
         "containerGpus": None,
-        "containerLog": _log_list(job, attempt, task),
+        "containerLog": _log_list(job, shown, task),
         "containerExitCode": task.exit_code,
         "containerExitSpec": exit_spec(task.exit_code),
         "containerExitDiagnostics": diagnostics(task),
     }
 
 
-def _task_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
+def _task_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    completed = tried[0].completed
     return {
-        "createdTime": attempt and attempt.launched,
-        "launchedTime": task.launched,
-        "completedTime": task.completed,
+        "createdTime": shown.started,
+        "launchedTime": tried[-1].launched or completed,
+        "completedTime": completed,
     }
 
 
-def _task_attempt_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
+def _try_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    """Return the times of the first of some tries; the one before it is the second."""
+    task = tried[0]
     return {
         "attemptId": task.number,
         "attemptState": _task_state(task),
-        "currentAttemptCreatedTime": attempt and attempt.launched,
-        "currentAttemptLaunchedTime": task.launched,
+        "currentAttemptCreatedTime": tried[1].completed if len(tried) > 1 else shown.started,
+        "currentAttemptLaunchedTime": task.launched or task.completed,
         "currentAttemptCompletedTime": task.completed,
     }
 
 
-def _task_status(job: Job, attempt: Attempt | None, task: Task) -> dict[str, Any]:
+def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    task = tried[0]
     return {
         "taskIndex": task.index,
-        "taskUid": _uuid(task.attempt_id, task.name),
+        "taskUid": _task_uid(job, shown, task),
         "taskState": _task_state(task),
-        **_container(job, attempt, task),
+        **_container(job, shown, task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
-        **_task_times(attempt, task),
-        **_task_attempt_times(attempt, task),
+        **_task_times(shown, tried),
+        **_try_times(shown, tried),
     }
 
 
-def task_attempts(job: Job, attempt: Attempt, tries: Sequence[Task]) -> dict[str, Any]:
+def _task_uid(job: Job, shown: ShownAttempt, task: Task) -> str:
+    return _uuid(job.full_name, shown.index, task.name)
+
+
+def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     """Return a task with its tries, the latest of which comes first."""
-    task = tries[0]
+    task = tried[0]
     return {
         "username": job.username,
         "jobName": job.name,
-        "jobAttemptId": attempt_number(attempt),
+        "jobAttemptId": shown.index,
         "taskRoleName": task.role,
         "taskIndex": task.index,
-        "taskUid": _uuid(task.attempt_id, task.name),
+        "taskUid": _task_uid(job, shown, task),
         "taskState": _task_state(task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
-        **_task_times(attempt, task),
+        **_task_times(shown, tried),
         "attempts": [
-            {**_task_attempt_times(attempt, item), **_container(job, attempt, item)} for item in tries
+            {**_try_times(shown, tried[at:]), **_container(job, shown, item)} for at, item in enumerate(tried)
         ],
     }
 
 
-def attempt_summary(job: Job, attempt: Attempt, store: Store) -> dict[str, Any]:
-    """Return an attempt as GET job-attempts lists it."""
-    detail = job_detail_v2(job, attempt, store, [])
-    status = detail["jobStatus"]
-    code = attempt.exit_code
+_OF_TASK = (
+    "taskIndex",
+    "taskState",
+    "containerId",
+    "containerIp",
+    "containerGpus",
+    "containerLog",
+    "containerExitCode",
+)
+
+
+def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[str, Any]:
+    """Return an attempt as GET job-attempts shows it.
+
+    Args:
+        job: the job.
+        shown: the attempt.
+        is_latest: what is said of it: the server says of any one that is asked for that it is the latest.
+    """
+    status = ending(shown)
+    code = shown.record.exit_code
     spec = exit_spec(code)
+    text, messages = status["appExitDiagnostics"], status["appExitMessages"]
+    ended_state = "RUNNING" if code != EXIT_STOPPED else "STOPPING"  # what it makes of AttemptCompleted
     return {
         "jobName": job.name,
         "frameworkName": framework_name(job),
         "uid": _uuid(job.full_name),
         "userName": job.username,
-        "state": status["attemptState"],
-        "originState": "Completed" if attempt.completed else status["subState"],
-        "attemptIndex": status["attemptId"],
+        "state": job_state_v2(job) if shown.is_latest else ended_state,
+        "originState": sub_state_v2(job) if shown.is_latest else "AttemptCompleted",
+        "attemptIndex": shown.index,
         "jobStartedTime": job.created,
-        "attemptStartedTime": attempt.launched,
-        "attemptCompletedTime": attempt.completed,
+        "attemptStartedTime": shown.started,
+        "attemptCompletedTime": shown.record.completed,
         "exitCode": code,
         "exitPhrase": spec and spec["phrase"],
         "exitType": status["appExitType"],
         "exitDiagnostics": None
-        if status["appExitDiagnostics"] is None
+        if text is None
         else {
-            "diagnosticsSummary": status["appExitDiagnostics"],
-            "runtime": status["appExitMessages"]["runtime"],
-            "launcher": status["appExitMessages"]["launcher"],
+            "diagnosticsSummary": text,
+            "runtime": messages["runtime"],
+            "launcher": messages["launcher"],
         },
         **{key: status[key] for key in status if key.startswith(("appExitTrigger", "appExitSpec"))},
-        "appExitDiagnostics": status["appExitDiagnostics"],
-        "appExitMessages": status["appExitMessages"],
+        "appExitDiagnostics": text,
+        "appExitMessages": messages,
         "totalGpuNumber": job.total_gpus,
         "totalTaskNumber": job.total_tasks,
         "totalTaskRoleNumber": job.total_roles,
         "jobPriority": None,
-        "taskRoles": detail["taskRoles"],
+        "taskRoles": _by_role(shown, lambda task: _task_of_attempt(job, shown, task)),
+        "isLatest": is_latest,
     }
+
+
+def _task_of_attempt(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
+    status = _task_status(job, shown, [task])
+    return {key: status[key] for key in _OF_TASK}

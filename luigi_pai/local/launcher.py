@@ -14,7 +14,15 @@ from luigi_pai.local.attempt_run import (
     STOP,
     TaskLost,
 )
-from luigi_pai.local.completion import Again, Outcome, exit_type, retry, retry_delay, stopped_code
+from luigi_pai.local.completion import (
+    FIRST_FAILURE,
+    Again,
+    Outcome,
+    exit_type,
+    retry,
+    retry_delay,
+    stopped_code,
+)
 from luigi_pai.local.exit_specs import EXIT_NO_PORTS
 from luigi_pai.local.ports import Ports
 from luigi_pai.local.records import COMPLETED, WAITING
@@ -186,7 +194,7 @@ class Launcher:
         task.exit_code, task.completed = EXIT_NO_PORTS, now_ms()
         self._around.store.save_task(task)
         self._notes.happened(job, "ContainerPortConflict", problem, warning=True)
-        self._conclude(run, Outcome(EXIT_NO_PORTS, task), problem)
+        self._conclude(run, Outcome(EXIT_NO_PORTS, task, FIRST_FAILURE), problem)
 
     def _take_over(self, job: Job, attempt: Attempt) -> None:
         """Follow an attempt that an earlier server began."""

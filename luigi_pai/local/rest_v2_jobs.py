@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local import submission_v2
 from luigi_pai.local.job_search import JobSearch
 from luigi_pai.local.job_view_v2 import (
-    attempt_number,
     attempt_summary,
     framework_name,
+    is_placed,
     job_detail_v2,
     task_attempts,
 )
@@ -19,14 +19,16 @@ from luigi_pai.local.joi import Object, String
 from luigi_pai.local.log_files import log_locations
 from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import route
+from luigi_pai.local.shown_attempts import earlier_attempts, latest_attempt, numbered_attempt
 from luigi_pai.local.store import NameTaken
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.local.access_v2 import AccessV2
-    from luigi_pai.local.records import Attempt, Job, Task
+    from luigi_pai.local.records import Job, Task
+    from luigi_pai.local.shown_attempts import ShownAttempt
 
 __all__ = ["ROUTES"]
 
@@ -36,6 +38,8 @@ _SMALL = 4096
 """Characters of a document that takes a few milliseconds to read."""
 _ALIAS = "*"
 """Begins an alias in YAML: a small text can mean a large document."""
+_DIGITS = 18
+"""More of them are the number of no attempt."""
 _NOT_A_PROTOCOL = "[object Object]"
 """What a body that is no text is to the server's YAML reader."""
 
@@ -48,18 +52,12 @@ def _found(handler: AccessV2, name: str) -> Job:
     return job
 
 
-def _attempt(handler: AccessV2, job: Job, number: str) -> Attempt | None:
+def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
     """Return an attempt by its number, from 0; the newest for what is no number, as the server has it."""
-    attempts = handler.api.store.attempts(job)
-    last = attempts[-1] if attempts else None
-    newest = str(attempt_number(last))
-    wanted = (number.lstrip("0") or "0") if re.fullmatch("[0-9]+", number) else newest
-    if wanted == newest:
-        return last
-    for attempt in attempts:
-        if str(attempt_number(attempt)) == wanted:
-            return attempt
-    raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
+    if not re.fullmatch("[0-9]+", number):
+        return latest_attempt(job, handler.api.store)
+    wanted = number.lstrip("0") or "0"
+    return numbered_attempt(job, int(wanted), handler.api.store) if len(wanted) <= _DIGITS else None
 
 
 async def _list(handler: AccessV2) -> None:
@@ -112,18 +110,25 @@ async def _submit(handler: AccessV2) -> None:
 async def _get(handler: AccessV2, name: str) -> None:
     handler.who()
     job = _found(handler, name)
-    _show(handler, job, handler.api.store.last_attempt(job))
+    _show(handler, job, latest_attempt(job, handler.api.store))
 
 
 async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
     handler.who()
     job = _found(handler, name)
-    _show(handler, job, _attempt(handler, job, number))
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
+    _show(handler, job, shown)
 
 
-def _show(handler: AccessV2, job: Job, attempt: Attempt | None) -> None:
+def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
     store = handler.api.store
-    handler.answer(200, job_detail_v2(job, attempt, store, handler.api.notes.tags([job]).get(job.id, [])))
+    tags = handler.api.notes.tags([job]).get(job.id, [])
+    handler.answer(
+        200,
+        job_detail_v2(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
+    )
 
 
 async def _execute(handler: AccessV2, name: str) -> None:
@@ -152,18 +157,20 @@ async def _ssh(handler: AccessV2, name: str) -> None:
 # attempts, tasks, logs
 
 
-def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Attempt, Task]:
-    """Return the task that a path names: the job, the number of its attempt, the role, the index."""
+def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, ShownAttempt, Sequence[Task]]:
+    """Return the task that a path names: the job, the attempt, every try of the task, the latest first.
+
+    The path has the job, the number of its attempt, the role, the index.
+    """
     name, number, role, index = path
     job = _found(handler, name)
-    try:
-        attempt = _attempt(handler, job, number)
-    except ApiError:
+    shown = _attempt(handler, job, number)
+    if shown is None:
         where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}") from None
-    for task in handler.api.store.tasks(attempt) if attempt is not None else ():
-        if attempt is not None and (task.role, str(task.index)) == (role, index):
-            return job, attempt, task
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    for task in shown.tasks:
+        if (task.role, str(task.index)) == (role, index):
+            return job, shown, handler.api.store.tries(task) or [task]
     where = f"in Job {name} with jobAttemptIndex {number}, taskRoleName {role} and taskIndex {index}"
     raise ApiError(404, "NoJobError", f"Task not found {where}.")
 
@@ -171,18 +178,17 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Atte
 async def _task_attempts(handler: AccessV2, *path: str) -> None:
     handler.who()
     name, number, role, index = path
-    job, attempt, task = _task(handler, (name, number, role, index))
-    handler.answer(200, task_attempts(job, attempt, handler.api.store.tries(task)))
+    handler.answer(200, task_attempts(*_task(handler, (name, number, role, index))))
 
 
 async def _logs(handler: AccessV2, *path: str) -> None:
     handler.who()
     name, number, role, index, task_attempt = path
     try:
-        job, _, task = _task(handler, (name, number, role, index))
+        job, _, tried = _task(handler, (name, number, role, index))
     except ApiError:
         raise ApiError(500, "UnknownError", "Failed to get log list") from None
-    chosen = [item for item in handler.api.store.tries(task) if str(item.number) == task_attempt]
+    chosen = [item for item in tried if str(item.number) == task_attempt and is_placed(item)]
     if not chosen:
         raise ApiError(404, "NoTaskLogError", "Log of task is not found.")
     tail = handler.get_query_argument("tail-mode", "") == "true"
@@ -190,9 +196,17 @@ async def _logs(handler: AccessV2, *path: str) -> None:
 
 
 async def _job_attempts(handler: AccessV2, name: str) -> None:
+    """Send the latest attempt, then those before it from the first on, as the server does."""
     handler.who()
-    job, store = _found(handler, name), handler.api.store
-    handler.answer(200, [attempt_summary(job, attempt, store) for attempt in reversed(store.attempts(job))])
+    try:
+        job = _found(handler, name)
+    except ApiError:
+        handler.answer(404, None)
+        return
+    store = handler.api.store
+    latest = attempt_summary(job, latest_attempt(job, store), is_latest=True)
+    earlier = [attempt_summary(job, shown, is_latest=False) for shown in earlier_attempts(job, store)]
+    handler.answer(200, [latest, *earlier])
 
 
 async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
@@ -203,10 +217,11 @@ async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
 async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
     handler.who()
     job = _found(handler, name)
-    attempt = _attempt(handler, job, number)
-    if attempt is None:
-        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {name}.")
-    handler.answer(200, attempt_summary(job, attempt, handler.api.store))
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        where = f"in job {name} with jobAttemptIndex {number}"
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    handler.answer(200, attempt_summary(job, shown, is_latest=True))
 
 
 # events and tags

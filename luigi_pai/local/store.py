@@ -239,6 +239,10 @@ class Store:
         """Return the newest attempt of a job, or None before the first."""
         return next(iter(self._attempts("job_id = ? ORDER BY id DESC LIMIT 1", job.id)), None)
 
+    def attempt(self, job: Job, number: int) -> Attempt | None:
+        """Return the attempt of a job that has a number, 1 for the first; None if there is none."""
+        return next(iter(self._attempts("job_id = ? AND number = ?", job.id, number)), None)
+
     def attempts(self, job: Job) -> list[Attempt]:
         """Return every attempt of a job, the first one first."""
         return self._attempts("job_id = ? ORDER BY id", job.id)

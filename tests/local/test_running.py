@@ -69,6 +69,7 @@ def test_a_failed_job_says_which_task_and_its_last_words(client):
     """Role, index, exit code and the end of stderr."""
     job = client.run(role("echo fine"), role("echo 'no data & <b>' >&2; exit 3", name="w", taskNumber=1))
     assert job["jobStatus"]["appExitDiagnostics"] == (
+        "[w]: FailedTaskCount 1 has reached MinFailedTaskCount 1.\n"
         "task w-0 ended with exit code 3; the last lines of its log:\nno data & <b>"
     )
 

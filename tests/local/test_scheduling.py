@@ -154,8 +154,9 @@ def test_a_waiting_task_is_stopped_with_its_job(v2):
     v2.stop(name)
     job = v2.wait(name)
     codes = [task["containerExitCode"] for task in job["taskRoles"]["main"]["taskStatuses"]]
-    assert codes == [-210] * 5
-    assert job["taskRoles"]["main"]["taskStatuses"][4]["launchedTime"] is None
+    assert codes == [-220] * 5
+    waited = job["taskRoles"]["main"]["taskStatuses"][4]
+    assert (waited["containerIp"], waited["launchedTime"]) == (None, waited["completedTime"])
     assert used(v2)["cpu"] == 0
 
 

@@ -264,7 +264,7 @@ def test_a_stopped_and_a_failed_job_say_so_as_1_8_0_does(replay):
             assert (key, mine[key]) == (key, theirs[step]["jobStatus"][key])
     stopped = replay.answers["get stopped"].json()
     assert stopped["jobStatus"]["appExitSpec"]["phrase"] == "StopFrameworkRequested"
-    assert stopped["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == -210
+    assert stopped["taskRoles"]["worker"]["taskStatuses"][0]["containerExitCode"] == -220
     failed = replay.answers["get failed"].json()["jobStatus"]
     assert (failed["state"], failed["appExitCode"], failed["appExitType"]) == ("FAILED", 255, "Failed")
 

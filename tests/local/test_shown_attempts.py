@@ -1,0 +1,155 @@
+"""Attempts and tasks as 1.8 shows them: also those that are waited for, and those that never began."""
+
+from __future__ import annotations
+
+from local_client import wait_until
+from protocol_client import protocol, task_role
+
+BIG = {"cpu": 1_000_000, "memoryMB": 100, "gpu": 0}
+NO_CONTAINER = ("containerId", "containerIp", "containerNodeName", "containerExitCode", "containerExitSpec")
+ALL_ENDED = (
+    "CompletedTaskCount 3 has reached TotalTaskCount 3 and no user specified conditions in "
+    "FrameworkAttemptCompletionPolicy have ever been triggered"
+)
+
+
+def statuses(job):
+    return [status for role in job["taskRoles"].values() for status in role["taskStatuses"]]
+
+
+def test_a_job_that_waits_shows_its_tasks_without_containers(v2):
+    """And its first attempt, in all routes; what is not there is null, and has no log."""
+    roles = {"w": task_role("true", instances=2, resourcePerInstance=BIG), "ps": task_role("true")}
+    name = v2.submit(protocol(roles=roles))
+    job = v2.job(name)
+    status = job["jobStatus"]
+    assert (status["state"], status["subState"]) == ("WAITING", "AttemptPreparing")
+    assert (status["attemptId"], status["attemptState"], status["appProgress"]) == (0, "WAITING", 0)
+    assert (status["appCreatedTime"], status["appLaunchedTime"]) == (status["createdTime"], None)
+    assert [(item["taskState"], item["taskIndex"]) for item in statuses(job)] == [
+        ("WAITING", 0),
+        ("WAITING", 1),
+        ("WAITING", 0),
+    ]
+    assert all(item[key] is None for item in statuses(job) for key in NO_CONTAINER)
+    assert all(item["containerPorts"] == {} for item in statuses(job))
+    assert v2.send("GET", f"/jobs/{name}/attempts/0").json() == job
+    task = f"/jobs/{name}/attempts/0/taskRoles/w/taskIndex/1/attempts"
+    tried = v2.send("GET", task).json()
+    assert [item["attemptState"] for item in tried["attempts"]] == ["WAITING"]
+    log = v2.send("GET", f"{task}/0/logs")
+    assert (log.status_code, log.json()["code"]) == (404, "NoTaskLogError")
+    assert [item["attemptIndex"] for item in v2.send("GET", f"/jobs/{name}/job-attempts").json()] == [0]
+
+    v2.stop(name)
+    stopped = v2.wait(name)
+    status = stopped["jobStatus"]
+    assert (status["state"], status["attemptState"], status["appExitCode"]) == ("STOPPED", "STOPPED", -210)
+    assert status["appExitDiagnostics"] == "User has requested to stop the Framework"
+    assert status["launchedTime"] == status["appLaunchedTime"] == status["completedTime"]
+    assert [item["containerExitCode"] for item in statuses(stopped)] == [-220] * 3
+    assert all(item["launchedTime"] == item["completedTime"] for item in statuses(stopped))
+    row = v2.send("GET", "/jobs", keyword=name.partition("~")[2]).json()[0]
+    assert (row["state"], row["appExitCode"], row["launchedTime"]) == ("STOPPED", -210, row["completedTime"])
+
+
+def test_a_job_that_is_tried_again_shows_the_attempt_that_it_waits_for(v2, tmp_path):
+    """Stopped then, it was stopped in that attempt, whatever became of those before."""
+    name = v2.submit(protocol(f"echo x >>{tmp_path}/runs; kill -KILL $$"))
+
+    def waiting():
+        job = v2.job(name)
+        return job if job["jobStatus"]["state"] == "WAITING" and job["jobStatus"]["retries"] > 2 else None
+
+    job = wait_until(waiting)
+    status = job["jobStatus"]
+    assert (status["attemptId"], status["attemptState"]) == (status["retries"], "WAITING")
+    assert (status["appExitCode"], status["appExitSpec"], status["appProgress"]) == (None, None, 0)
+    assert statuses(job)[0]["taskState"] == "WAITING"
+    before = v2.send("GET", f"/jobs/{name}/attempts/{status['retries'] - 1}").json()["jobStatus"]
+    assert (before["attemptState"], before["appExitCode"]) == ("FAILED", 137)
+    assert before["appCompletedTime"] <= status["appCreatedTime"]
+
+    v2.stop(name)
+    job = v2.wait(name)
+    status = job["jobStatus"]
+    assert (status["state"], status["attemptState"], status["appExitCode"]) == ("STOPPED", "STOPPED", -210)
+    assert status["attemptId"] == status["retries"]
+    assert status["appExitSpec"]["phrase"] == "StopFrameworkRequested"
+    last, *earlier = v2.send("GET", f"/jobs/{name}/job-attempts").json()
+    assert (last["attemptIndex"], last["exitCode"], last["isLatest"]) == (status["retries"], -210, True)
+    assert [item["attemptIndex"] for item in earlier] == list(range(status["retries"]))
+    assert {(item["exitCode"], item["originState"], item["isLatest"]) for item in earlier} == {
+        (137, "AttemptCompleted", False)
+    }
+
+
+def test_job_attempts_have_the_servers_shape_and_errors(v2):
+    """Seven things of each task; null where there is no job."""
+    job = v2.run("exit 1", jobRetryCount=1)
+    name = f"{v2.username}~{job['name']}"
+    history = v2.send("GET", f"/jobs/{name}/job-attempts").json()
+    assert [(item["attemptIndex"], item["state"], item["exitCode"]) for item in history] == [
+        (1, "FAILED", 255),
+        (0, "RUNNING", 255),  # so it says: the launcher writes an attempt down before it has let go of it
+    ]
+    assert history[0]["exitPhrase"] == "PAIRuntimeUnknownFailed"
+    assert list(statuses(history[0])[0]) == [
+        "taskIndex",
+        "taskState",
+        "containerId",
+        "containerIp",
+        "containerGpus",
+        "containerLog",
+        "containerExitCode",
+    ]
+    assert v2.send("GET", f"/jobs/{name}/job-attempts/1").json() == history[0]
+    assert v2.send("GET", f"/jobs/{name}/job-attempts/0").json() == {**history[1], "isLatest": True}
+    for number in ("2", "9" * 5000):
+        reply = v2.send("GET", f"/jobs/{name}/job-attempts/{number}")
+        assert (reply.status_code, reply.json()["code"]) == (404, "NoJobError")
+        said = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
+        assert reply.json()["message"] == said
+    reply = v2.send("GET", f"/jobs/{v2.username}~nobodys/job-attempts")
+    assert (reply.status_code, reply.text) == (404, "null")
+
+
+def test_tries_of_a_task_have_times_of_their_own(v2, tmp_path):
+    """Each begins after the one before has ended; the task began with its attempt."""
+    command = f"echo x >>{tmp_path}/runs; [ $(wc -l <{tmp_path}/runs) = 3 ]"
+    roles = {"main": task_role(command, taskRetryCount=5)}
+    job = v2.run(roles=roles, extras={"gangAllocation": False})
+    path = f"/jobs/{v2.username}~{job['name']}/attempts/0/taskRoles/main/taskIndex/0/attempts"
+    task = v2.send("GET", path).json()
+    latest, second, first = task["attempts"]
+    assert task["createdTime"] == first["currentAttemptCreatedTime"] == job["jobStatus"]["createdTime"]
+    assert task["launchedTime"] == first["currentAttemptLaunchedTime"]
+    assert task["completedTime"] == latest["currentAttemptCompletedTime"]
+    assert second["currentAttemptCreatedTime"] == first["currentAttemptCompletedTime"]
+    assert latest["currentAttemptCreatedTime"] == second["currentAttemptCompletedTime"]
+    shown = statuses(job)[0]
+    assert {key: shown[key] for key in latest if key in shown} == {
+        key: latest[key] for key in latest if key in shown
+    }
+
+
+def test_the_end_of_a_job_is_told_in_the_launchers_words(v2):
+    """Success, and an end that no rule decided."""
+    succeeded = v2.run("true")
+    assert succeeded["jobStatus"]["appExitDiagnostics"] == "Pod succeeded"
+    assert succeeded["jobStatus"]["appExitMessages"] == {
+        "container": None,
+        "runtime": None,
+        "launcher": "Pod succeeded",
+    }
+    assert statuses(succeeded)[0]["containerExitDiagnostics"] == "Pod succeeded"
+    never = {"minFailedInstances": -1, "minSucceededInstances": -1}
+    ended = v2.run(roles={"w": task_role("exit $PAI_TASK_INDEX", instances=3, completion=never)})
+    status = ended["jobStatus"]
+    assert (status["state"], status["appExitCode"]) == ("SUCCEEDED", 0)
+    assert status["appExitTriggerMessage"] == status["appExitDiagnostics"] == ALL_ENDED
+    assert status["appExitTriggerTaskRoleName"] == "w"
+    assert status["appExitTriggerTaskIndex"] in (0, 1, 2)
+    failed = v2.run("exit 1")["jobStatus"]
+    assert failed["appExitDiagnostics"].startswith("Pod failed: PodPattern matched:\ncontainers:\n")
+    assert "reason: Error" not in failed["appExitDiagnostics"]
