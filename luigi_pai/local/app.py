@@ -108,13 +108,14 @@ class _LocalApplication(Application):
 
     Anything that can reach the port can run commands here. A web page can make
     its reader's browser send requests to 127.0.0.1; such a request carries the
-    page's Origin, or (after DNS rebinding) a foreign Host.
+    page's Origin, or (after DNS rebinding) a foreign Host. What a page only
+    embeds has no Origin: browsers say in Sec-Fetch-* what it is for.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         origin = request.headers.get("Origin")
-        foreign = origin is not None and urlsplit(origin).netloc != request.host
-        if foreign or not self._is_this_machine(_host_name(request.host)):
+        foreign = origin is not None and _authority(origin) != request.host
+        if foreign or _is_embedded(request) or not self._is_this_machine(_host_name(request.host)):
             return self.get_handler_delegate(request, _Stranger)
         return super().find_handler(request, **kwargs)
 
@@ -127,6 +128,19 @@ class _LocalApplication(Application):
         if self.settings["loopback_only"]:
             return is_loopback(host)
         return "." not in host or is_address(host) or host.lower() in self.settings["own_names"]
+
+
+def _is_embedded(request: HTTPServerRequest) -> bool:
+    """Say whether a page of another site asks for a part of itself: an image, a script, a frame."""
+    told = [request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
+    return told[0] in ("cross-site", "same-site") and told[1:] != ["navigate", "document"]
+
+
+def _authority(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

@@ -14,7 +14,7 @@ import struct
 import time
 from http.client import responses as reasons
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
@@ -79,7 +79,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
 
     async def suffer(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
         """Wait as long as the rules say, do to the server what they say, and return what is left to do."""
-        path = unquote(urlsplit(start_line.path).path).removeprefix(PREFIX)
+        path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
         if path == FAULTS_PATH:
             return None
         strike = self._desk.faults.strike(start_line.method, path)

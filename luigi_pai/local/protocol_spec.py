@@ -55,7 +55,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
     instances = role.get("instances") or 1
     wanted = role["resourcePerInstance"]
     completion = role.get("completion") or {}
-    ports = {**(wanted.get("ports") or {})}
+    ports = {label: max(0, count) for label, count in (wanted.get("ports") or {}).items()}
     for label in ALWAYS_PORTS:
         ports.setdefault(label, 1)
     return {
