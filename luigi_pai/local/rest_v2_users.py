@@ -63,6 +63,10 @@ def _asked(handler: AccessV2, *, own: bool) -> dict[str, Any]:
 
 def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
     groups = handler.api.groups
+    try:
+        storages = groups.storages(user)
+    except ApiError as error:
+        raise ApiError(500, "UnknownError", error.message) from None
     return {
         "username": user.name,
         "grouplist": groups.of(user),
@@ -70,7 +74,7 @@ def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
         "extension": user.extension,
         "admin": groups.is_admin(user),
         "virtualCluster": groups.virtual_clusters(user),
-        "storageConfig": groups.storages(user),
+        "storageConfig": storages,
     }
 
 
