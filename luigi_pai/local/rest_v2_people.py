@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES"]
 
 _WEEK = 7 * 24 * 3600
-_NAME = String(pattern=r"[\w.-]+", pattern_name="username", required=True)
+_NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _LOGIN = Object(
     {
         "username": _NAME,

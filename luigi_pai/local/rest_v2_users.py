@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES"]
 
-_NAME = String(pattern=r"[\w.-]+", pattern_name="username", required=True)
+_NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _EMAIL = String(allow_empty=True, email=True)
 _NEW_USER = Object(
     {

@@ -238,6 +238,21 @@ def test_this_machine_is_loopback_or_the_address_that_was_called(theirs, ours, e
     assert is_from_here(SimpleNamespace(remote_ip="192.0.2.7", connection=gone)) is False
 
 
+def test_a_page_of_another_site_strikes_no_fault(faulty, strike):
+    """It could have jobs forgotten, or use up what was meant for the client."""
+    name = LocalClient(faulty).run("true")["name"]
+    strike("vanish")
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Host": "evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    ):
+        assert get(faulty, f"/api/v1/jobs/{name}", headers=headers).status_code == 403
+    (rule,) = faulty.fault_counts()
+    assert (rule["seen"], rule["struck"]) == (0, 0)
+    assert get(faulty, f"/api/v1/jobs/{name}").status_code == 404
+
+
 def test_a_path_that_is_none_suffers_as_any_other(faulty, strike):
     """``//[`` is no address, and what is escaped in a path is no line of the log."""
     log = faulty.data / "server.log"
