@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.mustache import javascript_text
 from luigi_pai.spec.references import PLUGIN
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _storages(wanted: Any, known: Sequence[str]) -> list[dict[str, Any]]:
         if not _true(name):
             continue
         if name not in known:
-            raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
+            raise ApiError(404, "NoStorageError", f"Storage {javascript_text(name)} is not found.")
         named.append(item)
     return named
 

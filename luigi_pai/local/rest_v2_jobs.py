@@ -22,6 +22,7 @@ from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import route
 from luigi_pai.local.store import NameTaken
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.mustache import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,8 @@ async def _submit(handler: AccessV2) -> None:
     cluster = submission_v2.virtual_cluster(document)
     submitter = handler.api.users.get(user)
     if submitter is None or cluster not in handler.api.groups.virtual_clusters(submitter):
-        raise ApiError(403, "ForbiddenUserError", f"User {user} is not allowed to do operation in {cluster}")
+        sentence = f"User {user} is not allowed to do operation in {javascript_text(cluster)}"
+        raise ApiError(403, "ForbiddenUserError", sentence)
     wanted = wanted_storages(document.get("extras") or {})
     storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
     spec = await run(submission_v2.spec_of, document, storages)

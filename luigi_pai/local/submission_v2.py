@@ -89,10 +89,10 @@ def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, 
     return known
 
 
-def virtual_cluster(document: Mapping[str, Any]) -> str:
-    """Return the virtual cluster that a protocol asks for."""
+def virtual_cluster(document: Mapping[str, Any]) -> Any:
+    """Return the virtual cluster that a protocol asks for; the schema takes what is no text, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
-    return "default" if chosen is None else str(chosen)
+    return "default" if chosen is None else chosen
 
 
 def spec_of(document: Mapping[str, Any], storages: Sequence[str]) -> dict[str, Any]:

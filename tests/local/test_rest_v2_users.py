@@ -171,6 +171,19 @@ def test_a_group_is_shown_changed_and_removed(ann, group, v2):
             (404, "NoGroupError", "No groups for vc: vc9"),
         ),
         (
+            "POST",
+            "/authn/basic/login",
+            {"username": "zo\u00e9", "password": "password"},
+            (
+                400,
+                "InvalidParametersError",
+                (
+                    'child "username" fails because '
+                    '["username" with value "zo\u00e9" fails to match the username pattern]'
+                ),
+            ),
+        ),
+        (
             "PUT",
             "/users/me",
             {"patch": True, "data": {"username": "somebody"}},
