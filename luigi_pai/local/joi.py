@@ -24,7 +24,7 @@ ABSENT: Any = object()
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _SAFE_INTEGER = 2**53 - 1
-_DECIMAL = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _PREFIXED = re.compile(r"\s*0[xXoObB][0-9a-fA-F]+\s*")
 
 
