@@ -116,6 +116,18 @@ class AccessV2(ApiHandler):
         user = self.api.users.get(bearer.username)
         return user is not None and self.api.groups.is_admin(user)
 
+    def storages(self, bearer: Bearer, *, default: bool = False) -> list[str]:
+        """Return the storages that somebody may mount, or those that are mounted where none is named.
+
+        Raises:
+            ApiError: 500 where the access list of one of their groups is none.
+        """
+        user, groups = self.api.users.get(bearer.username), self.api.groups
+        if user is None:
+            return []
+        named = groups.default_storages(user) if default else groups.storages(user)
+        return [name for name in self.api.storages.names() if name in named]
+
     def person(self) -> Bearer:
         """Return who asks, if that is no program.
 

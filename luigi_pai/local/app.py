@@ -21,20 +21,23 @@ from luigi_pai.local.wire import ApiError, RestHandler, logged_path, no_api
 if TYPE_CHECKING:
     import logging
 
-    from tornado.httputil import HTTPServerRequest
+    from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
     from luigi_pai.local.fault_connections import FaultDesk
     from luigi_pai.local.rest import Api
 
-__all__ = ["make_app"]
+__all__ = ["LocalApplication", "make_app"]
+
+_NO_HOST = "127.0.0.1"
+"""Stands for the Host that HTTP/1.0 has not; no browser speaks that."""
 
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
     api: Api, apis: str, log: logging.Logger, desk: FaultDesk, *, loopback_only: bool
-) -> Application:
+) -> LocalApplication:
     """Return the application.
 
     Args:
@@ -55,7 +58,7 @@ def make_app(
             (every_path, V1Handler, shared),
         ],
     }
-    return _LocalApplication(
+    return LocalApplication(
         [
             *rest[apis],
             *api.hdfs.routes(),
@@ -103,20 +106,26 @@ class _Stranger(RestHandler):
         )
 
 
-class _LocalApplication(Application):
+class LocalApplication(Application):
     """An application that browsers cannot be tricked into using.
 
     Anything that can reach the port can run commands here. A web page can make
     its reader's browser send requests to 127.0.0.1; such a request carries the
-    page's Origin, or (after DNS rebinding) a foreign Host.
+    page's Origin, or (after DNS rebinding) a foreign Host. What a page only
+    embeds has no Origin: browsers say in Sec-Fetch-* what it is for.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        origin = request.headers.get("Origin")
-        foreign = origin is not None and urlsplit(origin).netloc != request.host
-        if foreign or not self._is_this_machine(_host_name(request.host)):
+        """Find what answers a request: the refusal, where it is another site's."""
+        if self.is_strange(request.headers):
             return self.get_handler_delegate(request, _Stranger)
         return super().find_handler(request, **kwargs)
+
+    def is_strange(self, headers: HTTPHeaders) -> bool:
+        """Say whether a page of another site had its reader's browser send a request with these headers."""
+        origin, host = headers.get("Origin"), headers.get("Host") or _NO_HOST
+        foreign = origin is not None and _authority(origin) != host
+        return foreign or _is_embedded(headers) or not self._is_this_machine(_host_name(host))
 
     def _is_this_machine(self, host: str) -> bool:
         """Say whether a request can have meant this server: a name of somebody else's domain cannot.
@@ -127,6 +136,19 @@ class _LocalApplication(Application):
         if self.settings["loopback_only"]:
             return is_loopback(host)
         return "." not in host or is_address(host) or host.lower() in self.settings["own_names"]
+
+
+def _is_embedded(headers: HTTPHeaders) -> bool:
+    """Say whether a page of another site asks for a part of itself: an image, a script, a frame."""
+    told = [headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
+    return told[0] in ("cross-site", "same-site") and told[1:] != ["navigate", "document"]
+
+
+def _authority(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

@@ -9,34 +9,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.mustache import javascript_text
 from luigi_pai.spec.references import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.storages import Storages
-
-__all__ = ["read_extras"]
+__all__ = ["read_extras", "wanted_storages"]
 
 _TEAM_STORAGE = "teamwise_storage"
 _NO_PLUGIN = "(none: its entry in extras is of a wrong shape)"
 
 
-def read_extras(extras: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
+def wanted_storages(extras: Mapping[str, Any]) -> Any:
+    """Return what extras say of storages, in either way; None where they ask for none.
+
+    Raises:
+        ApiError: 500 for plugins of a shape that the server fails over.
+    """
+    wanted = extras.get("storages")
+    if not _true(wanted) and PLUGIN in extras:
+        wanted = _team_storages(extras[PLUGIN], wanted)
+    return wanted if _true(wanted) else None
+
+
+def read_extras(extras: Mapping[str, Any], storages: Sequence[str]) -> dict[str, Any]:
     """Return extras of a shape that can be relied on: ``storages`` and plugins are lists of objects.
 
     Args:
         extras: those of a protocol.
-        storages: the storages that there are.
+        storages: the storages that the user may mount; those of who names none, where none is named.
 
     Raises:
-        ApiError: 500 for a shape that the server fails over, 404 for a storage that is not there.
+        ApiError: 500 for a shape that the server fails over, 404 for a storage that the user has not.
     """
     checked = dict(extras)
-    wanted = extras.get("storages")
-    if not _true(wanted) and PLUGIN in extras:
-        wanted = _team_storages(extras[PLUGIN], wanted)
-    checked["storages"] = _storages(wanted, storages) if _true(wanted) else []
+    wanted = wanted_storages(extras)
+    checked["storages"] = [] if wanted is None else _storages(wanted, storages)
     if PLUGIN in extras:
         checked[PLUGIN] = [_plugin(item) for item in _items(extras[PLUGIN])]
     return checked
@@ -78,9 +87,8 @@ def _team_storages(plugins: Any, otherwise: Any) -> Any:
     return wanted
 
 
-def _storages(wanted: Any, storages: Storages) -> list[dict[str, Any]]:
+def _storages(wanted: Any, known: Sequence[str]) -> list[dict[str, Any]]:
     """Return the storages that are named; all of them for an empty list."""
-    known = storages.names()
     if wanted == []:
         return [{"name": name, "share": True} for name in known]
     named = []
@@ -89,7 +97,7 @@ def _storages(wanted: Any, storages: Storages) -> list[dict[str, Any]]:
         if not _true(name):
             continue
         if name not in known:
-            raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
+            raise ApiError(404, "NoStorageError", f"Storage {javascript_text(name)} is not found.")
         named.append(item)
     return named
 

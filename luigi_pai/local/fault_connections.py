@@ -14,7 +14,7 @@ import struct
 import time
 from http.client import responses as reasons
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
-    from tornado.web import Application
 
+    from luigi_pai.local.app import LocalApplication
     from luigi_pai.local.faults import Rule
     from luigi_pai.local.records import Job
     from luigi_pai.local.rest import Api
@@ -63,7 +63,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
         log: gets one line a fault.
     """
 
-    def __init__(self, app: Application, desk: FaultDesk, api: Api, log: logging.Logger) -> None:
+    def __init__(self, app: LocalApplication, desk: FaultDesk, api: Api, log: logging.Logger) -> None:
         self._app = app
         self._desk = desk
         self._api = api
@@ -78,9 +78,12 @@ class FaultyServer(HTTPServerConnectionDelegate):
         )
 
     async def suffer(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
-        """Wait as long as the rules say, do to the server what they say, and return what is left to do."""
-        path = unquote(urlsplit(start_line.path).path).removeprefix(PREFIX)
-        if path == FAULTS_PATH:
+        """Wait as long as the rules say, do to the server what they say, and return what is left to do.
+
+        What a page of another site sends is none of a client's requests: it is refused as ever.
+        """
+        path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
+        if path == FAULTS_PATH or self._app.is_strange(headers):
             return None
         strike = self._desk.faults.strike(start_line.method, path)
         if strike.seconds:

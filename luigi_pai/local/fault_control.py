@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.faults import Faults, parse_faults
-from luigi_pai.local.settings import is_loopback
-from luigi_pai.local.users import password_matches
-from luigi_pai.local.wire import ApiError, RestHandler
+from luigi_pai.local.wire import ApiError, RestHandler, is_from_here
 
 if TYPE_CHECKING:
     from luigi_pai.local.fault_connections import FaultDesk
@@ -53,7 +50,7 @@ class FaultControl(RestHandler):
         Raises:
             ApiError: 403 or 401.
         """
-        if not is_loopback(self.request.remote_ip or ""):
+        if not is_from_here(self.request):
             raise ApiError(403, "ForbiddenUserError", "Faults are controlled from this machine only.")
         scheme, _, credentials = self.request.headers.get("Authorization", "").partition(" ")
         name: str | None = None
@@ -65,7 +62,7 @@ class FaultControl(RestHandler):
         user = None if name is None else self._api.users.get(name)
         if user is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
-        if not user.admin:
+        if not self._api.groups.is_admin(user):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
 
     async def _name_by_password(self, credentials: str) -> str | None:
@@ -73,7 +70,5 @@ class FaultControl(RestHandler):
             name, _, password = base64.b64decode(credentials).decode().partition(":")
         except ValueError:
             return None
-        user = self._api.users.get(name)
-        if user is None or not await asyncio.to_thread(password_matches, user, password):
-            return None
-        return name
+        user = await self._api.users.with_password(name, password)
+        return None if user is None else user.name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.records import Group
+from luigi_pai.local.storages import FIRST
 from luigi_pai.local.user_records import UserRecords
+from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +53,7 @@ class Groups:
         return list(known.values())
 
     def _acls(self, virtual_clusters: Sequence[str], *, admin: bool) -> dict[str, Any]:
-        storages = list(self._storage_names())
+        storages = sorted(self._storage_names(), key=lambda name: (name != FIRST, name))
         acls = {"admin": admin, "virtualClusters": list(virtual_clusters), "storageConfigs": storages}
         return {"acls": acls}
 
@@ -106,10 +109,26 @@ class Groups:
         named = [name for acls in self._lists(user) for name in acls.get("virtualClusters") or ()]
         return [name for name in dict.fromkeys(named) if name in self._virtual_clusters]
 
-    def storages(self, user: User) -> list[str]:
-        """Return the storages that a user's groups name."""
-        named = [name for acls in self._lists(user) for name in acls.get("storageConfigs") or ()]
-        return list(dict.fromkeys(named))
+    def storages(self, user: User) -> list[Any]:
+        """Return what a user's groups name as their storages; 1.8 looks at nothing of it.
+
+        Raises:
+            ApiError: 500 where a group has something else than a list, over which the server fails.
+        """
+        named = {}
+        for acls in self._lists(user):
+            storages = acls.get("storageConfigs")
+            if isinstance(storages, list):
+                named.update({json.dumps(item): item for item in storages})
+            elif storages or isinstance(storages, dict):
+                problem = "groupItem.extension.acls.storageConfigs.forEach is not a function"
+                raise ApiError(500, None, problem)
+        return list(named.values())
+
+    def default_storages(self, user: User) -> list[Any]:
+        """Return those that a job has which asks for storages and names none: the first of each group."""
+        named = (acls.get("storageConfigs") for acls in self._lists(user))
+        return [storages[0] for storages in named if isinstance(storages, list | str) and storages]
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that are no group's."""

@@ -7,11 +7,12 @@ Joi's sentence. The first error ends the check, as there.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from luigi_pai.local.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ ABSENT: Any = object()
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _SAFE_INTEGER = 2**53 - 1
-_DECIMAL = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _PREFIXED = re.compile(r"\s*0[xXoObB][0-9a-fA-F]+\s*")
 
 
@@ -226,7 +227,7 @@ def _parse_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return read_json(value)
     except (ValueError, RecursionError):
         return value
 

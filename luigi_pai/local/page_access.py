@@ -9,7 +9,6 @@ else says who they are, in the form.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import os
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.page_html import Html, tag
 from luigi_pai.local.settings import is_loopback
-from luigi_pai.local.users import password_matches
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -29,12 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StopForms"]
 
-_LOCAL, _REMOTE, _STATE, _USER = (
-    1,
-    2,
-    3,
-    7,
-)  # fields of a line of /proc/net/tcp: both ends, state, whose it is
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+_LOCAL, _REMOTE, _STATE, _USER = 1, 2, 3, 7  # fields of a line of them: both ends, state, whose it is
 _ESTABLISHED = "01"
 _SAME_SITE = (None, "same-origin", "none")
 
@@ -88,10 +82,10 @@ class StopForms:
             )
         if self._is_own(request):
             return None
-        user = api.users.get(fields.get("who", ""))
-        if user is None or not await asyncio.to_thread(password_matches, user, fields.get("password", "")):
+        user = await api.users.with_password(fields.get("who", ""), fields.get("password", ""))
+        if user is None:
             return "User or password is wrong."
-        if user.name != job.username and not user.admin:
+        if user.name != job.username and not api.groups.is_admin(user):
             return f"User {user.name} may not stop jobs of {job.username}."
         return None
 
@@ -114,9 +108,9 @@ def _owner_of_connection(request: HTTPServerRequest) -> int | None:
         theirs, ours = _written(stream.socket.getpeername()), _written(stream.socket.getsockname())
     except OSError:  # it is gone
         return None
-    for name in ("tcp", "tcp6"):
+    for table in _TABLES:
         try:
-            lines = Path(f"/proc/net/{name}").read_text("ascii").splitlines()[1:]
+            lines = Path(table).read_text("ascii").splitlines()[1:]
         except OSError:
             continue
         for line in lines:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from luigi_pai.local.job_view import job_state
 from luigi_pai.local.job_view_v2 import job_state_v2
+from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import Html, duration, join, page, table, tag, time_of_day
 from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.store import now_ms
@@ -61,8 +62,7 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     where, values = _choice(query)
     found = int(api.store.rows(f"SELECT COUNT(*) FROM jobs WHERE {where}", values)[0][0])  # noqa: S608 - constants
     last = max(1, -(-found // _AT_ONCE))
-    number = query.get("page", "1")
-    shown = min(last, max(1, int(number))) if number.isdecimal() and len(number) < len(str(2**31)) else 1
+    shown = min(last, whole_number(query.get("page", "")) or 1)
     clauses = f"WHERE {where} ORDER BY id DESC LIMIT ? OFFSET ?"
     jobs = api.store.select_jobs(clauses, [*values, _AT_ONCE, (shown - 1) * _AT_ONCE])
     content = (

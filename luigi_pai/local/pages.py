@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from tornado.web import HTTPError
 
+from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import page, tag
 from luigi_pai.local.page_job import job_page
 from luigi_pai.local.page_jobs import job_link, jobs_page
@@ -120,11 +121,11 @@ class JobLog(_Page):
         """Send what a task has written from byte ``from`` on, or the end of it; headers say where it is."""
         query = self.query()
         task = self.api.store.task(query.get("task", ""))
-        start = query.get("from", "-1")
+        start = whole_number(query.get("from", ""))
         if task is None or query.get("log") not in ("stdout", "stderr", "runtime"):
             raise HTTPError(404)
         path = self.api.folders.of_task(task.folder).folder / query["log"]
-        begin, size, piece = await asyncio.to_thread(_piece, path, int(start) if start.isdecimal() else -1)
+        begin, size, piece = await asyncio.to_thread(_piece, path, -1 if start is None else start)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("X-Log-Begin", str(begin))
         self.set_header("X-Log-Size", str(size))

@@ -55,9 +55,6 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
     instances = role.get("instances") or 1
     wanted = role["resourcePerInstance"]
     completion = role.get("completion") or {}
-    ports = {**(wanted.get("ports") or {})}
-    for label in ALWAYS_PORTS:
-        ports.setdefault(label, 1)
     return {
         "name": server_name(name),
         "shown": name,
@@ -66,13 +63,28 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "memoryMB": wanted["memoryMB"],
         "gpuNumber": wanted["gpu"],
         "shmMB": (role.get("extraContainerOptions") or {}).get("shmMB", 0),
-        "portList": [{"label": label, "beginAt": 0, "portNumber": count} for label, count in ports.items()],
+        "portList": [
+            {"label": label, "beginAt": 0, "portNumber": count} for label, count in _ports(wanted).items()
+        ],
         "command": command,
         "minFailedTaskCount": completion.get("minFailedInstances") or 1,
         "minSucceededTaskCount": completion.get("minSucceededInstances") or instances,
         "taskRetryCount": role.get("taskRetryCount") or 0,
         "plugins": [_with_references(plugin, document, name) for plugin in _plugins(name, role, document)],
     }
+
+
+def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many ports of each label a task has.
+
+    The schema of 1.8 takes counts below 0, which give no port, and lists, whose labels are their indexes.
+    """
+    asked = wanted.get("ports") or {}
+    labels = (
+        asked.items() if isinstance(asked, dict) else ((str(at), count) for at, count in enumerate(asked))
+    )
+    counts = {label: max(0, count) if isinstance(count, int) else 0 for label, count in labels}
+    return {**counts, **{label: counts.get(label, 1) for label in ALWAYS_PORTS}}
 
 
 def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from luigi_pai.local.joi import Refused
 from luigi_pai.local.records import NewJob
 from luigi_pai.local.rest import ApiHandler, route
 from luigi_pai.local.store import NameTaken
-from luigi_pai.local.users import hash_password, password_matches
+from luigi_pai.local.users import hash_password
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class V1Handler(ApiHandler):
     async def _token(self) -> None:
         asked = self.checked(config_rules.TOKEN_REQUEST)
         name = asked["username"]
-        user = self.api.users.get(name)
-        if user is None:
+        if self.api.users.get(name) is None:
             raise ApiError(400, "NoUserError", f"User {name} is not found.")
-        if not await asyncio.to_thread(password_matches, user, asked["password"]):
+        user = await self.api.users.with_password(name, asked["password"])
+        if user is None:
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
         token = self.api.tokens.log_in(name, admin=user.admin, expiration=asked["expiration"])
         self.answer(200, {"user": name, "token": token, "admin": user.admin})

@@ -107,17 +107,21 @@ async def _put_status(handler: AccessV2, name: str) -> None:
 
 
 async def _storages(handler: AccessV2) -> None:
-    handler.who()
-    storages = handler.api.storages
-    handler.answer(
-        200, {"storages": [{**storages.summary(name), "default": True} for name in storages.names()]}
-    )
+    bearer = handler.who()
+    defaults = handler.storages(bearer, default=True)
+    only_defaults = handler.request.query_arguments.get("default") == [b"true"]
+    names = defaults if only_defaults else handler.storages(bearer)
+    shown = [{**handler.api.storages.summary(name), "default": name in defaults} for name in names]
+    handler.answer(200, {"storages": shown})
 
 
 async def _one_storage(handler: AccessV2, name: str) -> None:
-    handler.who()
+    bearer = handler.who()
     if name not in handler.api.storages.names():
         raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
+    if name not in handler.storages(bearer):
+        sentence = f"User {bearer.username} is not allowed to access {name}."
+        raise ApiError(403, "ForbiddenUserError", sentence)
     handler.answer(200, handler.api.storages.detail(name))
 
 
@@ -128,22 +132,24 @@ def _chosen(handler: AccessV2, name: str | None) -> list[str] | None:
 
 async def _storage_configs(handler: AccessV2, name: str | None = None) -> None:
     """Answer one of the older routes for storages, as clients before 1.0 read them."""
-    handler.who()
+    bearer = handler.who()
     known, chosen = handler.api.storages, _chosen(handler, name)
+    defaults = handler.storages(bearer, default=True)
     shown = []
-    for item in known.names():
+    for item in handler.storages(bearer):
         if chosen is None or item in chosen:
             server = known.summary(item)["volumeName"]
             mount = {"mountPoint": f"/mnt/{item}", "path": "", "server": server, "permission": "rw"}
-            shown.append({"name": item, "default": True, "servers": [server], "mountInfos": [mount]})
+            is_default = item in defaults
+            shown.append({"name": item, "default": is_default, "servers": [server], "mountInfos": [mount]})
     _answer_older(handler, name, shown, "Config not found.")
 
 
 async def _storage_servers(handler: AccessV2, name: str | None = None) -> None:
-    handler.who()
+    bearer = handler.who()
     known, chosen = handler.api.storages, _chosen(handler, name)
     shown = []
-    for item in known.names():
+    for item in handler.storages(bearer):
         detail = known.detail(item)
         if chosen is None or detail["volumeName"] in chosen:
             data = {"address": detail["data"]["server"], "rootPath": detail["data"]["path"]}

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import submission_v2
+from luigi_pai.local.extras_v2 import wanted_storages
 from luigi_pai.local.job_search import JobSearch
 from luigi_pai.local.job_view_v2 import (
     attempt_summary,
@@ -22,6 +23,7 @@ from luigi_pai.local.rest import route
 from luigi_pai.local.shown_attempts import earlier_attempts, latest_attempt, numbered_attempt
 from luigi_pai.local.store import NameTaken
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.mustache import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,8 +97,11 @@ async def _submit(handler: AccessV2) -> None:
     cluster = submission_v2.virtual_cluster(document)
     submitter = handler.api.users.get(user)
     if submitter is None or cluster not in handler.api.groups.virtual_clusters(submitter):
-        raise ApiError(403, "ForbiddenUserError", f"User {user} is not allowed to do operation in {cluster}")
-    spec = await run(submission_v2.spec_of, document, handler.api.storages)
+        sentence = f"User {user} is not allowed to do operation in {javascript_text(cluster)}"
+        raise ApiError(403, "ForbiddenUserError", sentence)
+    wanted = wanted_storages(document.get("extras") or {})
+    storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
+    spec = await run(submission_v2.spec_of, document, storages)
     config = submission_v2.shown_config(document)
     new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
     try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.joi import Number, Object, String
 from luigi_pai.local.rest import route
-from luigi_pai.local.users import password_matches
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES"]
 
 _WEEK = 7 * 24 * 3600
-_NAME = String(pattern=r"[\w.-]+", pattern_name="username", required=True)
+_NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _LOGIN = Object(
     {
         "username": _NAME,
@@ -46,10 +44,10 @@ async def _login_info(handler: AccessV2) -> None:
 async def _login(handler: AccessV2) -> None:
     asked = handler.checked(_LOGIN)
     name = asked["username"]
-    user = handler.api.users.get(name)
-    if user is None:
+    if handler.api.users.get(name) is None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    if not await asyncio.to_thread(password_matches, user, asked["password"]):
+    user = await handler.api.users.with_password(name, asked["password"])
+    if user is None:
         raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
     token = handler.api.tokens.log_in(name, admin=handler.api.groups.is_admin(user), expiration=_WEEK)
     handler.answer(200, {"user": name, "token": token, "admin": handler.api.groups.is_admin(user)})

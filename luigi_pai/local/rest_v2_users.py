@@ -11,7 +11,7 @@ from luigi_pai.local.joi import AnyObject, Array, Boolean, Object, String
 from luigi_pai.local.records import User
 from luigi_pai.local.rest import route
 from luigi_pai.local.rest_v2_groups import GROUP_NAME, GROUPNAME
-from luigi_pai.local.users import hash_password, password_matches
+from luigi_pai.local.users import hash_password
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES"]
 
-_NAME = String(pattern=r"[\w.-]+", pattern_name="username", required=True)
+_NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _EMAIL = String(allow_empty=True, email=True)
 _NEW_USER = Object(
     {
@@ -63,6 +63,10 @@ def _asked(handler: AccessV2, *, own: bool) -> dict[str, Any]:
 
 def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
     groups = handler.api.groups
+    try:
+        storages = groups.storages(user)
+    except ApiError as error:
+        raise ApiError(500, "UnknownError", error.message) from None
     return {
         "username": user.name,
         "grouplist": groups.of(user),
@@ -70,7 +74,7 @@ def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
         "extension": user.extension,
         "admin": groups.is_admin(user),
         "virtualCluster": groups.virtual_clusters(user),
-        "storageConfig": groups.storages(user),
+        "storageConfig": storages,
     }
 
 
@@ -123,11 +127,10 @@ def _is_for_administrators(handler: AccessV2, name: str) -> bool:
     return group is not None and (group.extension.get("acls") or {}).get("admin") is True
 
 
-async def _with_password(handler: AccessV2, user: User, password: str) -> User:
+def _with_password(handler: AccessV2, user: User, password_hash: str) -> User:
     """Return a user with another password; their logins end, their application tokens do not."""
-    hashed = await asyncio.to_thread(hash_password, password)
     handler.api.tokens.end_logins(user.name)
-    return replace(user, password=hashed)
+    return replace(user, password=password_hash)
 
 
 def _by_administrator(handler: AccessV2, schema: Object) -> dict[str, Any]:
@@ -179,7 +182,9 @@ async def _change_user(handler: AccessV2) -> None:
     bearer = handler.person()
     asked = _asked(handler, own=False)
     handler.require_admin(bearer)
-    user = _found(handler, asked["username"])
+    _found(handler, asked["username"])
+    hashed = await asyncio.to_thread(hash_password, asked["password"]) if "password" in asked else None
+    user = _found(handler, asked["username"])  # as it is now: there was time for another change
     user = replace(
         user, email=asked.get("email", user.email), extension={**user.extension, **asked.get("extension", {})}
     )
@@ -187,8 +192,8 @@ async def _change_user(handler: AccessV2) -> None:
         user = _in_virtual_clusters(handler, user, asked["virtualCluster"])
     if "admin" in asked:
         user = _as_admin(handler, user, admin=asked["admin"])
-    if "password" in asked:
-        user = await _with_password(handler, user, asked["password"])
+    if hashed is not None:
+        user = _with_password(handler, user, hashed)
     _done(handler, user, f"Update user {user.name} successfully")
 
 
@@ -270,13 +275,14 @@ async def _change_password(handler: AccessV2, name: str) -> None:
         "newPassword": String(min_length=6, required=True),
     }
     asked = handler.checked(Object(schema, root=True))
-    user = _found(handler, name)
-    if not handler.is_admin(bearer) and not await asyncio.to_thread(
-        password_matches, user, asked["oldPassword"]
-    ):
+    user: User | None = _found(handler, name)
+    if not handler.is_admin(bearer):
+        user = await handler.api.users.with_password(name, asked["oldPassword"])
+    hashed = await asyncio.to_thread(hash_password, asked["newPassword"])
+    now = _found(handler, name)  # there was time for another change, even of the password
+    if user is None or (not handler.is_admin(bearer) and now.password != user.password):
         raise ApiError(403, "ForbiddenUserError", "Pls input the correct password.")
-    user = await _with_password(handler, user, asked["newPassword"])
-    _done(handler, user, "update user password successfully.")
+    _done(handler, _with_password(handler, now, hashed), "update user password successfully.")
 
 
 async def _change_email(handler: AccessV2, name: str) -> None:

@@ -26,6 +26,7 @@ from luigi_pai.local.groups import Groups
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.job_rows import JobRows
 from luigi_pai.local.launcher import Launcher
+from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.notifications import Notifier, Webhook
 from luigi_pai.local.rate_limits import RateLimits, parse_limits
 from luigi_pai.local.rest import Api
@@ -218,8 +219,10 @@ def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
 
 
 def _log_file(path: Path) -> logging.Handler:
-    handler = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler = logging.handlers.RotatingFileHandler(
+        path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
+    )
+    handler.setFormatter(LogLines())
     return handler
 
 

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Storages"]
+__all__ = ["FIRST", "Storages"]
 
-_FIRST = "nfs1"
+FIRST = "nfs1"
+"""The storage that a new data folder has."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -25,7 +27,7 @@ class Storages:
     def __init__(self, root: Path) -> None:
         self._root = root
         if not root.exists():
-            (root / _FIRST).mkdir(parents=True)
+            (root / FIRST).mkdir(parents=True)
 
     def names(self) -> list[str]:
         """Return the names of all storages."""

@@ -18,9 +18,7 @@ from luigi_pai.spec.validate_protocol import validate_protocol
 from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from luigi_pai.local.storages import Storages
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
@@ -91,17 +89,21 @@ def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, 
     return known
 
 
-def virtual_cluster(document: Mapping[str, Any]) -> str:
-    """Return the virtual cluster that a protocol asks for."""
+def virtual_cluster(document: Mapping[str, Any]) -> Any:
+    """Return the virtual cluster that a protocol asks for; the schema takes what is no text, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
-    return "default" if chosen is None else str(chosen)
+    return "default" if chosen is None else chosen
 
 
-def spec_of(document: Mapping[str, Any], storages: Storages) -> dict[str, Any]:
+def spec_of(document: Mapping[str, Any], storages: Sequence[str]) -> dict[str, Any]:
     """Return a protocol as the launcher reads it.
 
+    Args:
+        document: what `read_protocol` returned.
+        storages: the storages that `read_extras` may find.
+
     Raises:
-        ApiError: 404 for a storage that is not there, 500 for extras that the server fails over, 400
+        ApiError: 404 for a storage that the user has not, 500 for extras that the server fails over, 400
             for more tasks or ports than this server takes.
     """
     extras = read_extras(document.get("extras") or {}, storages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import os
@@ -59,6 +60,14 @@ class Users:
     def get(self, name: str) -> User | None:
         """Return the user, or None."""
         return self._records.user(name)
+
+    async def with_password(self, name: str, password: str) -> User | None:
+        """Return the user whose password this is when it has been looked at, in a thread; else None."""
+        user = self.get(name)
+        if user is None or not await asyncio.to_thread(password_matches, user, password):
+            return None
+        now = self.get(name)
+        return now if now is not None and now.password == user.password else None
 
     def all(self) -> list[User]:
         """Return every user, by name."""

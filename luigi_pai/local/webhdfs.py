@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, unquote
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["webhdfs_routes"]
 
+_LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
 _NO_LIMIT = 2**62  # bytes of a request body
 _DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the connection is cut
@@ -68,6 +70,10 @@ class WebHdfsHandler(RequestHandler):
         self.upload: BinaryIO | None = None
         self.upload_place: pathlib.Path | None = None
         self.upload_fault: RemoteFault | None = None
+
+    def set_default_headers(self) -> None:
+        """Forbid guessing at content types: a file may look like a script."""
+        self.set_header("X-Content-Type-Options", "nosniff")
 
     def compute_etag(self) -> None:
         """Send no ETag: WebHDFS has none."""
@@ -125,9 +131,9 @@ class WebHdfsHandler(RequestHandler):
         self._reply(fault.body)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log what is wrong with the server, not what it refuses."""
-        if not isinstance(value, RemoteFault):
-            super().log_exception(typ, value, tb)
+        """Log what is wrong with the server, not what it refuses; without the query."""
+        if not isinstance(value, (RemoteFault, HTTPError)):
+            _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 
     # the four methods
 
@@ -233,7 +239,7 @@ class WebHdfsHandler(RequestHandler):
         )
         self.tree.publish(upload, self.hdfs_path, self.query.permission(), inode)
         self.set_status(201)
-        authority = self.query.text("namenoderpcaddress")
+        authority = quote(self.query.text("namenoderpcaddress"), safe=_PLAIN + "[]")
         self.set_header("Location", f"hdfs://{authority}{quote(self.hdfs_path, safe=_PLAIN)}")
         self._reply_nothing(content_type=None)
 

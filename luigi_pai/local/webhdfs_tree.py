@@ -33,6 +33,8 @@ _CHUNK = 256 * 1024
 _ROOT_MODE = 0o777
 _SERVERS_BITS = {True: 0o700, False: 0o600}  # of a folder, and a file, on disk: else we could not serve it
 _LONGEST_NAME = 255  # bytes
+_LONGEST_PATH = 4095  # bytes, on this machine; Hadoop has 8000 characters
+_TOO_LONG = ("PathComponentTooLongException", "IOException")  # of a name, of a path
 
 
 class Tree:
@@ -202,8 +204,8 @@ class Tree:
         try:
             place = self._place(path)
         except RemoteFault as fault:
-            if fault.exception == "InvalidPathException":
-                return None  # such a name cannot be there
+            if fault.exception in ("InvalidPathException", "IOException"):
+                return None  # such a path cannot be there
             raise
         self._access.check_way(user, place)
         if place == self._root or not _is_there(place):
@@ -331,6 +333,9 @@ class Tree:
                     f"The maximum path component name limit of {name} in directory "
                     f"/{'/'.join(names[:number])} is exceeded: limit={_LONGEST_NAME} length={len(name)}",
                 )
+        left = _LONGEST_PATH - len(os.fsencode(self._root))
+        if len(path.encode()) > left:
+            raise RemoteFault("IOException", f"Pathname too long.  Limit {left} characters, 1000 levels.")
         place = self._root
         for number, name in enumerate(names):
             if number:
@@ -347,7 +352,7 @@ class Tree:
             place = self._resolved(self._place(path), path)
             self._access.check_way(user, place)
         except RemoteFault as fault:
-            if fault.exception != "PathComponentTooLongException":
+            if fault.exception not in _TOO_LONG:
                 raise
             raise RemoteFault("FileNotFoundException", missing.format(path)) from fault
         with disk_faults(path):

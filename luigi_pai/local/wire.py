@@ -9,10 +9,15 @@ from urllib.parse import parse_qs
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
+from luigi_pai.local.json_text import read_json, whole_number
+from luigi_pai.local.settings import is_loopback
+
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["ApiError", "RestHandler", "SmallBodyHandler", "logged_path", "no_api"]
+    from tornado.httputil import HTTPServerRequest
+
+__all__ = ["ApiError", "RestHandler", "SmallBodyHandler", "is_from_here", "logged_path", "no_api"]
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400
@@ -39,6 +44,19 @@ def logged_path(path: str) -> str:
     return _TOKEN.sub(r"\1******", path)
 
 
+def is_from_here(request: HTTPServerRequest) -> bool:
+    """Say whether a request comes from this machine: over loopback, or from the address that it called."""
+    if is_loopback(request.remote_ip or ""):
+        return True
+    stream = getattr(request.connection, "stream", None)
+    if stream is None or stream.socket is None:
+        return False
+    try:
+        return bool(stream.socket.getpeername()[0] == stream.socket.getsockname()[0])
+    except OSError:  # it is gone
+        return False
+
+
 @stream_request_body
 class SmallBodyHandler(RequestHandler):
     """A handler that reads at most 100 kB of body and never keeps more in memory."""
@@ -46,8 +64,8 @@ class SmallBodyHandler(RequestHandler):
     def prepare(self) -> None:
         """Begin an empty body, and mark one that says it is too large before it comes."""
         self.content = bytearray()
-        length = self.request.headers.get("Content-Length", "0")
-        self.too_large = length.isdigit() and int(length) > _MAX_BODY
+        length = whole_number(self.request.headers.get("Content-Length", ""))
+        self.too_large = length is not None and length > _MAX_BODY
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a piece of the body, unless it is too large already."""
@@ -130,7 +148,7 @@ def _parse_json(text: str) -> Any:
         position = len(text) - len(text.lstrip(" \t\r\n"))
         raise ApiError(400, None, f"Unexpected token {start} in JSON at position {position}")
     try:
-        return json.loads(text, parse_float=_number, parse_constant=_no_constant)
+        return read_json(text)
     except json.JSONDecodeError as error:
         raise ApiError(400, None, _complaint(text, error)) from None
     except (ValueError, RecursionError):
@@ -144,13 +162,3 @@ def _complaint(text: str, error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Expecting property name"):
         return f"Expected property name or '}}' in JSON at position {error.pos}"
     return f"Unexpected token {text[error.pos]} in JSON at position {error.pos}"
-
-
-def _number(text: str) -> float:
-    """Return a number as JavaScript would show it again: 1.0 is 1."""
-    value = float(text)
-    return int(value) if value.is_integer() else value
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)

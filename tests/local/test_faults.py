@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import time
+from types import SimpleNamespace
 
 import luigi
 import pytest
@@ -15,6 +18,7 @@ from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.faults import parse_faults, read_faults
+from luigi_pai.local.wire import is_from_here
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +153,21 @@ def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
     assert 2 <= int(reply.headers["X-RateLimit-Reset"]) - time.time() <= 4
 
 
+@pytest.mark.parametrize("fault", ["error", "limit"])
+def test_a_fault_of_a_head_has_no_body(faulty, strike, fault):
+    """It would be taken for the answer to the next request of the connection."""
+    strike(fault, path="/", count=1)
+    connection = http.client.HTTPConnection(faulty.url.removeprefix("http://"), timeout=20)
+    with contextlib.closing(connection):
+        connection.request("HEAD", "/")
+        answer = connection.getresponse()
+        assert answer.status == (503 if fault == "error" else 429)
+        assert int(answer.headers["Content-Length"]) > 0
+        answer.read()
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+
+
 def test_an_ended_job_vanishes_for_good(faulty, strike):
     """As after 12 hours, or 30 days; one that runs does not."""
     client = LocalClient(faulty)
@@ -186,6 +205,66 @@ def test_only_an_administrator_changes_faults(faulty):
         get(faulty)
     assert requests.delete(address, headers=headers, timeout=20).json() == {"seed": 0, "rules": []}
     assert get(faulty).status_code == 200
+
+
+def test_an_administrator_by_a_group_changes_faults(faulty):
+    """As on the v2 API; whoever leaves the group may not any more."""
+    v2 = ProtocolClient(faulty)
+    acls = {"extension": {"acls": {"admin": True}}}
+    assert v2.send("POST", "/groups", {"groupname": "chiefs", **acls}).status_code == 201
+    user = {"username": "ann", "password": "anns-password", "email": ""}
+    assert v2.send("POST", "/users", user).status_code == 201
+    for groups, status in (([], 403), (["chiefs"], 200), ([], 403)):
+        assert v2.send("PUT", "/users/ann/grouplist", {"grouplist": groups}).status_code == 201
+        reply = requests.get(f"{faulty.url}/local/faults", auth=("ann", "anns-password"), timeout=20)
+        assert reply.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("192.0.2.7", "192.0.2.7", True),  # a server at this address, asked from its own machine
+        ("192.0.2.8", "192.0.2.7", False),
+        ("2001:db8::1", "2001:db8::2", False),
+    ],
+)
+def test_this_machine_is_loopback_or_the_address_that_was_called(theirs, ours, expected):
+    """A server that listens at one address of its machine has no loopback."""
+    ends = SimpleNamespace(getpeername=lambda: (theirs, 40_000), getsockname=lambda: (ours, 9186))
+    connection = SimpleNamespace(stream=SimpleNamespace(socket=ends))
+    assert is_from_here(SimpleNamespace(remote_ip=theirs, connection=connection)) is expected
+    gone = SimpleNamespace(stream=SimpleNamespace(socket=None))
+    assert is_from_here(SimpleNamespace(remote_ip="192.0.2.7", connection=gone)) is False
+
+
+def test_a_page_of_another_site_strikes_no_fault(faulty, strike):
+    """It could have jobs forgotten, or use up what was meant for the client."""
+    name = LocalClient(faulty).run("true")["name"]
+    strike("vanish")
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Host": "evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    ):
+        assert get(faulty, f"/api/v1/jobs/{name}", headers=headers).status_code == 403
+    (rule,) = faulty.fault_counts()
+    assert (rule["seen"], rule["struck"]) == (0, 0)
+    assert get(faulty, f"/api/v1/jobs/{name}").status_code == 404
+
+
+def test_a_path_that_is_none_suffers_as_any_other(faulty, strike):
+    """``//[`` is no address, and what is escaped in a path is no line of the log."""
+    log = faulty.data / "server.log"
+    strike("error", path="*")
+    for path in ("//[", "/api/v1/%0a2026-01-01 forged%0d%1b[2J".replace(" ", "%20")):
+        connection = http.client.HTTPConnection(faulty.url.removeprefix("http://"), timeout=20)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            assert connection.getresponse().status == 503
+    lines = log.read_text().splitlines()
+    assert lines[-2].endswith(" fault error: GET //[")
+    assert lines[-1].endswith(r" fault error: GET /api/v1/\n2026-01-01 forged\r\x1b[2J")
 
 
 def test_everything_that_is_wrong_is_said_at_once():

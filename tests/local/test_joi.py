@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from luigi_pai.local import config_rules
-from luigi_pai.local.joi import Refused
+from luigi_pai.local.joi import Number, Refused
 
 # Recorded from joi 13.0.1 under Node with the schemas of rest-server v0.7.1, from random changes.
 CASES = json.loads((Path(__file__).parents[1] / "data" / "joi_13_0_1.json").read_text())
@@ -85,3 +86,14 @@ def test_the_launcher_refuses_names_that_no_folder_can_have(name):
 def test_the_launcher_takes_what_users_documents_have(role):
     """memoryMB 99 is below the documented minimum, which is not enforced."""
     assert not config_rules.launcher_refuses("a", config(**role))
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 90_000 + "x", "1." * 45_000, " " * 90_000 + "x", "1e" + "1" * 90_000 + "x"]
+)
+def test_a_long_text_is_soon_seen_to_be_no_number(text):
+    """Nobody else is answered meanwhile; a body has 100 kB."""
+    begun = time.monotonic()
+    with pytest.raises(Refused, match="must be a number"):
+        Number().check(text, "n", {})
+    assert time.monotonic() - begun < 1

@@ -113,3 +113,61 @@ def test_on_loopback_another_user_of_this_machine_is_asked_who_they_are(request_
     other = os.getuid() + 1
     monkeypatch.setattr(page_access.os, "getuid", lambda: other)
     assert "password" in forms.form(request_from_here, job)
+
+
+def ends(request):
+    """Return both ends of a connection as /proc/net writes them, the other one first."""
+    accepted = request.connection.stream.socket
+    theirs, ours = page_access._written(accepted.getpeername()), page_access._written(accepted.getsockname())
+    return min(theirs, key=len), min(ours, key=len)
+
+
+def table(path, *rows):
+    """Write connections as /proc/net has them: local end, remote end, state, user."""
+    lines = [
+        f" {number}: {a} {b} {state} 0:0 0:0 0 {user} 0 9" for number, (a, b, state, user) in enumerate(rows)
+    ]
+    path.write_text("\n".join(["  sl  local_address rem_address   st ...", *lines, ""]))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        lambda theirs, ours: (theirs, f"{ours[:-4]}0016", "01", 4242),  # the same port, to another server
+        lambda theirs, ours: (theirs, ours, "06", 0),  # of the port's last user, in TIME_WAIT
+        lambda theirs, ours: (ours, theirs, "01", 4242),  # this server's own end
+    ],
+)
+def test_only_this_very_connection_says_whose_it_is(request_from_here, monkeypatch, tmp_path, stale):
+    """A port may be in the table more than once: both ends and the state have to be right."""
+    theirs, ours = ends(request_from_here)
+    rows = stale(theirs, ours), (theirs, ours, "01", 77)
+    monkeypatch.setattr(page_access, "_TABLES", (table(tmp_path / "tcp", *rows),))
+    assert page_access._owner_of_connection(request_from_here) == 77
+    monkeypatch.setattr(page_access, "_TABLES", (table(tmp_path / "tcp", rows[0]),))
+    assert page_access._owner_of_connection(request_from_here) is None
+
+
+def test_where_nobody_says_whose_a_connection_is_the_user_is_asked(request_from_here, monkeypatch, tmp_path):
+    """No table, as on macOS, or none that has it: a password it is."""
+    job = SimpleNamespace(id=1, username="admin", name="a", generation=1)
+    forms = StopForms(loopback_only=True)
+    monkeypatch.setattr(page_access, "_TABLES", (str(tmp_path / "none"), table(tmp_path / "empty")))
+    assert "password" in forms.form(request_from_here, job)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
+def test_an_ipv6_socket_that_speaks_ipv4_is_found_too():
+    """Java's sockets, for one: the kernel has such a connection's two ends in two tables."""
+    with socket.socket() as listening, socket.socket(socket.AF_INET6) as client:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        try:
+            client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        with listening.accept()[0] as accepted:
+            stream = SimpleNamespace(socket=accepted)
+            request = SimpleNamespace(remote_ip="127.0.0.1", connection=SimpleNamespace(stream=stream))
+            assert page_access._owner_of_connection(request) == os.getuid()

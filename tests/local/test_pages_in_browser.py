@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from browser import CHROMIUM, MISSING, Browser
+from browser import CHROMIUM, MISSING, Browser, ScriptFailed, is_snap
 from local_client import role, unique
 from protocol_client import protocol, task_role
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 HOSTILE = "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>"
 
@@ -34,6 +32,8 @@ CONTRAST = """(() => {
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip(MISSING)
     browser = Browser(tmp_path_factory.mktemp("chromium"))
     yield browser
     browser.close()
@@ -82,6 +82,100 @@ def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai, client, browser
     browser.wait("document.getElementById('log').textContent.length > 60000")
     (tmp_path / "go").touch()
     browser.wait("document.getElementById('log').textContent.endsWith('last\\n')")
+
+
+@pytest.fixture
+def before_the_page(browser):
+    """Run a script on every page before its own."""
+    scripts = []
+
+    def add(source):
+        scripts.append(browser.call("Page.addScriptToEvaluateOnNewDocument", source=source)["identifier"])
+
+    yield add
+    for script in scripts:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+
+
+def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, browser, before_the_page):
+    """The choice of a log begins a read, too, while another may be on its way."""
+    name = client.run("echo one; echo two")["name"]
+    before_the_page("""
+      const really = window.fetch;
+      window.held = [];
+      window.fetch = async (address, ...more) => {
+        const answer = await really(address, ...more);
+        if (String(address).startsWith("/job-log")) await new Promise((letGo) => held.push(letGo));
+        return answer;
+      };""")
+    browser.open(job_page(local_pai, name))
+    browser.wait("held.length === 1")
+    browser.run("document.getElementById('which-log').dispatchEvent(new Event('change'))")
+    browser.wait("held.length === 2")
+    browser.run("held.forEach((letGo) => letGo())")
+    log = "document.getElementById('log').textContent"
+    browser.wait(f"{log} === 'one\\ntwo\\n'")
+    browser.run("new Promise((done) => setTimeout(done))")
+    assert browser.run(log) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "fault", ["Promise.reject(new TypeError('reset'))", "new Response('', {status: 503})"]
+)
+def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
+    local_pai, client, browser, before_the_page, fault
+):
+    """Of an ended job, too, whose page is not looked at any more."""
+    name = client.run("echo one; echo two")["name"]
+    before_the_page(f"""
+      const really = window.fetch;
+      let first = true;
+      window.fetch = async (address, ...more) => {{
+        if (!first || !String(address).startsWith("/job-log")) return really(address, ...more);
+        first = false;
+        return {fault};
+      }};""")
+    browser.open(job_page(local_pai, name))
+    browser.wait("document.getElementById('log').textContent === 'one\\ntwo\\n'")
+    browser.wait("document.getElementById('trouble').textContent === ''")
+
+
+def test_waiting_goes_on_while_a_page_is_being_replaced(browser, monkeypatch):
+    """Chromium then has nothing to evaluate in; nor is everything there that will be."""
+    answers = ["Cannot find context with specified id", "Inspected target navigated or closed", None, "1"]
+    call = browser.call
+
+    def replaced(method, **parameters):
+        problem = answers.pop(0)
+        if problem is None:
+            return call(method, **{**parameters, "expression": "null.x"})
+        if answers:
+            raise ScriptFailed(problem)
+        return call(method, **parameters)
+
+    monkeypatch.setattr(browser, "call", replaced)
+    assert browser.wait("7") == 7
+    monkeypatch.undo()
+    with pytest.raises(ScriptFailed):
+        browser.call("Runtime.evaluate", expression="1", contextId=10**6)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('#!/bin/sh\nexec /snap/bin/chromium "$@"\n', True),
+        ('#!/bin/sh\nexec /usr/lib/chromium/chromium "$@"\n', False),
+        ("\x7fELF /snap/bin/", False),
+    ],
+)
+def test_a_snap_is_not_driven(tmp_path, text, expected):
+    """It has a /tmp of its own: nobody would find the port that it writes there."""
+    command = tmp_path / "chromium-browser"
+    command.write_text(text)
+    assert is_snap(command) is expected
+    (tmp_path / "snap").write_text("")
+    (tmp_path / "chromium").symlink_to(tmp_path / "snap")
+    assert is_snap(tmp_path / "chromium")
 
 
 def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):

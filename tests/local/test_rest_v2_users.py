@@ -171,6 +171,19 @@ def test_a_group_is_shown_changed_and_removed(ann, group, v2):
             (404, "NoGroupError", "No groups for vc: vc9"),
         ),
         (
+            "POST",
+            "/authn/basic/login",
+            {"username": "zo\u00e9", "password": "password"},
+            (
+                400,
+                "InvalidParametersError",
+                (
+                    'child "username" fails because '
+                    '["username" with value "zo\u00e9" fails to match the username pattern]'
+                ),
+            ),
+        ),
+        (
             "PUT",
             "/users/me",
             {"patch": True, "data": {"username": "somebody"}},
@@ -250,3 +263,59 @@ def test_an_administrator_changes_everything(ann, v2):
     assert shown(v2, name)["grouplist"] == ["default"]
     assert said(v2.send("DELETE", f"/users/{name}")) == (200, "user is removed successfully")
     assert error(v2.send("GET", f"/users/{name}"))[0] == 400
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_removed_user_leaves_no_token_behind(version, ann, v2, client):
+    """Whoever has the name next is somebody else."""
+    name = ann.username
+    tokens = [ann.token, ann.send("POST", "/tokens/application").json()["token"]]
+    if version == "v1":
+        assert client.send("DELETE", "/user", {"username": name}).status_code == 200
+    else:
+        assert v2.send("DELETE", f"/users/{name}").status_code == 200
+    body = {"username": name, "password": "another-password", "email": ""}
+    assert v2.send("POST", "/users", body).status_code == 201
+    for token in tokens:
+        assert v2.call("GET", "/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 401
+        assert client.call("PUT", "/jobs/x", {}, token=token).status_code == 401
+
+
+def test_what_a_program_may_do_is_decided_when_it_asks(ann, v2, client):
+    """An application token has no end: its user may be an administrator no more, or by now. On v1, too."""
+    name = ann.username
+    token = ann.send("POST", "/tokens/application").json()["token"]
+    for is_admin, status in ((False, 403), (True, 200), (False, 403)):
+        assert v2.send("PUT", f"/users/{name}/admin", {"admin": is_admin}).status_code == 201
+        assert client.call("GET", "/user", token=token).status_code == status
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        '"{\\"a\\": NaN}"',
+        '"{\\"a\\": 1e999}"',
+        '{"a": 1e999}',
+        '{"a": [{"b": -1e999}]}',
+        f'{{"a": {nested(150)}}}',
+        f'"{{\\"a\\": {nested(50_000)}}}"',
+    ],
+    ids=["NaN in a text", "infinity in a text", "infinity", "infinity inside", "deep", "deep in a text"],
+)
+def test_an_extension_that_could_not_be_shown_is_refused(extension, ann, v2):
+    """It would be in every list of users from then on."""
+    reply = v2.call(
+        "PUT",
+        f"/users/{ann.username}/extension",
+        data=f'{{"extension": {extension}}}',
+        headers={"Authorization": f"Bearer {v2.token}", "Content-Type": "application/json"},
+    )
+    assert error(reply)[1:] == (
+        "InvalidParametersError",
+        'child "extension" fails because ["extension" must be an object]',
+    )
+    assert v2.send("GET", "/users").json()

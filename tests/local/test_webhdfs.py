@@ -23,6 +23,8 @@ import pytest
 import requests
 from webhdfs_server import serving
 
+from luigi_pai.local.webhdfs_tree import Tree
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -445,6 +447,47 @@ def test_deleting_a_big_folder_is_one_step(url: str, home: Path, root: Path) -> 
     assert reply.json() == {"boolean": True}
     assert not (home / "d").exists()
     until(lambda: not list((root.with_name("root.webhdfs") / "deleted").iterdir()))
+
+
+def test_a_path_that_is_too_long_for_the_disk_is_not_there(url: str, home: Path) -> None:
+    """Nothing can be made there, which is said; Hadoop's own limit is 8000 characters."""
+    path = f"{url}/webhdfs/v1/{home.name}" + "/deep" * 1000
+    me = {"user.name": getpass.getuser()}
+    for operation in ("GETFILESTATUS", "LISTSTATUS", "OPEN", "GETCONTENTSUMMARY"):
+        reply = requests.get(path, params={"op": operation, **me}, timeout=10)
+        assert remote(reply) == (404, "FileNotFoundException"), operation
+    made = requests.put(path, params={"op": "MKDIRS", **me}, timeout=10)
+    assert remote(made) == (403, "IOException")
+    assert made.json()["RemoteException"]["message"].startswith("Pathname too long.  Limit ")
+    query = {"op": "CREATE", "namenoderpcaddress": "127.0.0.1:1", **me}
+    assert remote(requests.put(path, params=query, data=b"x", timeout=10)) == (403, "IOException")
+    gone = requests.delete(path, params={"op": "DELETE", "recursive": "true", **me}, timeout=10)
+    assert gone.json() == {"boolean": False}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9186", "[::1]:9186", "\r\nX: y", "\0", "\u00fc"])
+def test_the_address_of_a_new_file_is_one_line(url: str, home: Path, address: str) -> None:
+    """A part of it is the client's; a file that is written is not said to have failed."""
+    path = f"/{home.name}/{uuid.uuid4().hex}"
+    query = {"op": "CREATE", "namenoderpcaddress": address, "user.name": getpass.getuser()}
+    reply = requests.put(f"{url}/webhdfs/v1{path}", params=query, data=b"x", timeout=10)
+    assert reply.status_code == 201
+    assert reply.headers["Location"] == f"hdfs://{quote(address, safe='[]:')}{path}"
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_failure_of_the_server_is_logged_without_the_query(
+    url: str, home: Path, monkeypatch: Any, caplog: Any
+) -> None:
+    """There may be a token in it."""
+    monkeypatch.setattr(Tree, "status", lambda *_asked: 1 / 0)
+    with caplog.at_level("INFO"):
+        query = {"op": "GETFILESTATUS", "delegation": "secret-token"}
+        assert requests.get(f"{url}/webhdfs/v1/{home.name}", params=query, timeout=10).status_code == 500
+        bad = requests.get(f"{url}/webhdfs/v1/%ff?op=OPEN&delegation=secret-token", timeout=10)
+        assert bad.status_code == 400
+    assert f"GET /webhdfs/v1/{home.name} failed" in caplog.messages
+    assert "secret-token" not in caplog.text
 
 
 def test_an_operation_that_is_not_served_says_so(url: str) -> None:

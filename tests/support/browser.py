@@ -15,11 +15,35 @@ from pathlib import Path
 
 from tornado.websocket import websocket_connect
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_LONGEST_SCRIPT = 64 * 1024  # bytes
+
+
+def is_snap(path):
+    """Say whether a command is a snap, as Ubuntu's Chromium is: it sees no temporary folder of a test."""
+    command = Path(path).resolve()
+    if command.name == "snap" or "snap" in command.parts:
+        return True
+    begin = command.read_bytes()[:_LONGEST_SCRIPT]
+    return begin.startswith(b"#!") and b"/snap/bin/" in begin
+
+
+_FOUND = [path for path in map(shutil.which, _NAMES) if path]
+CHROMIUM = next((path for path in _FOUND if not is_snap(path)), None)
+_GET = "on Debian: sudo apt install chromium; on Ubuntu, where that is a snap: the .deb of Google Chrome"
+MISSING = (
+    f"the Chromium on the PATH is a snap, which cannot be driven here; {_GET}"
+    if _FOUND
+    else f"there is no Chromium on the PATH; {_GET}"
 )
-MISSING = "there is no Chromium on the PATH; on Debian and Ubuntu: sudo apt install chromium"
+_REPLACED = ("context", "navigated or closed")
+"""What Chromium says of a page that is being replaced while it is asked."""
+
 KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " ")}
+
+
+class ScriptFailed(AssertionError):
+    """An expression could not be evaluated: it failed, or the page was just being replaced."""
 
 
 class Browser:
@@ -84,6 +108,9 @@ class Browser:
         while True:
             said = json.loads(await self._socket.read_message())
             if said.get("id") == number:
+                problem = said.get("error", {}).get("message", "")
+                if any(word in problem for word in _REPLACED):
+                    raise ScriptFailed(problem)
                 assert "error" not in said, said
                 return said["result"]
             if said.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
@@ -92,20 +119,25 @@ class Browser:
     def run(self, script):
         """Return the value of an expression on the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result
+        if "exceptionDetails" in result:
+            raise ScriptFailed(result)
         return result["result"].get("value")
 
     def wait(self, script, timeout=20):
-        """Return the first true value of an expression."""
+        """Return the first true value of an expression, on whatever page is there by then."""
         deadline = time.monotonic() + timeout
+        problem = None
         while time.monotonic() < deadline:
-            value = self.run(script)
+            try:
+                value, problem = self.run(script), None
+            except ScriptFailed as failed:  # what it asks of is not there yet
+                value, problem = None, failed
             if value:
                 return value
             time.sleep(0.05)
         raise AssertionError(
             f"not true after {timeout} s: {script}; the page: {self.run('document.body.innerText')}"
-        )
+        ) from problem
 
     def open(self, url):
         self.run("window.leaving = true")

@@ -1,0 +1,54 @@
+"""The application: how it is made, and whom it does not answer."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from types import SimpleNamespace
+
+import pytest
+import requests
+
+from luigi_pai.local.app import make_app
+
+
+def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
+    """Its own names count for nothing there, and a lookup may take long where there is no network."""
+
+    def fail(*_asked):
+        raise AssertionError("a name was looked up")
+
+    monkeypatch.setattr(socket, "getfqdn", fail)
+    monkeypatch.setattr(socket, "gethostbyaddr", fail)
+    api = SimpleNamespace(address=SimpleNamespace(host="127.0.0.1"), hdfs=SimpleNamespace(routes=list))
+    make_app(api, "both", logging.getLogger("test"), None, loopback_only=True)
+    with pytest.raises(AssertionError, match="a name was looked up"):
+        make_app(api, "both", logging.getLogger("test"), None, loopback_only=False)
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])
+def test_an_origin_that_is_none_is_a_foreign_one(local_pai, origin):
+    """Not a failure of the server."""
+    reply = requests.get(f"{local_pai.url}/api/v1", headers={"Origin": origin.encode("latin-1")}, timeout=20)
+    assert reply.json()["code"] == "ForbiddenOriginError"
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "dest", "status"),
+    [
+        ("cross-site", "no-cors", "script", 403),  # <script src> has no Origin
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "no-cors", "image", 403),  # a page of another port of this machine
+        ("cross-site", "navigate", "iframe", 403),
+        ("cross-site", "navigate", "document", 200),  # a link, such as Luigi's to a job
+        ("same-site", "navigate", "document", 200),
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+    ],
+)
+def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai, site, mode, dest, status):
+    """What a page embeds is asked for without an Origin; the browser says what it is for."""
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    for path in ("/", "/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS"):
+        reply = requests.get(local_pai.url + path, headers=headers, timeout=20)
+        assert reply.status_code == status, path

@@ -1,0 +1,123 @@
+"""Requests that no client means: each has an answer, and none is a failure of the server."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+
+import pytest
+from local_client import unique
+from protocol_client import protocol, task_role
+
+HUGE = "9" * 5000
+
+
+@pytest.fixture(autouse=True)
+def _nothing_failed(local_pai):
+    """The server writes down what fails in it."""
+    log = local_pai.data / "server.log"
+    before = log.stat().st_size
+    yield
+    with log.open("rb") as file:
+        file.seek(before)
+        assert b"Traceback" not in file.read()
+
+
+def ask(server, line, *headers, body=b""):
+    """Send a request as it is, and return the status of the answer and its body."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        head = "\r\n".join(
+            [f"{line} HTTP/1.1", f"Host: {host}:{port}", "Connection: close", *headers, "", ""]
+        )
+        connection.sendall(head.encode("latin-1") + body)
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("length", ["²", HUGE, "1" * 30, "-1", "x"])
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v2/jobs", "/stop-job"])
+def test_a_length_of_a_body_that_is_none_is_a_bad_request(local_pai, path, length):
+    """It is read where the request begins."""
+    assert ask(local_pai, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
+
+
+@pytest.mark.parametrize("start", [HUGE, "%C2%B2", "%D9%A3", "-1", ""])
+def test_a_log_begins_where_it_can(local_pai, client, start):
+    """A number that is too large is its end, what is no number the end of it that is shown."""
+    task = client.run("echo hello")["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
+    status, text = ask(local_pai, f"GET /job-log?task={task}&log=stdout&from={start}")
+    assert (status, text) == (200, "" if start == HUGE else "hello\n")
+    assert ask(local_pai, f"GET /?page={start}")[0] == 200
+
+
+def test_a_number_without_end_is_no_integer(local_pai, client):
+    """As Joi says of Infinity, which is what JavaScript reads there."""
+    for digits in ("9" * 400, HUGE):
+        body = f'{{"username": "admin", "password": "admin-password", "expiration": {digits}}}'.encode()
+        headers = "Content-Type: application/json", f"Content-Length: {len(body)}"
+        for path in ("/api/v1/token", "/api/v2/authn/basic/login"):
+            status, text = ask(local_pai, f"POST {path}", *headers, body=body)
+            assert (status, '\\"expiration\\" must be an integer' in text) == (400, True)
+    body = '{"taskRoles": "[{\\"name\\": \\"m\\", \\"command\\": \\"true\\", \\"taskNumber\\": %s}]"}' % (
+        "9" * 400
+    )
+    reply = client.send("POST", "/jobs", {"jobName": unique(), "image": "x", "taskRoles": body})
+    assert reply.status_code == 400
+
+
+def test_half_a_character_is_written_as_none(v2, client):
+    """JavaScript keeps it, and writes U+FFFD in its place: everywhere the same here."""
+    name = v2.submit(protocol("true"))
+    assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "half \ud800"}).status_code == 200
+    assert v2.job(name)["tags"] == ["half \ufffd"]
+    extension = {"key": "\udc00"}
+    assert v2.send("PUT", "/users/admin/extension", {"extension": extension}).status_code == 201
+    assert v2.send("GET", "/users/admin").json()["extension"]["key"] == "\ufffd"
+    group = unique("half").replace("-", "_")
+    asked = {"groupname": group, "description": "\ud800", "externalName": "\ud800\ud800"}
+    assert v2.send("POST", "/groups", asked).status_code == 201
+    assert v2.send("GET", f"/groups/{group}").json()["description"] == "\ufffd"
+    job = client.run("echo '[\ud800]'", outputDir="\udfff")
+    assert (job["jobStatus"]["state"], client.log(job)) == ("SUCCEEDED", "[\ufffd]\n")
+
+
+def with_ports(ports):
+    role = task_role("true")
+    role["resourcePerInstance"]["ports"] = ports
+    return protocol(roles={"main": role})
+
+
+@pytest.mark.parametrize("ports", [{"a": -1}, {"a": -3, "b": 5}, {"ssh": -1, "a": 0}])
+def test_less_than_no_port_is_none(v2, ports):
+    """The schema of 1.8 asks for integers; a count below 0 gives a task an empty list of ports."""
+    job = v2.wait(v2.submit(with_ports(ports)))
+    given = v2.task(job)["containerPorts"]
+    assert {label: len(given[label].split(",")) if given[label] else 0 for label in ports} == {
+        label: max(0, count) for label, count in ports.items()
+    }
+
+
+def test_less_than_no_port_makes_no_room_for_more(v2):
+    """The job would be taken, and could never begin."""
+    reply = v2.post(with_ports({"a": -100_000, "b": 50_000}))
+    assert (reply.status_code, reply.json()["code"]) == (400, "InvalidProtocolError")
+
+
+def test_ports_that_are_a_list_have_their_indexes_as_labels(v2):
+    """The schema of 1.8 does not say that they are an object, and to JavaScript they are."""
+    job = v2.wait(v2.submit(with_ports([2, "x"])))
+    given = v2.task(job)["containerPorts"]
+    assert [len(given[label].split(",")) for label in ("0", "ssh", "http")] == [2, 1, 1]
+    assert (given["1"], job["jobStatus"]["state"]) == ("", "SUCCEEDED")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "shown"), [(["default"], "default"), (5, "5"), (True, "true"), ({}, "[object Object]")]
+)
+def test_a_virtual_cluster_that_is_no_text_is_nobodys(v2, cluster, shown):
+    """The sentence has it as JavaScript writes it."""
+    reply = v2.post(protocol("true", defaults={"virtualCluster": cluster}))
+    sentence = f"User admin is not allowed to do operation in {shown}"
+    assert (reply.status_code, reply.json()["message"]) == (403, sentence)
