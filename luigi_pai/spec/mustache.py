@@ -22,7 +22,8 @@ SPACES: Final = (
 
 _SPACE = f"[{SPACES}]"
 _RUN = re.compile(f"\n|(?:(?!\n){_SPACE})+|[^{SPACES}]+")  # the end of a line, blanks, anything else
-_EQUALS = re.compile(f"{_SPACE}*=")
+_SPACES_BEFORE = f"(?:(?<!{_SPACE}){_SPACE}+)?"  # from their first one: not tried again from each
+_EQUALS = re.compile(f"{_SPACES_BEFORE}=")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
@@ -178,8 +179,8 @@ class _Parser:
 def _marks(opening: str, closing: str) -> _Marks:
     return _Marks(
         re.compile(f"{re.escape(opening)}{_SPACE}*"),
-        re.compile(f"{_SPACE}*{re.escape(closing)}"),
-        re.compile(f"{_SPACE}*{re.escape('}' + closing)}"),
+        re.compile(f"{_SPACES_BEFORE}{re.escape(closing)}"),
+        re.compile(f"{_SPACES_BEFORE}{re.escape('}' + closing)}"),
     )
 
 

@@ -109,8 +109,11 @@ class _Scanner(Reader, Scanner, Parser):
     def scan_to_next_token(self) -> None:
         """Skip blanks, tabs too, but those that indent a line."""
         while True:
-            while self.peek() == " " or (self.peek() == "\t" and not self._indents()):
+            while self.peek() == " ":
                 self.forward()
+            if self.peek() == "\t" and not self._indents():
+                while self.peek() in " \t":  # one answer for all tabs that stand together
+                    self.forward()
             if self.peek() == "#":
                 while self.peek() not in _BREAK:
                     self.forward()

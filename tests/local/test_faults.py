@@ -207,6 +207,21 @@ def test_only_an_administrator_changes_faults(faulty):
     assert get(faulty).status_code == 200
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
+def test_a_page_of_another_site_changes_no_faults(faulty, method):
+    """Even where the browser has the password: it was once asked for, or stood in an address."""
+    reply = requests.request(
+        method,
+        f"{faulty.url}/local/faults",
+        json=[],
+        auth=("admin", faulty.password),
+        headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "PUT"},
+        timeout=20,
+    )
+    assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenOriginError")
+    assert not [name for name in reply.headers if name.lower().startswith("access-control-")]
+
+
 def test_an_administrator_by_a_group_changes_faults(faulty):
     """As on the v2 API; whoever leaves the group may not any more."""
     v2 = ProtocolClient(faulty)

@@ -89,7 +89,7 @@ def test_the_launcher_takes_what_users_documents_have(role):
 
 
 @pytest.mark.parametrize(
-    "text", ["1" * 90_000 + "x", "1." * 45_000, " " * 90_000 + "x", "1e" + "1" * 90_000 + "x"]
+    "text", ["1" * 20_000 + "x", "1." * 10_000, " " * 20_000 + "x", "1e" + "1" * 20_000 + "x"]
 )
 def test_a_long_text_is_soon_seen_to_be_no_number(text):
     """Nobody else is answered meanwhile; a body has 100 kB."""

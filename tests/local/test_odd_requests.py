@@ -36,7 +36,7 @@ def ask(server, line, *headers, body=b""):
         return answer.status, answer.read().decode()
 
 
-@pytest.mark.parametrize("length", ["²", HUGE, "1" * 30, "-1", "x"])
+@pytest.mark.parametrize("length", ["²", HUGE, "1" * 30, "x"])
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v2/jobs", "/stop-job"])
 def test_a_length_of_a_body_that_is_none_is_a_bad_request(local_pai, path, length):
     """It is read where the request begins."""

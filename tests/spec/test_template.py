@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.mustache import SPACES
+from luigi_pai.spec.mustache import SPACES, TemplateError, parse
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.references import Reference, reference_findings, references
 from luigi_pai.spec.secret_texts import fill_secrets, mask, masked
@@ -445,3 +447,12 @@ def test_a_value_of_a_secret_is_never_in_a_problem():
     """Keys are shown, values are not."""
     document = with_commands("<% $secrets.hunter %>", "<% $secrets.key.x %>", "<% $secrets.keys[9] %>")
     assert "hunter2" not in " ".join(map(str, reference_problems(document)))
+
+
+@pytest.mark.parametrize("tag", ["<% $a{}x", "<%= {}x", "<%{{ a{}x", "<% $a{}%>"])
+def test_a_tag_with_many_blanks_is_soon_read(tag):
+    """They are looked at once, not once from each of them."""
+    begun = time.monotonic()
+    with contextlib.suppress(TemplateError):
+        parse(tag.format(" " * 60_000))
+    assert time.monotonic() - begun < 1

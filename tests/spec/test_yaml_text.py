@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -369,3 +371,12 @@ def test_a_list_in_itself_is_not_written():
     endless.append(endless)
     with pytest.raises(SpecError, match="nested more than 100 levels"):
         write_yaml(endless)
+
+
+@pytest.mark.parametrize("text", ["a: {}", "a:{} 1", "{}: 1", "{}"])
+def test_many_tabs_take_no_longer_than_other_characters(text):
+    """Who reads them for others has these to answer meanwhile."""
+    begun = time.monotonic()
+    with contextlib.suppress(SpecError):
+        read_yaml(text.format("\t" * 20_000))
+    assert time.monotonic() - begun < 2
