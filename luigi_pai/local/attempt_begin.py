@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from luigi_pai.local import processes
 from luigi_pai.local.attempt_run import AttemptRun
 from luigi_pai.local.records import RUNNING, Task
 from luigi_pai.local.virtual_clusters import Resources
@@ -76,12 +77,18 @@ def begin_attempt(
 
 def take_over_attempt(job: Job, attempt: Attempt, around: Surroundings) -> AttemptRun:
     """Return an attempt that an earlier server began; tasks of it that run have what they had."""
-    tasks = around.store.tasks(attempt)
+    store = around.store
+    tasks = store.tasks(attempt)
     roles = {role["name"]: role for role in job.roles}
     gang = job.generation == 1 or job.spec["gang"]
     holdings = {}
     for task in tasks:
-        begun = gang or task.pid is not None or around.folders.of_task(task.folder).folder.exists()
+        folder = around.folders.of_task(task.folder).folder
+        begun = gang or task.pid is not None or folder.exists()
+        if task.exit_code is None and task.pid is None and folder.exists():
+            task.pid = processes.first_process(str(folder))  # that server was killed when it had just begun
+            task.pid_started = None if task.pid is None else processes.started(task.pid)
+            store.save_task(task)
         if task.exit_code is None and begun:
             wanted = Resources.of_role(roles[task.role])
             holdings[task.container_id] = around.scheduler.hold(job.virtual_cluster, wanted, task.gpus)

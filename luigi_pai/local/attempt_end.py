@@ -29,6 +29,7 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
         notes: where events go.
     """
     attempt, job = run.attempt, run.job
+    run.write_tasks()
     if outcome is not None:
         attempt.exit_code = outcome.exit_code
         attempt.trigger_message = _reason(outcome)

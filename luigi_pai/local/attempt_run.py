@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sqlite3
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from luigi_pai.local import processes
 from luigi_pai.local.completion import Outcome, attempt_outcome, retry, retry_delay
 from luigi_pai.local.environment import Place, task_environment
 from luigi_pai.local.environment_v2 import task_environment_v2
+from luigi_pai.local.exit_specs import EXIT_LOST
 from luigi_pai.local.hidden import hider
 from luigi_pai.local.records import Task
 from luigi_pai.local.role_scripts import role_scripts
@@ -36,6 +38,8 @@ SHUTDOWN = "shutdown"
 EXIT_NOT_STARTED = 1
 
 _SIGNALLED = 128
+_AGAIN = 1.0
+"""Seconds until the disk is asked again to take what it did not."""
 
 
 class TaskLost(Exception):
@@ -55,6 +59,7 @@ class AttemptRun:
         around: what all attempts run with.
 
     Attributes:
+        tasks: its tasks, each at its latest try.
         waiting: the tasks that wait for resources (without gang allocation).
         ending: why it is made to end: STOP, DELETE, SHUTDOWN, or nothing.
     """
@@ -73,10 +78,12 @@ class AttemptRun:
         self.tasks = list(tasks)
         self.ending = ""
         self._roles = {role["name"]: role for role in job.roles}
+        self._is_gang = job.generation == 1 or bool(job.spec["gang"])
         self._notes = notes
         self._holdings = dict(holdings)
         self._around = around
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._unwritten: dict[str, Task] = {}
         self._must_end = asyncio.Event()
         self.waiting = [
             task for task in self.tasks if task.exit_code is None and task.container_id not in holdings
@@ -115,7 +122,7 @@ class AttemptRun:
             The outcome, or None if the attempt is made to end before there is one.
 
         Raises:
-            TaskLost: a task is gone and left no exit code.
+            TaskLost: a task of a gang is gone and left no exit code.
         """
         for task in [item for item in self.tasks if item.container_id not in self._places]:
             if self._must_end.is_set():
@@ -162,30 +169,30 @@ class AttemptRun:
         return (await asyncio.wait(earlier))[0] if earlier else set()
 
     def _another(self, task: Task) -> Task | None:
-        """Return the next try of a task that failed, written down, or None if there is none.
+        """Return the next try of a task, or None if there is none.
 
         Only a job without gang allocation has one: by the class of the exit code, up to taskRetryCount.
         """
-        if self.job.generation == 1 or self.job.spec["gang"] or task.exit_code is None:
+        if self._is_gang or task.exit_code is None:
             return None
         wanted = self._roles[task.role]["taskRetryCount"]
         again = retry(wanted, task.exit_code, task.counted_retries, self.job.generation)
         if not again.again:
             return None
         number = task.number + 1
+        first = task.folder.removesuffix(f".{task.number}") if task.number else task.folder
         another = Task(
             container_id=str(uuid.uuid4()),
             attempt_id=task.attempt_id,
             role=task.role,
             index=task.index,
-            folder=f"{self._around.store.tries(task)[-1].folder}.{number}",
+            folder=f"{first}.{number}",
             ports=task.ports,
             number=number,
             counted_retries=task.counted_retries + again.counted,
         )
         if self._around.store.secrets(self.job):
             self._files(task).forget_scripts()
-        self._around.store.add_task(another)
         self.tasks[self.tasks.index(task)] = another
         return another
 
@@ -193,12 +200,19 @@ class AttemptRun:
         """Wait until a task has resources, if it has none; start it then; wait until it has ended."""
         if task.container_id in self._places:
             await self._places[task.container_id].wait()
+            del self._places[task.container_id]
             self._start(task)
         await self._ended(task)
         self.give_back([task])
 
     async def _try_again(self, task: Task, room: Callable[[], None]) -> None:
-        """Make a further try, later each time, and wait until it has ended."""
+        """Write a further try down, make it, later each time, and wait until it has ended."""
+        while True:
+            try:
+                self._around.store.add_task(task)
+                break
+            except sqlite3.Error:  # a full disk, most likely: what the other tasks do is not lost for that
+                await asyncio.sleep(_AGAIN)
         await asyncio.sleep(retry_delay(task.number))
         self._places[task.container_id] = asyncio.Event()
         self.waiting.append(task)
@@ -221,6 +235,20 @@ class AttemptRun:
                 task.exit_code = code
                 task.completed = now_ms()
                 self._around.store.save_task(task)
+
+    def write_tasks(self) -> None:
+        """Write down of tasks what the disk did not take before."""
+        for task in self._unwritten.values():
+            self._around.store.save_task(task)
+
+    def _write(self, task: Task) -> None:
+        """Write a task down; where the disk does not take it, with the end of the attempt."""
+        try:
+            self._around.store.save_task(task)
+        except sqlite3.Error:
+            self._unwritten[task.container_id] = task
+        else:
+            self._unwritten.pop(task.container_id, None)
 
     def _start(self, task: Task) -> None:
         """Start the process of a task; one that cannot be started has failed."""
@@ -252,7 +280,7 @@ class AttemptRun:
             self._children[task.container_id] = child
             task.pid = child.pid
             task.pid_started = processes.started(child.pid)
-        self._around.store.save_task(task)
+        self._write(task)
 
     def _prepare_role(self, task: Task, files: TaskFiles, notes: Iterable[str]) -> None:
         """Write the scripts of a v2 task, with the secrets, and link the job's storages."""
@@ -270,7 +298,8 @@ class AttemptRun:
         """Wait until a task has ended, end what it left behind, and write down its exit code.
 
         Raises:
-            TaskLost: nobody knows how it ended.
+            TaskLost: nobody knows how it ended. (Without gang allocation it has failed with -101, and is
+                tried again by itself.)
         """
         if task.exit_code is not None:
             return
@@ -280,13 +309,16 @@ class AttemptRun:
         child = self._children.get(task.container_id)
         if child is not None:
             status = await asyncio.to_thread(child.wait)
+            del self._children[task.container_id]
             code = status if code is None else code
             code = code if code >= 0 else _SIGNALLED - code
         await self._end([task], grace=0)
-        if code is None:
+        if code is None and self._is_gang:
             raise TaskLost(f"task {task.name} ended while no server was running, and left no exit code")
         task.completed = now_ms()
-        if code and self.job.generation > 1:
+        if code is None:
+            code = EXIT_LOST
+        elif code and self.job.generation > 1:
             files = self._files(task)
             hide = hider(self._around.store.secrets(self.job))
             logs = (files.stdout, files.stderr)
@@ -294,7 +326,7 @@ class AttemptRun:
             task.exit_info = json.dumps(found.info)
             code = found.code
         task.exit_code = code
-        self._around.store.save_task(task)
+        self._write(task)
 
     async def _end(self, tasks: Iterable[Task], grace: float) -> None:
         folders = {str(self._files(task).folder): task.pid for task in tasks}

@@ -122,14 +122,17 @@ def retry(retry_count: int, exit_code: int, counted_retries: int, generation: in
     """Decide about another attempt.
 
     Args:
-        retry_count: the job's retryCount (jobRetryCount): -1 retries every failure, -2 even a success.
+        retry_count: the job's retryCount (jobRetryCount), or a task's taskRetryCount: -1 sets no bound,
+            -2 retries even a success. On v1 -2 leaves the exit codes' classes, too; on v2, where only
+            taskRetryCount can be negative, a permanent failure stays one.
         exit_code: how the attempt ended.
         counted_retries: the retries so far that retryCount bounds.
         generation: 1 or 2: whose classes of exit codes count.
     """
     if generation > 1:
         if not exit_code:
-            return Again(again=retry_count == _RETRY_ALWAYS, counted=True)
+            always = retry_count == _RETRY_ALWAYS
+            return Again(again=always, counted=always)
         reaction = exit_specs.reaction(exit_code)
         counted = reaction == "RETRY_TO_MAX"
         is_bounded = retry_count not in (_RETRY_ALWAYS, _RETRY_FAILURES)

@@ -63,7 +63,9 @@ class JobNotes:
         self._write(job, reason, message, warning=warning, container_id=container_id)
         told = None if self._notifier is None else self._notifier.happened(job, reason)
         if told is not None:
-            self._write(job, "JobStatusChangeNotification", told, warning=False, container_id=None)
+            self._write(job, "JobStatusChangeNotification", told.text, warning=False, container_id=None)
+            if told.call is not None:
+                self._store.when_written(told.call)
 
     def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
         self._store.rows(

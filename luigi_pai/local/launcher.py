@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.attempt_begin import begin_attempt, take_over_attempt
@@ -44,6 +45,14 @@ __all__ = ["Launcher"]
 _AGAIN = 1.0
 """Seconds until a job that could not begin, for want of ports (v1) or of disk, is looked at again."""
 
+_STOPPED = {
+    1: "UserApplication killed due to StopFrameworkRequest",
+    2: "User has requested to stop the Framework",
+}
+"""What the launchers say of a job that a user stopped."""
+
+_ABOUT_TO = "it is about to be tried again"
+
 
 class Launcher:
     """Keeps jobs running until they are complete.
@@ -63,6 +72,7 @@ class Launcher:
         self._ports = Ports()
         self._runs: dict[int, AttemptRun] = {}
         self._background: set[asyncio.Task[None]] = set()
+        self._later: asyncio.TimerHandle | None = None
         self.scheduler = around.scheduler
         self._line = WaitingLine(self.scheduler, self._begin, self._short)
 
@@ -86,7 +96,8 @@ class Launcher:
             elif job.deleted:
                 self._forget(job)
             elif job.execution_type == "STOP":
-                self._complete(job, stopped_code(job.generation), "stopped before it ran")
+                with self._store.changing(job):
+                    self._complete_stopped(job)
             else:
                 self._line.add(job)
         self._fill()
@@ -101,19 +112,23 @@ class Launcher:
         if job.sub_state == COMPLETED:
             return
         job = self._current(job)
-        job.execution_type = "STOP"
-        self._store.save_job(job)
-        if job.id in self._runs:
+        runs = job.id in self._runs
+        with self._store.changing(job):
+            job.execution_type = "STOP"
+            self._store.save_job(job)
+            if not runs:
+                self._complete_stopped(job)
+        if runs:
             self._runs[job.id].end(STOP)
         else:
             self._line.remove(job)
-            self._complete(job, stopped_code(job.generation), "stopped before it ran")
 
     def delete(self, job: Job) -> None:
         """Forget a job and everything of it, ending it first if it runs."""
         job = self._current(job)
-        job.deleted = True
-        self._store.save_job(job)
+        with self._store.changing(job):
+            job.deleted = True
+            self._store.save_job(job)
         if job.id in self._runs:
             self._runs[job.id].end(DELETE)
         else:
@@ -123,9 +138,12 @@ class Launcher:
     async def shut_down(self) -> None:
         """End every task; their jobs' attempts are made again by the next server."""
         self._line.close()
-        with self._store.changing():
-            for run in self._runs.values():
-                self._store.interrupt_attempt(run.attempt)
+        try:
+            with self._store.changing():
+                for run in self._runs.values():
+                    self._store.interrupt_attempt(run.attempt)
+        except sqlite3.Error:  # the next server takes their tasks for killed ones, which comes to the same
+            self._log.exception("the end of this server cannot be written down")
         for run in self._runs.values():
             run.end(SHUTDOWN)
         while self._background:
@@ -143,7 +161,12 @@ class Launcher:
             self._line.move(self._runs)
         except Exception:  # noqa: BLE001 - it may be called for another job, which has no part in it
             self._log.exception("beginning what waits failed")
-            asyncio.get_running_loop().call_later(_AGAIN, self._fill)
+            if self._later is None:
+                self._later = asyncio.get_running_loop().call_later(_AGAIN, self._fill_again)
+
+    def _fill_again(self) -> None:
+        self._later = None
+        self._fill()
 
     def _short(self, job: Job, shortage: Shortage) -> None:
         """Write down that a job has to wait for resources, and warn of one that waits for ever."""
@@ -155,46 +178,60 @@ class Launcher:
                 shortage.reason,
             )
         if job.generation > 1:
-            self._notes.happened(job, "FailedScheduling", shortage.reason, warning=True)
+            try:
+                self._notes.happened(job, "FailedScheduling", shortage.reason, warning=True)
+            except sqlite3.Error:
+                self._log.exception("why job %s waits cannot be written down", job.name)
 
     def _begin(self, job: Job, placed: Mapping[int, Holding]) -> None:
-        """Write the next attempt down and begin to follow it."""
+        """Write the next attempt down and begin to follow it; later, where the disk does not take it."""
+        reserved: list[tuple[dict[str, list[int]], list[str]]] | None = None
         try:
             reserved = self._ports.reserve_all(job.roles)
-        except OSError as error:
-            self.scheduler.release(placed.values())
-            self._without_ports(job, str(error))
-            return
+            with self._store.changing(job):
+                run = begin_attempt(job, reserved, placed, self._around, self._notes)
         except Exception as error:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
             self.scheduler.release(placed.values())
-            self._complete(job, EXIT_NOT_STARTED, str(error))
-            return
-        try:
-            run = begin_attempt(job, reserved, placed, self._around, self._notes)
-        except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be forgotten
-            self._log.exception("job %s cannot begin", job.name)
-            for ports, _ in reserved:
+            for ports, _ in reserved or ():
                 self._ports.release(ports)
-            self.scheduler.release(placed.values())
-            job.sub_state = WAITING
-            self._line.delay(job, _AGAIN, "the server could not write its begin down", self._fill)
-            return
-        self._follow(run)
+            self._not_begun(job, error, has_ports=reserved is not None)
+        else:
+            self._follow(run)
 
-    def _without_ports(self, job: Job, problem: str) -> None:
-        """Try again later: the launcher of 0.7 goes on asking; on 1.8 the attempt fails with 253."""
-        if job.generation == 1:
-            self._line.delay(job, _AGAIN, problem, self._fill)
-            return
+    def _not_begun(self, job: Job, error: Exception, *, has_ports: bool) -> None:
+        """Let a job that could not begin wait, or fail."""
+        seconds, why = _AGAIN, "the server could not write its begin down"
+        try:
+            if not has_ports:
+                with self._store.changing(job):
+                    seconds, why = self._without_ports(job, error)
+        except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be forgotten
+            has_ports = True
+        if has_ports:
+            self._log.error("job %s cannot begin", job.name, exc_info=error)
+        if job.sub_state != COMPLETED:
+            self._line.delay(job, seconds, why, self._fill)
+
+    def _without_ports(self, job: Job, error: Exception) -> tuple[float, str]:
+        """Write down what becomes of a job without ports, and return how long it waits then, and why.
+
+        The launcher of 0.7 goes on asking; on 1.8 the attempt fails with 253. Where it is not the
+        machine that has no ports, the job has failed.
+        """
+        if not isinstance(error, OSError):
+            self._complete(job, EXIT_NOT_STARTED, str(error))
+        if not isinstance(error, OSError) or job.generation == 1:
+            return _AGAIN, str(error)
         nothing: list[tuple[dict[str, list[int]], list[str]]] = [({}, [])] * sum(
             role["taskNumber"] for role in job.roles
         )
         run = begin_attempt(job, nothing, {}, self._around, self._notes)
         task = run.tasks[0]
         task.exit_code, task.completed = EXIT_NO_PORTS, now_ms()
-        self._around.store.save_task(task)
-        self._notes.happened(job, "ContainerPortConflict", problem, warning=True)
-        self._conclude(run, Outcome(EXIT_NO_PORTS, task, FIRST_FAILURE), problem)
+        self._store.save_task(task)
+        self._notes.happened(job, "ContainerPortConflict", str(error), warning=True)
+        self._conclude(run, Outcome(EXIT_NO_PORTS, task, FIRST_FAILURE), "")
+        return retry_delay(job.retries), _ABOUT_TO
 
     def _take_over(self, job: Job, attempt: Attempt) -> None:
         """Follow an attempt that an earlier server began."""
@@ -245,44 +282,43 @@ class Launcher:
 
     async def _write_end(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
         """Write the end of an attempt down; again and again where the disk does not take it."""
+        again = False
         while True:
-            kept = [(item, vars(item).copy()) for item in (run.job, run.attempt, *run.tasks)]
             try:
-                self._conclude(run, outcome, problem)
+                with self._store.changing(run.job, run.attempt, *run.tasks):
+                    again = self._conclude(run, outcome, problem)
                 break
             except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be forgotten
                 self._log.exception("the end of job %s cannot be written down", run.job.name)
-                for item, was in kept:
-                    vars(item).update(was)
                 if self._line.closed:
                     break  # the next server takes the attempt over
                 await asyncio.sleep(_AGAIN)
         del self._runs[run.job.id]
+        if again:
+            self._line.delay(run.job, retry_delay(run.job.retries), _ABOUT_TO, self._fill)
 
-    def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Write the end of an attempt down, and what follows from it."""
+    def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> bool:
+        """Write the end of an attempt down, and what follows from it; True if that is another attempt."""
         job = run.job
         if run.ending == DELETE:
             self._forget(job)
-            return
-        with self._store.changing():
-            end_attempt(run, outcome, self._store, self._notes)
-            if outcome is None and job.execution_type == "STOP":
-                self._complete(job, stopped_code(job.generation), "stopped by a user")
-                return
-            again = self._again(job, outcome)
-            if outcome is not None and not again.again:
-                self._complete(
-                    job, outcome.exit_code, last_words(job, outcome, self._store, self._around.folders)
-                )
-                return
-            if outcome is None:
-                self._log.info("job %s is run again: %s", job.name, problem)
-            job.retries += 1
-            job.counted_retries += again.counted
-            job.sub_state = WAITING
-            self._store.save_job(job)
-        self._line.delay(job, retry_delay(job.retries), "it is about to be tried again", self._fill)
+            return False
+        end_attempt(run, outcome, self._store, self._notes)
+        if outcome is None and job.execution_type == "STOP":
+            self._complete_stopped(job)
+            return False
+        again = self._again(job, outcome)
+        if outcome is not None and not again.again:
+            said = last_words(job, outcome, self._store, self._around.folders)
+            self._complete(job, outcome.exit_code, said)
+            return False
+        if outcome is None:
+            self._log.info("job %s is run again: %s", job.name, problem)
+        job.retries += 1
+        job.counted_retries += again.counted
+        job.sub_state = WAITING
+        self._store.save_job(job)
+        return True
 
     @staticmethod
     def _again(job: Job, outcome: Outcome | None) -> Again:
@@ -292,6 +328,9 @@ class Launcher:
         if job.execution_type == "STOP":
             return Again(again=False)
         return retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries, job.generation)
+
+    def _complete_stopped(self, job: Job) -> None:
+        self._complete(job, stopped_code(job.generation), _STOPPED[job.generation])
 
     def _complete(self, job: Job, exit_code: int, diagnostics: str | None) -> None:
         job.sub_state = COMPLETED

@@ -9,7 +9,9 @@ waits for it or fails with it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,12 +23,12 @@ from luigi_pai.local.store import now_ms
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.local.records import Job
     from luigi_pai.local.settings import Address
 
-__all__ = ["Notifier", "Webhook", "wanted_changes"]
+__all__ = ["Notification", "Notifier", "Webhook", "wanted_changes"]
 
 _CHANGES = {
     "running": "is running",
@@ -49,6 +51,19 @@ def wanted_changes(job: Job) -> list[str]:
     return [change for change in _CHANGES if wanted.get(change) is True] if isinstance(wanted, dict) else []
 
 
+@dataclass(frozen=True)
+class Notification:
+    """What somebody is told.
+
+    Attributes:
+        text: what to write into the job's events.
+        call: calls the webhook; for when the event is written down. None without a webhook.
+    """
+
+    text: str
+    call: Callable[[], None] | None
+
+
 class Notifier:
     """Says which notifications an event of a job brings.
 
@@ -59,8 +74,8 @@ class Notifier:
     def __init__(self, webhook: Webhook | None) -> None:
         self._webhook = webhook
 
-    def happened(self, job: Job, reason: str) -> str | None:
-        """Return what to write into the job's events, and call the webhook; None if nothing is wanted."""
+    def happened(self, job: Job, reason: str) -> Notification | None:
+        """Return the notification that an event brings; None if nothing is wanted."""
         if reason == "AttemptBegan":
             change = "retried" if job.retries else "running"
         elif reason == "JobEnded":
@@ -69,9 +84,8 @@ class Notifier:
             return None
         if change not in wanted_changes(job):
             return None
-        if self._webhook is not None:
-            self._webhook.call(job, change)
-        return f"job {job.full_name} {_CHANGES[change]}"
+        call = None if self._webhook is None else self._webhook.prepare(job, change)
+        return Notification(f"job {job.full_name} {_CHANGES[change]}", call)
 
 
 class Webhook:
@@ -94,12 +108,16 @@ class Webhook:
         self._client = SimpleAsyncHTTPClient(force_instance=True)
         self._calls: set[asyncio.Task[None]] = set()
 
-    def call(self, job: Job, change: str) -> None:
+    def prepare(self, job: Job, change: str) -> Callable[[], None]:
+        """Return what tells of a change as it is now."""
+        return functools.partial(self._call, job.full_name, self._told(job, change))
+
+    def _call(self, name: str, told: dict[str, Any]) -> None:
         """Tell of a change, soon; at most 1,000 calls wait at a time, further ones are left out."""
         if len(self._calls) >= _MOST_CALLS:
-            self._log.warning("webhook: too many calls wait; %s of %s is left out", change, job.full_name)
+            self._log.warning("webhook: too many calls wait; %s of %s is left out", told["change"], name)
             return
-        call = asyncio.get_running_loop().create_task(self._bring(job.full_name, self._told(job, change)))
+        call = asyncio.get_running_loop().create_task(self._bring(name, told))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 

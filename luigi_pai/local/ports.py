@@ -111,8 +111,8 @@ class Ports:
 
 
 def _count(port_list: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many ports a task has: those asked for, and those that each has."""
-    asked = {port["label"]: int(port["portNumber"]) for port in port_list}
+    """Return how many ports a task has: those asked for, and those that each has; less than none is none."""
+    asked = {port["label"]: max(0, int(port["portNumber"])) for port in port_list}
     return sum({**dict.fromkeys(_ALWAYS, 1), **asked}.values())
 
 

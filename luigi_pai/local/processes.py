@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["TASK_VARIABLE", "end", "kill_all_under", "members", "started", "wait_ended"]
+__all__ = ["TASK_VARIABLE", "end", "first_process", "kill_all_under", "members", "started", "wait_ended"]
 
 TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
 """Variable in the environment of every process of a task: the task's folder."""
@@ -30,7 +30,7 @@ TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
 _PROC = Path("/proc")
 _POLL = 0.1
 _MAX_ROUNDS = 100
-_START_TIME, _FLAGS = 19, 6  # in /proc/PID/stat, counted from the state
+_SESSION, _FLAGS, _START_TIME = 3, 6, 19  # in /proc/PID/stat, counted from the state
 _KERNEL_THREAD = 0x0020_0000
 _LOOKS = 5
 _LOOK_AGAIN = 0.001
@@ -104,6 +104,19 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
     return {pid for pid, mark in _marked() if mark in marks}
 
 
+def first_process(folder: str) -> int | None:
+    """Return the process that was started for a task and runs, if its pid was never written down."""
+    if not sys.platform.startswith("linux"):
+        return None
+    mark, last_word = f"{TASK_VARIABLE}={folder}".encode(), b"\0%s\0" % folder.encode()
+    for pid, found in _marked():
+        if found == mark and _read(pid, "cmdline").endswith(last_word):
+            stat = _stat(pid)
+            if stat and int(stat[_SESSION]) == pid:
+                return pid
+    return None
+
+
 _kernel_threads: set[int] = set()  # they never have an environment; not looked at again
 
 
@@ -119,7 +132,7 @@ def _marked() -> Iterator[tuple[int, bytes]]:
     for _ in range(_LOOKS):
         empty = set()
         for pid in pids:
-            environment = b"\0" + _environment(pid)
+            environment = b"\0" + _read(pid, "environ")
             start = environment.find(f"\0{TASK_VARIABLE}=".encode()) + 1
             if start and started(pid) is not None:
                 yield pid, environment[start:].partition(b"\0")[0]
@@ -137,9 +150,9 @@ def _marked() -> Iterator[tuple[int, bytes]]:
         time.sleep(_LOOK_AGAIN)
 
 
-def _environment(pid: int) -> bytes:
+def _read(pid: int, name: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - this runs at the end of every task
+        with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - this runs at the end of every task
             return file.read()
     except OSError:  # gone, or another user's
         return b"?"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.virtual_clusters import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from luigi_pai.local.virtual_clusters import VirtualCluster
 
@@ -62,6 +64,8 @@ class Scheduler:
         self._used = {cluster.name: Resources() for cluster in clusters}
         self._gpus: dict[str, int] = {}
         self._holdings: set[Holding] = set()
+        self._taken = 0
+        self._holders: Counter[int] = Counter()  # of each of its bits
         first = 0
         for cluster in clusters:
             self._gpus[cluster.name] = ((1 << cluster.has.gpu) - 1) << first
@@ -107,6 +111,9 @@ class Scheduler:
         holding = Holding(cluster, has, gpus)
         self._holdings.add(holding)
         self._used[cluster] = self.used(cluster) + has
+        for bit in _bits(gpus):
+            self._holders[bit] += 1
+        self._taken |= gpus
         return holding
 
     def release(self, holdings: Iterable[Holding]) -> None:
@@ -114,6 +121,11 @@ class Scheduler:
         for holding in holdings:
             self._holdings.remove(holding)
             self._used[holding.cluster] = self.used(holding.cluster) - holding.has
+            for bit in _bits(holding.gpus):
+                self._holders[bit] -= 1
+                if not self._holders[bit]:
+                    del self._holders[bit]
+                    self._taken &= ~bit
 
     def _shortage(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
         cluster = self.clusters.get(name)
@@ -136,19 +148,19 @@ class Scheduler:
 
     def _free_gpus(self, cluster: str) -> int:
         """Return the bit map of a virtual cluster's GPUs that no task has."""
-        free = self._gpus[cluster]
-        for holding in self._holdings:
-            free &= ~holding.gpus
-        return free
+        return self._gpus[cluster] & ~self._taken
 
 
 def _lowest(gpus: int, count: int) -> int:
     """Return the bit map of the first GPUs of one."""
-    taken = 0
-    for _ in range(count):
-        taken |= gpus & -gpus
+    return sum(islice(_bits(gpus), count))
+
+
+def _bits(gpus: int) -> Iterator[int]:
+    """Yield the GPUs of a bit map, each as a bit map."""
+    while gpus > 0:
+        yield gpus & -gpus
         gpus &= gpus - 1
-    return taken
 
 
 def gpu_numbers(gpus: int) -> str:

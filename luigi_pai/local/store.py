@@ -51,6 +51,7 @@ class Store:
         ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
         self._db.execute(f"DELETE FROM secrets WHERE job_id IN ({ended})")  # noqa: S608 - a constant
         self._watchers: list[Callable[[int], None]] = []
+        self._written: list[Callable[[], None]] = []
         self._forgotten = True
         self._empty_log()
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
@@ -66,14 +67,42 @@ class Store:
         return str(row["value"])
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Make every change inside take effect together, or none of them; may be nested."""
+    def changing(self, *records: Job | Attempt | Task) -> Iterator[None]:
+        """Make every change inside take effect together, or none of them; may be nested.
+
+        Args:
+            *records: what has its values back if none does.
+        """
+        kept = [(record, vars(record).copy()) for record in records]
+        try:
+            with self._transaction():
+                yield
+        except BaseException:
+            for record, was in kept:
+                vars(record).update(was)
+            raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         if self._db.in_transaction:
             yield
             return
-        with transaction(self._db):
-            yield
+        try:
+            with transaction(self._db):
+                yield
+            written = self._written
+        finally:
+            self._written = []
+        for then in written:
+            then()
         self._empty_log()
+
+    def when_written(self, then: Callable[[], None]) -> None:
+        """Have a function called once the changes that are being made are written; never if they fail."""
+        if self._db.in_transaction:
+            self._written.append(then)
+        else:
+            then()
 
     def _empty_log(self) -> None:
         """Empty SQLite's write-ahead log if deleted secrets may still stand in it."""
@@ -224,9 +253,8 @@ class Store:
 
     def add_attempt(self, job: Job) -> Attempt:
         """Write the next attempt of a job, launched now."""
-        number = 1 + int(
-            self._db.execute("SELECT COUNT(*) FROM attempts WHERE job_id = ?", (job.id,)).fetchone()[0]
-        )
+        last = self.last_attempt(job)
+        number = 1 if last is None else last.number + 1
         launched = now_ms()
         cursor = self._db.execute(
             "INSERT INTO attempts (job_id, number, launched) VALUES (?, ?, ?)", (job.id, number, launched)
@@ -310,10 +338,12 @@ class Store:
 
     def tasks(self, attempt: Attempt) -> list[Task]:
         """Return the tasks of an attempt, each at its latest try, in the order of roles and indexes."""
-        latest: dict[tuple[str, int], Task] = {}
-        for row in self.rows("SELECT * FROM tasks WHERE attempt_id = ? ORDER BY rowid", (attempt.id,)):
-            latest[row["role"], row["task_index"]] = _task(row)
-        return list(latest.values())
+        rows = self.rows(
+            "SELECT tasks.* FROM tasks JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
+            " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first",
+            (attempt.id,),
+        )
+        return [_task(row) for row in rows]
 
     def tries(self, task: Task) -> list[Task]:
         """Return every try of a task, the latest first."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
+import heapq
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.scheduler import Shortage
 from luigi_pai.local.virtual_clusters import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from luigi_pai.local.attempt_run import AttemptRun
     from luigi_pai.local.records import Job
@@ -40,16 +42,20 @@ class WaitingLine:
         self._begin = begin
         self._short = short
         self._jobs: dict[int, Job] = {}
+        self._ready: dict[str, list[int]] = {}  # by virtual cluster, those that may begin, in order
         self._delays: dict[int, asyncio.TimerHandle] = {}
         self._reasons: dict[int, str] = {}
+        self._told: set[int] = set()
         self._closed = False
 
     def add(self, job: Job) -> None:
         """Let a job wait."""
         self._jobs[job.id] = job
+        self._queue(job)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
         """Let a job wait, but not begin before so many seconds have passed; ``over`` is called then."""
+        self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
         if not self._closed:
@@ -57,17 +63,37 @@ class WaitingLine:
             def end() -> None:
                 self._delays.pop(job.id, None)
                 self._reasons.pop(job.id, None)
+                self._queue(job)
                 over()
 
             self._delays[job.id] = asyncio.get_running_loop().call_later(seconds, end)
 
     def remove(self, job: Job) -> None:
-        """Let a job wait no longer."""
-        self._jobs.pop(job.id, None)
+        """Let a job, and the tasks of it that wait, wait no longer."""
+        self._leave(job)
+        self._told.discard(job.id)
+
+    def _leave(self, job: Job) -> None:
+        if self._jobs.pop(job.id, None) is not None:
+            self._unqueue(job)
         self._reasons.pop(job.id, None)
         handle = self._delays.pop(job.id, None)
         if handle is not None:
             handle.cancel()
+
+    def _queue(self, job: Job) -> None:
+        ids = self._ready.setdefault(job.virtual_cluster, [])
+        place = bisect.bisect_left(ids, job.id)
+        if ids[place : place + 1] != [job.id]:
+            ids.insert(place, job.id)
+
+    def _unqueue(self, job: Job) -> None:
+        ids = self._ready.get(job.virtual_cluster, [])
+        place = bisect.bisect_left(ids, job.id)
+        if ids[place : place + 1] == [job.id]:
+            del ids[place]
+        if not ids:
+            self._ready.pop(job.virtual_cluster, None)
 
     def get(self, job_id: int) -> Job | None:
         """Return a job that waits, or None."""
@@ -93,27 +119,33 @@ class WaitingLine:
     def move(self, runs: Mapping[int, AttemptRun]) -> None:
         """Begin what can begin.
 
+        Looks at the first of each virtual cluster only, and at the next when that one has begun, so
+        that those behind cost nothing. One that can never run is not looked at again.
+
         Args:
             runs: the attempts that go on, by their jobs' ids; tasks of them may wait.
         """
-        going = {job_id: run for job_id, run in runs.items() if run.waiting}
-        if self._closed or (not going and len(self._jobs) == len(self._delays)):
+        if self._closed:
             return
+        going = {job_id: run for job_id, run in runs.items() if run.waiting}
+        next_ones = [*going, *(ids[0] for ids in self._ready.values())]
+        heapq.heapify(next_ones)
         full: set[str] = set()
-        for job_id in sorted((self._jobs.keys() - self._delays.keys()) | going.keys()):
+        while next_ones:
+            job_id = heapq.heappop(next_ones)
             run = going.get(job_id)
             job = self._jobs[job_id] if run is None else run.job
             if job.virtual_cluster in full:
                 continue
             shortage = self._admit(job) if run is None else self._seat(run)
-            self._say(job, shortage)
-            if shortage is None or shortage.for_ever:
-                continue
-            if shortage.everywhere:
-                return
-            full.add(job.virtual_cluster)
-            if len(full) == len(self._scheduler.clusters):
-                return
+            if shortage is not None and not shortage.for_ever:
+                if shortage.everywhere:
+                    return
+                full.add(job.virtual_cluster)
+            elif run is None:
+                self._unqueue(job)  # it has begun, or never will
+                if job.virtual_cluster in self._ready:
+                    heapq.heappush(next_ones, self._ready[job.virtual_cluster][0])
 
     def _admit(self, job: Job) -> Shortage | None:
         """Begin a job: with all of its tasks or, without gang allocation, with those that fit."""
@@ -123,46 +155,54 @@ class WaitingLine:
         if job.generation == 1 or job.spec["gang"]:
             got = self._scheduler.take(job.virtual_cluster, wanted)
             if isinstance(got, Shortage):
-                return got
-            placed = dict(enumerate(got))
+                shortage = got
+            else:
+                placed = dict(enumerate(got))
         else:
-            for number, one in enumerate(wanted):
-                got = self._scheduler.take(job.virtual_cluster, [one])
-                if not isinstance(got, Shortage):
-                    placed[number] = got[0]
-                    continue
-                if shortage is None or shortage.for_ever:  # one that passes says more than one that does not
-                    shortage = got
-                if got.everywhere:
-                    shortage = got
-                    break
-            if shortage is not None and not placed:
-                return shortage
-        self.remove(job)
-        self._begin(job, placed)
+            shortage = self._take_one_by_one(job.virtual_cluster, wanted, placed.__setitem__)
+        if placed or shortage is None:
+            self.remove(job)
+        self._say(job, shortage)
+        if placed or shortage is None:
+            self._begin(job, placed)
         return shortage
 
     def _seat(self, run: AttemptRun) -> Shortage | None:
         """Give waiting tasks of an attempt what they need, as long as there is enough."""
+        tasks = list(run.waiting)
+        wanted = [run.wanted(task) for task in tasks]
+        shortage = self._take_one_by_one(
+            run.job.virtual_cluster, wanted, lambda number, holding: run.place(tasks[number], holding)
+        )
+        self._say(run.job, shortage)
+        return shortage
+
+    def _take_one_by_one(
+        self, cluster: str, wanted: Sequence[Resources], give: Callable[[int, Holding], None]
+    ) -> Shortage | None:
+        """Give tasks what they want, those that have room, and return why the others wait."""
         shortage: Shortage | None = None
-        for task in list(run.waiting):
-            got = self._scheduler.take(run.job.virtual_cluster, [run.wanted(task)])
-            if not isinstance(got, Shortage):
-                run.place(task, got[0])
+        in_vain: set[Resources] = set()
+        for number, one in enumerate(wanted):
+            if one in in_vain:
                 continue
-            if shortage is None or shortage.for_ever:
-                shortage = got
+            got = self._scheduler.take(cluster, [one])
+            if not isinstance(got, Shortage):
+                give(number, got[0])
+                continue
             if got.everywhere:
                 return got
+            in_vain.add(one)
+            if shortage is None or shortage.for_ever:  # one that passes says more than one that does not
+                shortage = got
         return shortage
 
     def _say(self, job: Job, shortage: Shortage | None) -> None:
-        """Keep why a job waits, and tell it the first time, unless the bound of the machine is all."""
+        """Keep why a job waits, and tell it once, unless the bound of the machine is all."""
         if shortage is None:
-            if job.id not in self._delays:
-                self._reasons.pop(job.id, None)
+            self._reasons.pop(job.id, None)
             return
-        known = job.id in self._reasons
         self._reasons[job.id] = shortage.reason
-        if not known and not shortage.everywhere:
+        if job.id not in self._told and not shortage.everywhere:
+            self._told.add(job.id)
             self._short(job, shortage)

@@ -37,10 +37,21 @@ def test_any_other_failure_is_retried_up_to_the_count(code):
 
 
 def test_a_success_is_not_retried():
-    """On v2 no retry count asks for that."""
-    assert retry(9, 0, 0, generation=2) == Again(again=False)
+    """Unless -2 asks for it: a service that is to run whatever it says."""
+    for bound in (0, 9, -1):
+        assert retry(bound, 0, 0, generation=2) == Again(again=False)
+    assert retry(-2, 0, 99, generation=2) == Again(again=True, counted=True)
     assert [exit_type(code, 2) for code in (0, 1, -210)] == ["Succeeded", "Failed", "Failed"]
     assert [stopped_code(generation) for generation in (1, 2)] == [214, -210]
+
+
+@pytest.mark.parametrize("bound", [-1, -2])
+def test_a_negative_count_sets_no_bound(bound):
+    """To what counts; the classes of the others stay, for a task's retry policy is always the fancy one."""
+    assert retry(bound, 255, 99, generation=2) == Again(again=True, counted=True)
+    assert retry(bound, 137, 99, generation=2) == Again(again=True)
+    assert retry(bound, 132, 0, generation=2) == Again(again=False)
+    assert retry(-3, 255, 0, generation=2) == Again(again=False, counted=True)
 
 
 @pytest.mark.parametrize("code", [*TRANSIENT, *PERMANENT, *UNKNOWN, 0])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 from local_client import wait_until
@@ -12,7 +14,11 @@ from protocol_client import ProtocolClient, protocol
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
+from luigi_pai.local.job_notes import JobNotes
+from luigi_pai.local.notifications import Notifier
+from luigi_pai.local.records import NewJob
 from luigi_pai.local.settings import Settings
+from luigi_pai.local.store import Store
 
 ALL = dict.fromkeys(("running", "succeeded", "stopped", "failed", "retried"), True)
 
@@ -147,6 +153,32 @@ def test_a_call_that_fails_is_made_again_and_bothers_no_job(receiver):
 def _line(server, word):
     lines = (server.data / "server.log").read_text().splitlines()
     return next((line for line in lines if word in line), None)
+
+
+def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
+    """The end of a job that is written again and again on a full disk is told of once: when it is written."""
+    store = Store(tmp_path / "server.sqlite")
+    called = []
+    webhook = SimpleNamespace(prepare=lambda job, change: lambda: called.append((job.name, change)))
+    notes = JobNotes(store, Notifier(webhook))
+    role = {"name": "main", "taskNumber": 1, "gpuNumber": 0}
+    config = {"extras": {"jobStatusChangeNotification": ALL}, "taskRoles": [role]}
+    job = store.add_job(NewJob("a", "anna", "default", config, config, 2))
+
+    def write(error):
+        with store.changing():
+            notes.happened(job, "AttemptBegan", "")
+            assert called == []
+            if error is not None:
+                raise error
+
+    for _ in range(3):
+        with pytest.raises(sqlite3.OperationalError):
+            write(sqlite3.OperationalError("database or disk is full"))
+    write(None)
+    assert called == [("a", "running")]
+    assert len(notes.events(job)) == 2
+    store.close()
 
 
 @pytest.mark.parametrize(

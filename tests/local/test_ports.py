@@ -44,6 +44,27 @@ def test_a_job_gets_all_of_its_ports_or_none(monkeypatch):
     assert some._held == set()
 
 
+@pytest.mark.parametrize("count", [-3, 0])
+def test_less_than_no_ports_are_none(count):
+    """1.8 takes the number, and so did earlier files."""
+    odd = [
+        {"label": "web", "beginAt": 0, "portNumber": count},
+        {"label": "x", "beginAt": -1, "portNumber": 2},
+    ]
+    given, _ = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])[0]
+    assert {label: len(group) for label, group in given.items()} == {"web": 0, "x": 2, "http": 1, "ssh": 1}
+
+
+def test_more_ports_than_there_are_are_refused_at_once():
+    """Also where a negative number would make up for them, or the first lies beyond the last port."""
+    many = {"label": "many", "beginAt": 70_000, "portNumber": 10**12}
+    less = {"label": "less", "beginAt": 0, "portNumber": -(10**12)}
+    some = Ports()
+    with pytest.raises(OSError, match="1000000000002 ports wanted"):
+        some.reserve_all([{"taskNumber": 1, "portList": [many, less]}])
+    assert some._held == set()
+
+
 @pytest.fixture
 def crowded(tmp_path):
     """A server whose jobs hold nearly every port it has to give."""

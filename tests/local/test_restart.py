@@ -6,12 +6,13 @@ import os
 import signal
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 import requests
-from local_client import LocalClient, role, wait_until
-from protocol_client import ProtocolClient, protocol
+from local_client import ENDED, LocalClient, role, unique, wait_until
+from protocol_client import ProtocolClient, protocol, task_role
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -32,6 +33,14 @@ def task_pid(server, name):
         ).fetchone()
     db.close()
     return row and row[0]
+
+
+def task_rows(server, columns):
+    """Return columns of all tries of all tasks, in the order they began."""
+    with sqlite3.connect(server.data / "server.sqlite") as db:
+        rows = db.execute(f"SELECT {columns} FROM tasks ORDER BY rowid").fetchall()
+    db.close()
+    return rows
 
 
 def is_running(pid):
@@ -315,29 +324,190 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_pai, tm
     assert v2.task(first)["containerExitCode"] == -101
 
 
+@pytest.mark.parametrize("gang", [True, False])
+def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_pai, tmp_path):
+    """Killed before it could write the process down: the task says itself whose it is."""
+    v2 = ProtocolClient(own_pai)
+    go, runs = tmp_path / "go", tmp_path / "runs"
+    command = f"echo x >> {runs}; until [ -e {go} ]; do sleep 0.02; done; (setsid sleep 60 &)"
+    name = v2.submit(protocol(command, extras={"gangAllocation": gang}))
+    pid = started_pid(own_pai, name.split("~")[1])
+    wait_until(runs.exists)
+    own_pai.kill()
+    with sqlite3.connect(own_pai.data / "server.sqlite") as db:
+        db.execute("UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
+    db.close()
+    own_pai.restart()
+    assert task_pid(own_pai, name.split("~")[1]) == pid
+    assert v2.job(name)["jobStatus"]["state"] == "RUNNING"
+    go.touch()
+    status = v2.wait(name)["jobStatus"]
+    assert (status["state"], status["retries"], runs.read_text()) == ("SUCCEEDED", 0, "x\n")
+
+
+def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_pai, tmp_path):
+    """As the platform's fault, uncounted; the job's other tasks, and its attempt, go on."""
+    v2 = ProtocolClient(own_pai)
+    go, runs = tmp_path / "go", tmp_path / "runs"
+    command = (
+        f"echo $PAI_TASK_INDEX.$FC_TASK_ATTEMPT_ID >> {runs}; "
+        f"[ $PAI_TASK_INDEX.$FC_TASK_ATTEMPT_ID = 0.0 ] && sleep 60; until [ -e {go} ]; do sleep 0.02; done"
+    )
+    name = v2.submit(
+        protocol(roles={"main": task_role(command, instances=2)}, extras={"gangAllocation": False})
+    )
+    wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 2)
+    first, second = (pid for (pid,) in task_rows(own_pai, "pid"))
+    own_pai.kill()
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: not is_running(first))
+    own_pai.restart()
+    wait_until(lambda: len(runs.read_text().split()) == 3)
+    go.touch()
+    job = v2.wait(name)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("SUCCEEDED", 0)
+    counts = [
+        (v2.task(job, index=index)["retries"], v2.task(job, index=index)["accountableRetries"])
+        for index in (0, 1)
+    ]
+    assert counts == [(1, 0), (0, 0)]
+    assert sorted(runs.read_text().split()) == ["0.0", "0.1", "1.0"]
+    assert task_rows(own_pai, "task_index, number, exit_code") == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
+    assert not is_running(second)
+
+
+class Mixed:
+    """Jobs of every kind, each of whose tasks says in a file that it began, and how they are to end.
+
+    Attributes:
+        jobs: for each a client, its name, how it is to end, how often it is to be tried again, and its file.
+    """
+
+    def __init__(self, server, folder):
+        self.v1, self.v2 = LocalClient(server), ProtocolClient(server)
+        self.folder = folder
+        self.jobs = []
+
+    def add(self, kind):
+        file = self.folder / f"ran{len(self.jobs)}"
+        says = f"echo x >> {file}; sleep 0.1; "
+        loose = {"extras": {"gangAllocation": False}}
+        second = "[ $FC_TASK_ATTEMPT_ID = 1 ]"
+        client, text, retries, began = {
+            "v1": lambda: (self.v1, [role(says + "true", taskNumber=2)], 0, 2),
+            "v1 retries": lambda: (self.v1, [role(says + "exit 3")], 2, 3),
+            "gang": lambda: (self.v2, protocol(roles={"main": task_role(says + "true", instances=2)}), 0, 2),
+            "v2 retries": lambda: (self.v2, protocol(says + "exit 3", jobRetryCount=1), 1, 2),
+            "loose": lambda: (
+                self.v2,
+                protocol(roles={"main": task_role(says + second, instances=2, taskRetryCount=1)}, **loose),
+                0,
+                4,
+            ),
+            "v1 sleeps": lambda: (self.v1, [role(says + "sleep 60")], 0, 1),
+            "v2 sleeps": lambda: (self.v2, protocol(says + "sleep 60"), 0, 1),
+            "loose sleeps": lambda: (
+                self.v2,
+                protocol(roles={"main": task_role(says + "sleep 60")}, **loose),
+                0,
+                1,
+            ),
+            "v1 waits": lambda: (self.v1, [role(says + "true", cpuNumber=99)], 0, 0),
+            "v2 waits": lambda: (
+                self.v2,
+                protocol(
+                    roles={
+                        "main": task_role("true", resourcePerInstance={"cpu": 99, "memoryMB": 1, "gpu": 0})
+                    }
+                ),
+                0,
+                0,
+            ),
+        }[kind]()
+        name = self.v1.submit(*text, retryCount=retries) if client is self.v1 else client.submit(text)
+        self.jobs.append((kind, client, name, retries, began, file))
+
+    def of(self, *words):
+        return [job for job in self.jobs if any(word in job[0] for word in words)]
+
+    def ran(self):
+        return [len(file.read_text().split()) if file.exists() else 0 for *_, file in self.jobs]
+
+
 def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(tmp_path):
-    """Some run, some wait for room, some are between two attempts: each ends as it would have."""
-    with LocalPai(tmp_path / "data", virtual_clusters=["default:cpu=6,gpu=4"]) as server:
-        v1, v2 = LocalClient(server), ProtocolClient(server)
-        command = "echo $PPID >> {}; sleep 0.2; exit {}"
-        files = [tmp_path / f"ran{number}" for number in range(50)]
-        names = []
-        for number, file in enumerate(files):
-            said = command.format(file, number % 3)
-            if number % 2:
-                names.append(v1.submit(role(said, gpuNumber=number % 4 // 3), retryCount=number % 5))
-            else:
-                names.append(v2.submit(protocol(said, jobRetryCount=number % 5)))
-        wait_until(lambda: sum(file.exists() for file in files) >= 20)
+    """Running, waiting, being stopped, between attempts and between tries: each ends as it would have."""
+    with LocalPai(tmp_path / "data", virtual_clusters=["default:cpu=24,gpu=4"]) as server:
+        mixed = Mixed(server, tmp_path)
+        sleeping = ["v1 sleeps", "v2 sleeps", "loose sleeps"]
+        ending = ["v1", "v1 retries", "gang", "v2 retries", "loose"]
+        for kind in [*ending, *sleeping * 2, *ending * 7, "v1 waits", "v2 waits", "v1 waits", "v2 waits"]:
+            mixed.add(kind)
+        assert len(mixed.jobs) == 50
+        wait_until(lambda: sum(map(bool, mixed.ran())) >= 20)
+        stopped = mixed.of("sleeps")[:3] + mixed.of("waits")[:2]
+        for _, client, name, *_ in stopped:
+            client.stop(name)
+        done = {name: client.job(name) for _, client, name, *_ in mixed.jobs}
+        done = {name: job for name, job in done.items() if job["jobStatus"]["state"] in ENDED}
         server.kill()
+        assert done
         server.restart()
-        for number, (name, file) in enumerate(zip(names, files, strict=True)):
-            client, failed = (v1, number % 3) if number % 2 else (v2, 255)
-            status = client.wait(name, timeout=90)["jobStatus"]
-            code = failed if number % 3 else 0
-            assert (status["appExitCode"], status["state"]) == (code, "FAILED" if code else "SUCCEEDED")
-            least = number % 5 if code else 0
-            assert least <= status["retries"] <= least + 1  # one more if the kill came between two writes
-            assert least + 1 <= len(file.read_text().split()) <= status["retries"] + 1
-        shown = v2.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
+        for _, client, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+            client.wait(name, "RUNNING", "WAITING")
+        for _, client, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+            client.stop(name)
+        for kind, client, name, retries, began, file in mixed.jobs:
+            job = client.wait(name, timeout=60)
+            status = job["jobStatus"]
+            if name in done:
+                assert job == done[name]
+            if "sleeps" in kind or "waits" in kind:
+                assert status["state"] == "STOPPED", (kind, status)
+                assert status["appExitCode"] in (214, -210)
+            else:
+                code = 0 if "retries" not in kind else 3 if client is mixed.v1 else 255
+                assert (kind, status["appExitCode"]) == (kind, code)
+                again = status["retries"] - retries
+                if kind == "loose":
+                    tasks = job["taskRoles"]["main"]["taskStatuses"]
+                    assert [task["accountableRetries"] for task in tasks] == [1, 1]
+                    again += sum(task["retries"] - 1 for task in tasks)
+                ran = len(file.read_text().split())
+                assert ran == began if not again else began <= ran <= began + 2  # killed between two writes
+                assert again in (0, 1)
+        shown = mixed.v2.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
         assert set(shown.values()) == {0}
+        assert psutil.Process(server.pid).children(recursive=True) == []
+
+
+def test_a_server_that_is_killed_in_the_middle_of_submissions_has_all_it_took(own_pai):
+    """Whoever had a 202 finds the job; of the others it is there once, or not at all."""
+    v1, v2 = LocalClient(own_pai), ProtocolClient(own_pai)
+    accepted, asked = [], []
+
+    def post(client):
+        while True:
+            name = unique()
+            asked.append(name)
+            try:
+                reply = (
+                    client.post(name, "true") if client is v1 else client.post(protocol("true", name=name))
+                )
+            except requests.RequestException:
+                return
+            assert reply.status_code == 202, reply.text
+            accepted.append((client, name))
+
+    with ThreadPoolExecutor() as threads:
+        posts = [threads.submit(post, client) for client in (v1, v2, v1, v2)]
+        wait_until(lambda: len(accepted) >= 30 or any(done.done() for done in posts))
+        own_pai.kill()
+        for done in posts:
+            done.result(30)
+    own_pai.restart()
+    for client, name in accepted:
+        full = name if client is v1 else f"{v2.username}~{name}"
+        assert client.wait(full)["jobStatus"]["state"] == "SUCCEEDED"
+    names = [row["name"] for api in (v1, v2) for row in api.send("GET", "/jobs").json()]
+    assert len(names) == len(set(names))
+    assert {name for _, name in accepted} <= set(names) <= set(asked)

@@ -372,6 +372,9 @@ COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; 
         ("[ $n = 1 ] || kill -TERM $$", 0, 1, "SUCCEEDED", 0),  # transient
         ("[ $n = 1 ] || exit 154", 0, 1, "SUCCEEDED", 0),  # transient
         ("[ $n = 0 ] && kill -KILL $$; exit 1", 1, 2, "FAILED", 1),  # 137 does not count, 1 does
+        ("kill -ILL 0", 1, 1, "FAILED", 132),  # unknown to 0.7: counted
+        ("exit 132", 1, 1, "FAILED", 132),
+        ("[ $n = 3 ] || exit 137", 0, 3, "SUCCEEDED", 0),  # said, not suffered: the same to 0.7
         ("exit 206", 5, 0, "FAILED", 206),  # permanent: never retried
     ],
 )
@@ -413,6 +416,28 @@ def test_min_succeeded_ends_the_job_at_once(client):
     """A parameter server that never ends does not keep its job running."""
     job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "succeeded", "commands", "code"),
+    [
+        (1, None, ["true", "exit 7"], 7),
+        (2, None, ["true", "exit 7"], 0),
+        (2, None, ["exit 7", "exit 7"], 7),
+        (None, None, ["exit 7", "exit 7"], 0),
+        (None, 1, ["exit 7", "true"], 0),
+        (1, 1, ["true", "sleep 60"], 0),
+        (1, 1, ["exit 7", "sleep 60"], 7),
+        (2, 2, ["exit 7", "true"], 0),  # neither count is reached: it is over when all have ended
+    ],
+)
+def test_the_counts_of_a_role_decide(failed, succeeded, commands, code, client):
+    """null is never; the code is that of the task that reached the count."""
+    command = f"if [ $PAI_TASK_INDEX = 0 ]; then {commands[0]}; else {commands[1]}; fi"
+    policy = {"minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
+    job = client.run(role(command, taskNumber=2, **policy))
+    assert job["jobStatus"]["appExitCode"] == code
+    assert job["jobStatus"]["state"] == ("FAILED" if code else "SUCCEEDED")
 
 
 def test_a_job_whose_tasks_all_ended_succeeds_even_if_some_failed(client):

@@ -508,7 +508,11 @@ def test_a_storage_appears_below_the_working_folder(v2, local_pai):
         (None, ["true", "sleep 0.3; false"], "FAILED"),
         ({"minSucceededInstances": 1}, ["true", "sleep 60"], "SUCCEEDED"),
         ({"minFailedInstances": 2}, ["true", "false"], "SUCCEEDED"),
+        ({"minFailedInstances": 2}, ["false", "false"], "FAILED"),
         ({"minFailedInstances": -1}, ["false", "false"], "SUCCEEDED"),
+        ({"minSucceededInstances": -1}, ["true", "true"], "SUCCEEDED"),
+        ({"minSucceededInstances": -1}, ["true", "false"], "FAILED"),
+        ({"minFailedInstances": -1, "minSucceededInstances": 1}, ["sleep 60", "true"], "SUCCEEDED"),
         ({"minFailedInstances": 0, "minSucceededInstances": 0}, ["sleep 60", "false"], "FAILED"),
         ({"minFailedInstances": None, "minSucceededInstances": None}, ["true", "true"], "SUCCEEDED"),
     ],
@@ -549,6 +553,15 @@ def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
     status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
     assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
     assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
+
+
+def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
+    """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
+    runs = tmp_path / "runs"
+    command = f"echo x >> {runs}; [ $(wc -l < {runs}) = 1 ] && kill -KILL $$; exit 1"
+    status = v2.run(command, jobRetryCount=1)["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["retries"]) == ("FAILED", 255, 2)
+    assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
 
 
 def test_every_attempt_can_be_looked_at(v2):
@@ -638,6 +651,28 @@ def test_a_task_that_goes_on_failing_fails_its_job(command, retries, code, v2):
     roles = {"main": task_role(command, taskRetryCount=2)}
     job = v2.run(roles=roles, extras={"gangAllocation": False})
     assert (job["jobStatus"]["appExitCode"], v2.task(job)["retries"]) == (code, retries)
+
+
+@pytest.mark.parametrize(
+    ("command", "bound", "retries", "counted", "code"),
+    [
+        ("[ $FC_TASK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 2, 0, 0),
+        ("[ $FC_TASK_ATTEMPT_ID = 0 ] && kill -KILL $$; exit 1", 1, 2, 1, 255),
+        ("[ $FC_TASK_ATTEMPT_ID = 3 ]", -1, 3, 3, 0),
+        ("[ $FC_TASK_ATTEMPT_ID = 2 ] && kill -ILL $$; true", -2, 2, 2, 132),  # a success is none to -2
+        ("kill -ILL $$", -1, 0, 0, 132),
+    ],
+)
+def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, code, v2):
+    """As its job would be; a negative taskRetryCount sets no bound, and -2 goes on after a success."""
+    job = v2.run(roles={"main": task_role(command, taskRetryCount=bound)}, extras={"gangAllocation": False})
+    task = v2.task(job)
+    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (code, 0)
+    assert (task["retries"], task["accountableRetries"], task["containerExitCode"]) == (
+        retries,
+        counted,
+        code,
+    )
 
 
 def test_with_gang_allocation_a_task_is_not_tried_again(v2):

@@ -90,3 +90,12 @@ def test_a_role_may_ask_for_less_than_nothing():
     """gpu: -1 is taken by 1.8."""
     role = {"cpuNumber": 2, "memoryMB": 3, "gpuNumber": -1}
     assert Resources.of_role(role) == Resources(2, 3, 0)
+
+
+def test_a_gpu_is_free_when_the_last_of_its_holders_gives_it_back(scheduler):
+    """Two have one only where a file says so that was written with other flags."""
+    first, second = scheduler.hold("default", GPU, 0b11), scheduler.hold("old", GPU, 0b10)
+    scheduler.release([first])
+    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["0", "2"]
+    scheduler.release([second])
+    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU)] == ["1"]

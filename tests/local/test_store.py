@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+
 import pytest
 
 from luigi_pai.local import job_rows
 from luigi_pai.local.job_rows import JobRows
-from luigi_pai.local.records import COMPLETED, NewJob
+from luigi_pai.local.records import COMPLETED, NewJob, Task
 from luigi_pai.local.store import NameTaken, Store
 
 ROLE = {"name": "main", "taskNumber": 2, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 3, "command": "true"}
@@ -67,6 +70,110 @@ def test_changes_within_changes_take_effect_together(store):
     with store.changing():
         store.add_job(new("other"))
     assert store.job("other").config["jobName"] == "other"
+
+
+def test_records_have_their_values_back_if_a_change_fails(store):
+    """What is known in memory is what is on disk."""
+    job = store.add_job(new())
+    before = vars(job).copy()
+
+    def fail():
+        with store.changing(job):
+            job.sub_state, job.exit_code = COMPLETED, 3
+            store.save_job(job)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert vars(job) == before
+    assert store.job("job").sub_state == job.sub_state
+
+
+def test_who_is_told_of_a_change_is_told_when_it_is_written(store):
+    """Not of one that was taken back, and not before it can be read."""
+    told = []
+
+    def tell():
+        told.append(len(store.jobs()))
+
+    with store.changing():
+        store.when_written(tell)
+        with store.changing():
+            store.add_job(new())
+        assert told == []
+    assert told == [1]
+
+    def fail():
+        with store.changing():
+            store.when_written(tell)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with store.changing():
+        pass
+    assert told == [1]
+    store.when_written(tell)
+    assert told == [1, 1]
+
+
+def test_another_program_that_reads_the_file_holds_nobody_up(store, tmp_path):
+    """Deleted secrets leave the disk with the first change after it is done."""
+    job = store.add_job(new(generation=2, secrets={"pw": "hush-hush-9"}))
+    log = tmp_path / "server.sqlite-wal"
+    reader = sqlite3.connect(tmp_path / "server.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM secrets").fetchall()
+    began = time.monotonic()
+    store.forget_secrets(job)
+    with store.changing():
+        store.save_job(job)
+    assert time.monotonic() - began < 2  # it would wait for 5 seconds, twice
+    assert b"hush-hush-9" in log.read_bytes()
+    assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
+    reader.close()
+    with store.changing():
+        store.save_job(job)
+    assert b"hush-hush-9" not in log.read_bytes()
+
+
+def test_a_log_that_cannot_be_emptied_takes_back_no_change(store):
+    """The change is committed; the next one tries again."""
+    job = store.add_job(new(generation=2, secrets={"pw": "hush-hush-9"}))
+    real, said = store._db, []
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def execute(self, sql, *values):
+            if "checkpoint" in sql:
+                said.append(sql)
+                raise sqlite3.OperationalError("database or disk is full")
+            return real.execute(sql, *values)
+
+    store._db = Full()
+    with store.changing():
+        store.forget_secrets(job)
+    assert store.secrets(job) == {}
+    with store.changing():
+        pass
+    store._db = real
+    assert len(said) == 2
+    assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
+
+
+def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
+    """However many tries there were."""
+    job = store.add_job(new(generation=2))
+    attempt = store.add_attempt(job)
+    for number in range(3):
+        for role, index in (("b", 0), ("b", 1), ("a", 0))[number and 1 :]:
+            store.add_task(Task(f"{role}{index}.{number}", attempt.id, role, index, "f", number=number))
+    shown = store.tasks(attempt)
+    assert [task.container_id for task in shown] == ["b0.0", "b1.2", "a0.2"]
+    assert [task.number for task in store.tries(shown[1])] == [2, 1, 0]
+    assert [store.add_attempt(job).number for _ in range(2)] == [2, 3]
 
 
 def test_lists_leave_out_what_may_be_large(store):
