@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import uuid
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.job_notes import JobNotes
     from luigi_pai.local.records import Attempt, Job
     from luigi_pai.local.scheduler import Holding
+    from luigi_pai.local.store import Store
     from luigi_pai.local.surroundings import Surroundings
 
 __all__ = ["begin_attempt", "take_over_attempt"]
@@ -86,10 +89,18 @@ def take_over_attempt(job: Job, attempt: Attempt, around: Surroundings) -> Attem
         folder = around.folders.of_task(task.folder).folder
         begun = gang or task.pid is not None or folder.exists()
         if task.exit_code is None and task.pid is None and folder.exists():
-            task.pid = processes.first_process(str(folder))  # that server was killed when it had just begun
-            task.pid_started = None if task.pid is None else processes.started(task.pid)
-            store.save_task(task)
+            _find(task, str(folder), attempt, store)
         if task.exit_code is None and begun:
             wanted = Resources.of_role(roles[task.role])
             holdings[task.container_id] = around.scheduler.hold(job.virtual_cluster, wanted, task.gpus)
     return AttemptRun(job, attempt, tasks, None, holdings, around)
+
+
+def _find(task: Task, folder: str, attempt: Attempt, store: Store) -> None:
+    """Find the process of a task whose server was killed before it could write it down."""
+    task.pid = processes.first_process(folder)
+    if task.pid is not None:
+        task.pid_started = processes.started(task.pid)
+        task.launched = attempt.launched
+        with contextlib.suppress(sqlite3.Error):  # a full disk: the next server finds it once more
+            store.save_task(task)

@@ -222,7 +222,10 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
+        db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if (
+            db.in_transaction
+        ):  # SQLite takes some failures back itself, and leaves others open, at the commit too
+            db.execute("ROLLBACK")
         raise
-    db.execute("COMMIT")

@@ -339,7 +339,8 @@ def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_p
     db.close()
     own_pai.restart()
     assert task_pid(own_pai, name.split("~")[1]) == pid
-    assert v2.job(name)["jobStatus"]["state"] == "RUNNING"
+    running = v2.job(name)
+    assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
     go.touch()
     status = v2.wait(name)["jobStatus"]
     assert (status["state"], status["retries"], runs.read_text()) == ("SUCCEEDED", 0, "x\n")

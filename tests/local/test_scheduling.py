@@ -99,6 +99,32 @@ def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
     assert v2.wait(name)["jobStatus"]["appExitCode"] == -210
 
 
+@pytest.mark.parametrize("priority", ["oppo", "prod"])
+def test_a_priority_changes_nothing(priority, v1, v2, tmp_path):
+    """No job overtakes another for it, uses another virtual cluster's room, or is ended for others."""
+    first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
+    v1.wait(first, "RUNNING")
+    extras = {"hivedScheduler": {"jobPriorityClass": priority}}
+    names = [
+        v2.submit(
+            protocol(
+                extras=more,
+                roles={
+                    "main": task_role(f"echo {number} >> {tmp_path}/order", resourcePerInstance=needs(cpu=4))
+                },
+            )
+        )
+        for number, more in enumerate([{}, extras, {}])
+    ]
+    behind = v1.submit("true")
+    assert v1.run("true", virtualCluster="other")["jobStatus"]["state"] == "SUCCEEDED"
+    assert [v2.job(name)["jobStatus"]["state"] for name in names] == ["WAITING"] * 3
+    (tmp_path / "go").touch()
+    for client, name in ((v1, first), *((v2, name) for name in names), (v1, behind)):
+        assert client.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
+    assert (tmp_path / "order").read_text().split() == ["0", "1", "2"]
+
+
 def test_the_page_says_why_a_job_waits(v1, small, tmp_path):
     """For want of room, or behind others."""
     first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))

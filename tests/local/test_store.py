@@ -72,6 +72,44 @@ def test_changes_within_changes_take_effect_together(store):
     assert store.job("other").config["jobName"] == "other"
 
 
+def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store):
+    """Or all that follows would be part of it, and never be written."""
+    job = store.add_job(new())
+
+    def fail():
+        with store.changing():
+            store.rows("PRAGMA defer_foreign_keys = ON")
+            store.add_task(Task("c", 99, "main", 0, "f"))
+
+    with pytest.raises(sqlite3.IntegrityError):
+        fail()
+    assert not store._db.in_transaction
+    with store.changing():
+        store.add_attempt(job)
+    assert len(store.attempts(job)) == 1
+
+
+def test_a_full_disk_takes_back_the_change_and_nothing_else(store):
+    """SQLite's own word for it; with room again, all is as before."""
+    job = store.add_job(new())
+    (pages,) = store.rows("PRAGMA page_count")[0]
+    store.rows(f"PRAGMA max_page_count = {pages}")
+
+    def fill():
+        for number in range(100):
+            store.add_job(new(f"large{number}"))
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        fill()
+    assert not store._db.in_transaction
+    store.rows("PRAGMA max_page_count = 1000000")
+    with store.changing(job):
+        job.sub_state = COMPLETED
+        store.save_job(job)
+    assert store.job("job").sub_state == COMPLETED
+    store.add_job(new("next"))
+
+
 def test_records_have_their_values_back_if_a_change_fails(store):
     """What is known in memory is what is on disk."""
     job = store.add_job(new())
