@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from event_loop import in_a_loop
 
 from luigi_pai.local.attempt_run import STOP, AttemptRun
 from luigi_pai.local.records import Attempt, Task
@@ -52,9 +52,8 @@ class Race(AttemptRun):
 
 
 def run(scenario):
-    """Run a scenario in another thread: this one's event loop is left to others."""
-    with ThreadPoolExecutor() as threads:
-        return threads.submit(lambda: asyncio.run(scenario())).result()
+    """Run a scenario."""
+    return in_a_loop(scenario())
 
 
 async def turns():

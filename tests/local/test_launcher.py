@@ -6,9 +6,9 @@ import asyncio
 import json
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from event_loop import in_a_loop
 from local_client import role
 from protocol_client import plugin, protocol, task_role
 
@@ -131,8 +131,7 @@ def bench(tmp_path, monkeypatch):
             finally:
                 await made.server.close()
 
-        with ThreadPoolExecutor() as threads:
-            return threads.submit(asyncio.run, all_of_it()).result()
+        return in_a_loop(all_of_it())
 
     return run
 

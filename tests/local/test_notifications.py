@@ -7,11 +7,11 @@ import json
 import logging
 import sqlite3
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from event_loop import in_a_loop
 from local_client import wait_until
 from protocol_client import ProtocolClient, protocol
 
@@ -177,8 +177,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
         await asyncio.wait(webhook._calls)
         await webhook.close()
 
-    with ThreadPoolExecutor() as threads:  # this one's event loop is left to others
-        threads.submit(asyncio.run, call()).result()
+    in_a_loop(call())
     assert len(receiver.calls) == 3
     assert [record.getMessage() for record in caplog.records if record.name == "tests.webhook"] == [
         f"webhook at 127.0.0.1: not told that anna~a has succeeded: {problem}" for problem in said

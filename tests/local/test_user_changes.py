@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from event_loop import in_a_loop
 
 from luigi_pai.local import rest_v2_users
 from luigi_pai.local.groups import Groups
@@ -73,7 +74,7 @@ class Asked(SimpleNamespace):
 
 def change(api, username, action, body, *path):
     asked = Asked(api=api, username=username, body=body)
-    asyncio.run(action(asked, *path))
+    in_a_loop(action(asked, *path))
     return asked.status
 
 
@@ -131,10 +132,10 @@ def test_a_user_who_is_removed_meanwhile_does_not_come_back(api, meanwhile, acti
 
 def test_a_login_with_what_was_the_password_until_now_is_refused(api, meanwhile):
     """Its token would outlive the end of all logins that comes with a new password."""
-    assert asyncio.run(api.users.with_password("zoe", OLD)).name == "zoe"
-    assert asyncio.run(api.users.with_password("zoe", NEW)) is None
-    assert asyncio.run(api.users.with_password("nobody", OLD)) is None
+    assert in_a_loop(api.users.with_password("zoe", OLD)).name == "zoe"
+    assert in_a_loop(api.users.with_password("zoe", NEW)) is None
+    assert in_a_loop(api.users.with_password("nobody", OLD)) is None
     meanwhile(lambda: set_password(api, NEW))
-    assert asyncio.run(api.users.with_password("zoe", OLD)) is None
+    assert in_a_loop(api.users.with_password("zoe", OLD)) is None
     meanwhile(lambda: api.users.remove("zoe"))
-    assert asyncio.run(api.users.with_password("zoe", NEW)) is None
+    assert in_a_loop(api.users.with_password("zoe", NEW)) is None

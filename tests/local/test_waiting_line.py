@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from event_loop import in_a_loop
 
 from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.virtual_clusters import Resources, virtual_clusters
@@ -262,5 +262,4 @@ def test_a_job_that_is_delayed_lets_others_pass():
         line.put(4, 0)
         assert line.moved() == []
 
-    with ThreadPoolExecutor() as threads:  # this one's event loop is left to others
-        threads.submit(asyncio.run, delayed()).result()
+    in_a_loop(delayed())
