@@ -140,7 +140,7 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
     states.sort(key=lambda pair: _TASK_STATES.index(pair[1]))
     some, others = states[:_TASKS_AT_ONCE], states[_TASKS_AT_ONCE:]
     summary = tag("p", f"{len(states)} tasks: ", *words, ".")
-    first = _task_table(api, job, attempt, some, "Tasks that failed or go on first")
+    first = _task_table(api, job, attempt, some, "Tasks, failed and running ones first")
     return join((summary, first)), _task_table(api, job, attempt, others, "The other tasks")
 
 

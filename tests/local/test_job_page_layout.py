@@ -74,7 +74,7 @@ def rows(text, caption):
 def test_of_many_tasks_what_failed_comes_first_and_the_rest_is_behind_a_word(many):
     """Twenty at once, all in all; how many there are of each state."""
     text = requests.get(many, timeout=20).text
-    first, others = rows(text, "Tasks that failed or go on first"), rows(text, "The other tasks")
+    first, others = rows(text, "Tasks, failed and running ones first"), rows(text, "The other tasks")
     assert (len(first), len(others)) == (20, MANY - 20)
     assert {row[0] for row in first + others} == {f"w-{index}" for index in range(MANY)}
     assert [row[:2] for row in first[:2]] == [["w-137", "FAILED"], ["w-60", "STOPPED"]]
