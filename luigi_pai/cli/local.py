@@ -42,8 +42,8 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
     help="A virtual cluster beside `default`, or what `default` itself has; may be repeated. What is left "
-    "out is this machine's CPUs and memory, and 8 GPUs. A job that asks for more than there is waits for ever: "
-    "`default:cpu=64` lets one of 64 CPUs run on a laptop, for these are counts, not limits.",
+    "out is this machine's CPUs and memory, and 8 GPUs. A job that asks for more than there is waits for "
+    "ever: `default:cpu=64` lets one of 64 CPUs run on a laptop, for these are counts, not limits.",
 )
 @click.option(
     "--max-tasks",

@@ -89,7 +89,7 @@ class _Log(SmallBodyHandler):
             return
         with file:
             length = _length(file)
-            await self.send_part(file, max(0, length + start) if start < 0 else start, length)
+            await self.send_part(file, max(0, length + start) if start < 0 else min(start, length), length)
 
     async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
         """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""

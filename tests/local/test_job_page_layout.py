@@ -163,12 +163,20 @@ def test_jobs_whose_tasks_have_ended_are_not_said_to_run(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def chromium(tmp_path_factory):
     if CHROMIUM is None:
         pytest.skip(MISSING)
     browser = Browser(tmp_path_factory.mktemp("chromium"))
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser, left without a page that would go on asking."""
+    yield chromium
+    chromium.open("about:blank")
+    chromium.complaints.clear()
 
 
 @pytest.mark.parametrize("width", [380, 1280])
@@ -206,3 +214,18 @@ def test_the_log_appears_with_the_first_task(browser):
         browser.wait(f"{shown} === 'true,true' && !{said}.checkVisibility()")
         browser.wait("document.getElementById('log').textContent === 'hello\\n'")
         assert browser.complaints == []
+
+
+def test_the_other_tasks_stay_open_while_they_change(local_pai, client, browser):
+    """Without them being shown anew under the reader's hands."""
+    name = client.submit(role("sleep 60", taskNumber=22))
+    client.wait(name, "RUNNING")
+    browser.open(f"{local_pai.url}/job-detail.html?username=admin&jobName={name}")
+    browser.run("document.querySelector('summary').focus()")
+    browser.press("Enter")
+    text = "document.getElementById('other-tasks').innerText"
+    before = browser.wait(text)
+    assert before.count("RUNNING") == 2
+    browser.wait(f"{text} !== {before!r}")
+    assert browser.run("document.querySelector('details').open")
+    client.stop(name)

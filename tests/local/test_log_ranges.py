@@ -96,3 +96,12 @@ def test_a_log_that_grows_is_followed_range_by_range(v2, tmp_path):
     v2.wait(name)
     reply = ask(uri, "bytes=3-")
     assert (reply.text, reply.headers["Content-Range"]) == ("two", "bytes 3-5/6")
+
+
+@pytest.mark.parametrize(("start", "text"), [(3, "two"), (-2, "wo"), (-99, "onetwo"), (10**30, "")])
+def test_a_log_of_v1_begins_at_any_byte(client, start, text):
+    """Also beyond its end."""
+    job = client.run("printf onetwo")
+    (status,) = job["taskRoles"]["main"]["taskStatuses"]
+    reply = requests.get(f"{status['containerLog']}stdout", params={"start": start}, timeout=20)
+    assert (reply.status_code, reply.text) == (200, text)
