@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 from browser import CHROMIUM, MISSING, Browser
-from local_client import LocalClient, role, wait_until
+from local_client import role, wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.page_jobs import jobs_page
@@ -45,13 +45,12 @@ def add_many(store, name="many", generation=2):
 def many(tmp_path_factory):
     """The address of the page of a job of 200 tasks."""
     folder = tmp_path_factory.mktemp("many") / "data"
+    folder.mkdir()
+    store = Store(folder / "server.sqlite")
+    with store.changing():
+        add_many(store)
+    store.close()
     with LocalPai(folder) as server:
-        server.stop()
-        store = Store(folder / "server.sqlite")
-        with store.changing():
-            add_many(store)
-        store.close()
-        server.start()
         yield f"{server.url}/job-detail.html?username=admin&jobName=many&api=v2"
 
 
@@ -120,15 +119,12 @@ def test_the_reason_leads_to_the_output_of_the_task_that_decided(local_pai, clie
     assert "All output of" not in earlier
 
 
-def test_a_job_that_has_begun_nothing_says_so():
+def test_a_job_that_has_begun_nothing_says_so(local_pai, client):
     """In place of an empty log; a job that never began does, too."""
-    with LocalPai(virtual_clusters=["default:cpu=1"]) as server:
-        client = LocalClient(server)
-        name = client.submit(role("true", cpuNumber=2))
-        text = page(server, name)
-        assert '<p id="no-output" data-part>Nothing runs yet.</p>' in text
-        client.stop(name)
-        assert "No task has run." in page(server, name)
+    name = client.submit(role("true", cpuNumber=5000))
+    assert '<p id="no-output" data-part>Nothing runs yet.</p>' in page(local_pai, name)
+    client.stop(name)
+    assert "No task has run." in page(local_pai, name)
 
 
 def test_between_two_attempts_the_last_one_is_shown(local_pai, client):
@@ -198,22 +194,20 @@ def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
     assert browser.complaints == []
 
 
-def test_the_log_appears_with_the_first_task(browser):
+def test_the_log_appears_with_the_first_task(local_pai, client, browser):
     """Until then there is neither a choice of logs nor a box for one."""
-    with LocalPai(virtual_clusters=["default:cpu=1"]) as server:
-        client = LocalClient(server)
-        first = client.submit(role("sleep 60"))
-        client.wait(first, "RUNNING")
-        name = client.submit(role("echo hello; sleep 60"))
-        browser.open(f"{server.url}/job-detail.html?username=admin&jobName={name}")
-        shown = "['log', 'which-log'].map((id) => document.getElementById(id).checkVisibility()).join()"
-        said = "document.getElementById('no-output')"
-        browser.wait(f"document.getElementById('output').checkVisibility() && {shown} === 'false,false'")
-        assert browser.run(f"{said}.innerText") == "Nothing runs yet."
-        client.stop(first)
-        browser.wait(f"{shown} === 'true,true' && !{said}.checkVisibility()")
-        browser.wait("document.getElementById('log').textContent === 'hello\\n'")
-        assert browser.complaints == []
+    roles = (role(f"echo {word}; sleep 60", gpuNumber=8) for word in ("one", "two"))
+    first, name = (client.submit(one, virtualCluster="vc1") for one in roles)
+    browser.open(f"{local_pai.url}/job-detail.html?username=admin&jobName={name}")
+    shown = "['log', 'which-log'].map((id) => document.getElementById(id).checkVisibility()).join()"
+    said = "document.getElementById('no-output')"
+    browser.wait(f"document.getElementById('output').checkVisibility() && {shown} === 'false,false'")
+    assert browser.run(f"{said}.innerText") == "Nothing runs yet."
+    client.stop(first)
+    browser.wait(f"{shown} === 'true,true' && !{said}.checkVisibility()")
+    browser.wait("document.getElementById('log').textContent === 'two\\n'")
+    assert browser.complaints == []
+    client.stop(name)
 
 
 def test_the_other_tasks_stay_open_while_they_change(local_pai, client, browser):
@@ -224,8 +218,7 @@ def test_the_other_tasks_stay_open_while_they_change(local_pai, client, browser)
     browser.run("document.querySelector('summary').focus()")
     browser.press("Enter")
     text = "document.getElementById('other-tasks').innerText"
-    before = browser.wait(text)
-    assert before.count("RUNNING") == 2
+    before = browser.wait(f"{text}.split('RUNNING').length === 3 && {text}")
     browser.wait(f"{text} !== {before!r}")
     assert browser.run("document.querySelector('details').open")
     client.stop(name)
