@@ -23,22 +23,37 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 
 
 @click.command("local", short_help="Run an OpenPAI on this machine.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 for any free one.  [default: 9186]")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="Folder that keeps jobs and files."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port; 0 for any free one.  [default: 9186; with COMMAND a free one]",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--user", default="admin", show_default=True, help="Name of the administrator.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where jobs and files are kept.  "
+    "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
+)
+@click.option("--user", metavar="NAME", default="admin", show_default=True, help="The administrator.")
 @click.option(
     "--virtual-cluster",
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
-    help="One more beside `default`, or what `default` has.  [default: this machine's, gpu=8]",
+    help="A virtual cluster beside `default`, or what `default` itself has; may be repeated. What is left "
+    "out is this machine's CPUs and memory, and 8 GPUs. A job that asks for more than there is waits for "
+    "ever: `default:cpu=64` lets one of 64 CPUs run on a laptop, for these are counts, not limits.",
 )
 @click.option(
-    "--max-tasks", type=click.IntRange(1), default=64, show_default=True, help="Task processes at once."
+    "--max-tasks",
+    type=click.IntRange(1),
+    metavar="N",
+    default=64,
+    show_default=True,
+    help="Tasks that run at once; further jobs wait.",
 )
-@click.option("--hdfs", metavar="URL", help="WebHDFS of a real HDFS, used in place of one of its own.")
+@click.option("--hdfs", metavar="URL", help="WebHDFS of a real HDFS, used in place of its own.")
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option(
     "--api",
@@ -47,15 +62,32 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
     show_default=True,
     help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8.",
 )
-@click.option("--faults", metavar="FILE|JSON", help="What is to go wrong, for tests: see docs/local.md.")
-@click.option("--webhook", metavar="URL", help="Called when the state of a job changes that asks for it.")
+@click.option(
+    "--faults", metavar="FILE|JSON", help="What is to go wrong, to test clients: see docs/local.md."
+)
+@click.option(
+    "--webhook", metavar="URL", help="Called when a v2 job that asks for it begins, is tried again or ends."
+)
 @click.option(
     "--rate-limits",
     metavar="default|CALLS,LISTS,SUBMITS",
-    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submits an hour.",
+    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submits an hour.  "
+    "[default: none]",
 )
-@click.option("--insecure-bind", is_flag=True, help="Allow a --host that other machines can reach.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. One that other machines can reach needs --insecure-bind, and a password of "
+    "your own in LUIGI_PAI_LOCAL_PASSWORD.",
+)
+@click.option(
+    "--insecure-bind",
+    is_flag=True,
+    help="Allow such a --host: whoever knows a password can then run commands here as you.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 def local(
     *,
     port: int | None,
@@ -73,14 +105,22 @@ def local(
     insecure_bind: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run an OpenPAI 0.7.1 with its HDFS, and a 1.8, on this machine; jobs run as processes of yours.
+    """Run an OpenPAI 0.7.1 with its HDFS, and a 1.8, on this machine.
 
-    With `-- COMMAND ...` the server runs only as long as COMMAND, on a free port
-    and in a temporary folder unless told otherwise, and Luigi in COMMAND finds
-    it by itself; the exit code is COMMAND's.
+    Jobs run as processes of yours; images are not used. It prints its address,
+    which a browser can open, and the lines for luigi.cfg, and runs until Ctrl-C.
+    The jobs and files are there again the next time.
 
-    The password is `admin-password`, or what LUIGI_PAI_LOCAL_PASSWORD says.
-    """
+    With `-- COMMAND ...` it runs only as long as COMMAND, and leaves nothing
+    unless --data is given. Luigi in COMMAND finds it by itself. The exit code is
+    COMMAND's.
+
+    \b
+      luigi-pai local
+      luigi-pai local -- luigi --module pipeline Train --local-scheduler
+
+    The password is `admin-password`; set LUIGI_PAI_LOCAL_PASSWORD for another.
+    """  # noqa: D301 - the backslash is click's, and no backslash
     from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
     from luigi_pai.local.faults import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.settings import (  # noqa: PLC0415 - as above

@@ -9,16 +9,44 @@ from typing import TYPE_CHECKING, Any
 from jsonschema import Draft202012Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jsonschema.exceptions import ValidationError
 
 __all__ = ["complaints"]
 
 _BASE = ("protocolVersion", "name", "version", "contributor", "description")
-_TOP_LEVEL = 3
 _FREE_KEYS = ("taskRoles", "ports")
 _ROLE_KEYS = "patternProperties/%5E%5Ba-zA-Z_%5D%5Ba-zA-Z0-9_%5D*%24"
+_PREREQUISITE_RULE = ("properties", "prerequisites", "items")
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_AUTH = {"type": "object", "properties": dict.fromkeys(("username", "password", "registryuri"), _TEXT)}
+_PREREQUISITES: tuple[dict[str, Any], ...] = (
+    {
+        "properties": {
+            "type": {**_TEXT, "enum": ["script", "output"]},
+            "plugin": _TEXT,
+            "require": _TEXTS,
+            "uri": _TEXT,
+        },
+        "required": ["name", "type"],
+    },
+    {
+        "properties": {
+            "type": {**_TEXT, "enum": ["data"]},
+            "plugin": _TEXT,
+            "require": _TEXTS,
+            "uri": _TEXTS,
+        },
+        "required": ["name", "type"],
+    },
+    {
+        "properties": {"type": {**_TEXT, "enum": ["dockerimage"]}, "auth": _AUTH, "uri": _TEXT},
+        "required": ["name", "type", "uri"],
+        "additionalProperties": False,
+    },
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
@@ -29,22 +57,94 @@ def complaints(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]
         schema: a JSON Schema.
         document: what it is to fit.
     """
-    errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: not error.path)
-    return [complaint for error in errors for complaint in _of(error)]
+    found: list[dict[str, Any]] = []
+    told = set()
+    errors = _errors(schema, document)
+    bad_names = {(*error.absolute_path, error.instance) for error in errors if _is_bad_name(error)}
+    for error in errors:
+        if any(tuple(error.absolute_path)[: len(name)] == name for name in bad_names):
+            continue  # of what is under a name that is refused, the server says nothing
+        if list(error.absolute_path)[:1] != ["prerequisites"] or len(error.absolute_path) == 1:
+            found += _of(error)
+        elif (number := error.absolute_path[1]) not in told:
+            told.add(number)
+            found += _of_prerequisite(schema, ("prerequisites", number), document["prerequisites"][number])
+    return found
 
 
-def _of(error: ValidationError) -> Iterator[dict[str, Any]]:
+def _errors(schema: Mapping[str, Any], document: Any) -> list[ValidationError]:
+    """Return what is wrong in Ajv's order: fields too many, then field by field, missing ones too."""
+    order = list(schema["properties"])
+
+    def rank(error: ValidationError) -> int:
+        field = error.path[0] if error.path else _missing(error)
+        return order.index(field) if field in order else -1
+
+    return sorted(Draft202012Validator(schema).iter_errors(document), key=rank)
+
+
+def _is_bad_name(error: ValidationError) -> bool:
+    """Say whether it is the name of a field that is wrong: for the server, a field that has no rule."""
+    return list(error.absolute_schema_path)[-2:] == ["propertyNames", "pattern"]
+
+
+def _missing(error: ValidationError) -> str | None:
+    """Return the name that is missing, if that is what is wrong."""
+    found = re.match(r"'(.*)' is a required property", error.message, re.DOTALL)
+    return found[1] if found and error.validator == "required" else None
+
+
+def _of(
+    error: ValidationError, place: Sequence[str | int] = (), rule: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the complaints of an error in a part of a document, that is at a place and has to fit a rule."""
+    path = (*place, *error.absolute_path)
+    steps = (*rule, *map(str, error.absolute_schema_path))
+    if _is_bad_name(error):
+        params, message = {"additionalProperty": error.instance}, "should NOT have additional properties"
+        yield _complaint("additionalProperties", path, (*steps[:-2], "additionalProperties"), params, message)
+        return
     keyword = str(error.validator)
     for params, message in _said(keyword, error):
-        yield {
-            "keyword": keyword,
-            "dataPath": _data_path(error),
-            "schemaPath": _schema_path(error),
-            "params": params,
-            "message": message,
-        }
+        yield _complaint(keyword, path, steps, params, message)
     for inner in error.context or ():
-        yield from _of(inner)
+        yield from _of(inner, place, rule)
+
+
+def _of_prerequisite(
+    schema: Mapping[str, Any], place: Sequence[str | int], item: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield why a prerequisite is none of the three kinds, each of which the server merges with its base."""
+    if not isinstance(item, dict):
+        yield _complaint("type", place, (*_PREREQUISITE_RULE, "type"), {"type": "object"}, "should be object")
+    base = {field: {"$ref": f"#/$defs/{field}"} for field in _BASE}
+    for number, kind in enumerate(_PREREQUISITES):
+        rule = (*_PREREQUISITE_RULE, "oneOf", str(number))
+        fields = {**base, **kind["properties"]}
+        errors = _errors({"$defs": schema["$defs"], "type": "object", **kind, "properties": fields}, item)
+        for error in errors:
+            yield from _of(error, place, rule)
+        if errors:
+            params, message = {"keyword": "$merge"}, 'should pass "$merge" keyword validation'
+            yield _complaint("$merge", place, (*rule, "$merge"), params, message)
+    message = "should match exactly one schema in oneOf"
+    yield _complaint("oneOf", place, (*_PREREQUISITE_RULE, "oneOf"), {"passingSchemas": None}, message)
+
+
+def _complaint(
+    keyword: str,
+    place: Iterable[str | int],
+    rule: Sequence[str],
+    params: dict[str, Any],
+    message: str,
+) -> dict[str, Any]:
+    return {
+        "keyword": keyword,
+        "dataPath": _data_path(place),
+        "schemaPath": _schema_path(rule),
+        "params": params,
+        "message": message,
+    }
 
 
 def _said(keyword: str, error: ValidationError) -> Iterator[tuple[dict[str, Any], str]]:
@@ -52,8 +152,7 @@ def _said(keyword: str, error: ValidationError) -> Iterator[tuple[dict[str, Any]
     wanted: Any = error.validator_value
     found: Any = error.instance
     if keyword == "required":
-        missing = re.match(r"'(.*)' is a required property", error.message, re.DOTALL)
-        name = missing[1] if missing else ""
+        name = _missing(error)
         yield {"missingProperty": name}, f"should have required property '{name}'"
     elif keyword == "additionalProperties":
         known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
@@ -95,11 +194,11 @@ def _counted(keyword: str, wanted: Any) -> Iterator[tuple[dict[str, Any], str]]:
         yield {}, f"should pass {keyword}"
 
 
-def _data_path(error: ValidationError) -> str:
+def _data_path(place: Iterable[str | int]) -> str:
     """Return where in the document, as Ajv writes it: ``.taskRoles['worker'].commands[0]``."""
     parts = []
     before: str | int = ""
-    for step in error.absolute_path:
+    for step in place:
         if isinstance(step, int):
             parts.append(f"[{step}]")
         elif before not in _FREE_KEYS and _IDENTIFIER.fullmatch(step):
@@ -110,10 +209,10 @@ def _data_path(error: ValidationError) -> str:
     return "".join(parts)
 
 
-def _schema_path(error: ValidationError) -> str:
+def _schema_path(steps: Sequence[str]) -> str:
     """Return which rule of the server's schema it was, as far as that schema is built like ours."""
-    steps = [str(step) for step in error.absolute_schema_path]
-    if len(steps) == _TOP_LEVEL and steps[1] in _BASE:
-        return f"base.json#/properties/{steps[1]}/{steps[2]}"
+    *_, field, keyword = ("", *steps)
+    if field in _BASE and "oneOf" not in steps:
+        return f"base.json#/properties/{field}/{keyword}"
     shown = [_ROLE_KEYS if step == "additionalProperties" else step for step in steps[:-1]]
     return "/".join(["#", *shown, *steps[-1:]])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.express_query import as_text, read_query
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from luigi_pai.local.store import Store
 
@@ -20,8 +21,6 @@ _MAX_LIMIT = 50000
 _LARGEST = 2**63 - 1
 _DIGITS = 40
 """More of them make no difference: the number is too large already."""
-
-_LISTS = ("username", "vc", "state", "tagsContain", "tagsNotContain", "jobPriority", "order")
 
 _STATE = """CASE
     WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
@@ -44,39 +43,46 @@ _ORDERS = {
     "jobPriority": "NULL",
 }
 _NULLS = {"ASC": "NULLS LAST", "DESC": "NULLS FIRST"}
+_NEWEST_FIRST = "created DESC, id DESC"
+_WILDCARDS = {"%": "*", "_": "?"}
 
 
 class JobSearch:
     """The jobs that a query asks for.
 
     Args:
-        given: the parameters of the request, each as often as it was given.
+        query: the query of the address, still encoded.
 
     Raises:
-        ApiError: 400 for a limit that is too large, 500 for numbers and repeated parameters that
-            the server fails over.
+        ApiError: a number that the server refuses or fails over, or a list where it takes a text.
     """
 
-    def __init__(self, given: Mapping[str, Sequence[str]]) -> None:
-        for key in _LISTS:
-            if len(given.get(key, ())) > 1:
-                raise ApiError(500, None, f"req.query.{key}.split is not a function")
-        self._query = query = {key: ",".join(values) for key, values in given.items()}
+    def __init__(self, query: str) -> None:
+        self._query = asked = read_query(query)
         self._where = ["generation = 2"]
         self._values: list[Any] = []
-        self.offset = _number(query["offset"]) if "offset" in query else 0
-        self.limit = _number(query["limit"]) if "limit" in query else _DEFAULT_LIMIT
+        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", _STATE)):
+            if key in asked:
+                self._add(f"{column} IN", self._words(key))
+        self.offset = _number(as_text(asked["offset"])) if "offset" in asked else 0
+        self.limit = _number(as_text(asked["limit"])) if "limit" in asked else _DEFAULT_LIMIT
         if self.limit > _MAX_LIMIT:
             raise ApiError(400, "InvalidParametersError", f"Limit exceeds max number {_MAX_LIMIT}.")
-        self._check_page()
-        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", _STATE)):
-            if key in query:
-                self._add(f"{column} IN", query[key].split(","))
+        self.counts = asked.get("withTotalCount") == "true"
         for key, start in (("tagsContain", "EXISTS"), ("tagsNotContain", "NOT EXISTS")):
-            if key in query:
+            if key in asked:
                 having = f"{start} (SELECT 1 FROM tags WHERE job_id = jobs.id AND tags.name IN"  # noqa: S608
-                self._add(having, query[key].split(","), ")")
+                self._add(having, self._words(key), ")")
         self._add_keyword()
+        self._order = _order(self._words("order")) if "order" in asked else _NEWEST_FIRST
+        self._check_page()
+
+    def _words(self, key: str) -> list[str]:
+        """Return the texts between the commas of a field; fail as the server does over a list."""
+        value = self._query[key]
+        if not isinstance(value, str):
+            raise ApiError(500, None, f"req.query.{key}.split is not a function")
+        return value.split(",")
 
     def _check_page(self) -> None:
         """Refuse numbers that PostgreSQL refuses behind the server, the offset first."""
@@ -88,23 +94,23 @@ class JobSearch:
 
     def _add(self, condition: str, values: Sequence[str], end: str = "") -> None:
         self._where.append(f"{condition} ({', '.join('?' * len(values))}){end}")
-        self._values += values
+        self._values += map(_as_sent, values)
 
     def _add_keyword(self) -> None:
         """Add the text to be found in user, name or virtual cluster, and the priority."""
-        priorities = self._query["jobPriority"].split(",") if "jobPriority" in self._query else None
+        priorities = self._words("jobPriority") if "jobPriority" in self._query else None
         if priorities is not None and "default" in priorities:
             return  # on the server it is one OR with the text, and every job here has the default priority
         if priorities is not None:
             self._where.append("0")
         if "keyword" in self._query:
             columns = ("username", "name", "virtual_cluster")
-            self._where.append(f"({' OR '.join(f'instr({column}, ?)' for column in columns)})")
-            self._values += [self._query["keyword"]] * len(columns)
+            self._where.append(f"({' OR '.join(f'{column} GLOB ?' for column in columns)})")
+            self._values += [_pattern(_as_sent(as_text(self._query["keyword"])))] * len(columns)
 
     def ids(self, store: Store) -> list[int]:
         """Return the ids of the jobs on the page that is asked for."""
-        clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order()} LIMIT ? OFFSET ?"
+        clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order} LIMIT ? OFFSET ?"
         return store.select_ids(clauses, [*self._values, self.limit, self.offset])
 
     def total(self, store: Store) -> int:
@@ -112,13 +118,37 @@ class JobSearch:
         sql = f"SELECT COUNT(*) FROM jobs WHERE {' AND '.join(self._where)}"  # noqa: S608 - our own words
         return int(store.rows(sql, self._values)[0][0])
 
-    def _order(self) -> str:
-        field, _, way = self._query.get("order", "").partition(",")
-        way = way.partition(",")[0]
-        if field not in _ORDERS or way not in _NULLS:
-            return "created DESC, id DESC"
-        nulls = f" {_NULLS[way]}" if field in ("completionTime", "jobPriority") else ""
-        return f"{_ORDERS[field]} {way}{nulls}, id {way}"
+
+def _order(words: Sequence[str]) -> str:
+    """Return the order that two words ask for, a field and a way; what is no order is none."""
+    field, way = [*words, ""][:2]
+    if field not in _ORDERS or way not in _NULLS:
+        return _NEWEST_FIRST
+    nulls = f" {_NULLS[way]}" if field in ("completionTime", "jobPriority") else ""
+    return f"{_ORDERS[field]} {way}{nulls}, id {way}"
+
+
+def _as_sent(text: str) -> str:
+    """Return a text as Sequelize 5 puts it into a query of PostgreSQL: a NUL is a backslash and a zero."""
+    return text.replace("\0", "\\0")
+
+
+def _pattern(text: str) -> str:
+    """Return ``LIKE '%TEXT%'`` of PostgreSQL as a pattern for GLOB, SQLite's own LIKE takes A for a.
+
+    Nothing in the text is escaped there: ``_`` is any character, ``%`` any text, and a backslash
+    makes the next character, the last ``%`` too, stand for itself.
+    """
+    found = []
+    letters = iter(f"%{text}%")
+    for letter in letters:
+        if letter == "\\":
+            letter = next(letters)  # noqa: PLW2901 - the one that it escapes
+        elif letter in _WILDCARDS:
+            found.append(_WILDCARDS[letter])
+            continue
+        found.append(f"[{letter}]" if letter in "*?[" else letter)
+    return "".join(found)
 
 
 def _number(text: str) -> int:

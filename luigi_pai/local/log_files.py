@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlencode
 
 from tornado.iostream import StreamClosedError
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["LogFile", "LogPage", "log_locations"]
 
 _CHUNK = 256 * 1024
-_TAIL = 16384
+_UNIT = "bytes="
+_TAIL = f"{_UNIT}-16384"
+_RANGE = re.compile(r" *(?:([0-9]{1,18}) *- *([0-9]{1,18})?|-([0-9]{1,18})) *")
 _LOCATION_SECONDS = 24 * 3600
 _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
 
@@ -78,24 +82,28 @@ class _Log(SmallBodyHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, path: Path, start: int) -> None:
-        """Send a file from ``start`` (negative: from its end) to where it ends now, piece by piece."""
+        """Send a file from ``start`` (negative: from its end) to where it ends now."""
         try:
             file = path.open("rb")
         except FileNotFoundError:  # the task is just being started
             return
         with file:
-            length = os.fstat(file.fileno()).st_size
-            position = file.seek(max(0, length + start) if start < 0 else min(start, length))
-            while position < length:
-                piece = await asyncio.to_thread(file.read, min(_CHUNK, length - position))
-                if not piece:
-                    return
-                position += len(piece)
-                self.write(piece)
-                try:
-                    await self.flush()
-                except StreamClosedError:
-                    return
+            length = _length(file)
+            await self.send_part(file, max(0, length + start) if start < 0 else min(start, length), length)
+
+    async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
+        """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""
+        file.seek(start)
+        while start < end:
+            piece = await asyncio.to_thread(file.read, min(_CHUNK, end - start))
+            if not piece:
+                return
+            start += len(piece)
+            self.write(piece)
+            try:
+                await self.flush()
+            except StreamClosedError:
+                return
 
 
 class LogPage(_Log):
@@ -122,32 +130,81 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """The output of a task, where 1.8's log list points."""
+    """The output of a task, where 1.8's log list points: a file that nginx would serve, which may grow."""
 
     async def get(self, name: str) -> None:
-        """Send a log, or its last 16 KiB.
+        """Send a log as it is now, the range of it that is asked for, or its last 16 KiB.
 
         ``user-all`` is stdout, then stderr: nobody has written down which line came first.
         """
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
             raise HTTPError(403)
-        files = self.files(container_id)
-        paths = _paths(files, name)
+        paths = _paths(self.files(container_id), name)
         self.begin()
+        self.set_header("Accept-Ranges", "bytes")
+        asked = self.request.headers.get("Range", "")
         if self.get_query_argument("tail-mode", "") == "true":
-            self.set_status(206)
-            await self._send_tail(paths)
-            return
-        for path in paths:
-            await self.send(path, 0)
+            asked = _TAIL
+        with ExitStack() as opened:
+            files = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
+            lengths = [_length(file) for file in files]
+            whole = sum(lengths)
+            try:
+                # nothing here names one state of a log, so one that is meant in If-Range is not this one
+                part = None if "If-Range" in self.request.headers else _range(asked, whole)
+            except _NotSatisfiableError:
+                self.set_status(416)
+                self.set_header("Content-Range", f"bytes */{whole}")
+                self.finish("416 Requested Range Not Satisfiable\n")
+                return
+            if part is not None:
+                self.set_status(206)
+                self.set_header("Content-Range", f"bytes {part.start}-{part.stop - 1}/{whole}")
+            await self._send_all(files, lengths, part or range(whole))
 
-    async def _send_tail(self, paths: Sequence[Path]) -> None:
-        lengths = [path.stat().st_size if path.exists() else 0 for path in paths]
-        for number, path in enumerate(paths):
-            wanted = _TAIL - sum(lengths[number + 1 :])
-            if wanted > 0:
-                await self.send(path, -wanted)
+    async def _send_all(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
+        """Send a part of what files, one after the other, have in their first ``lengths`` bytes."""
+        self.set_header("Content-Length", str(len(part)))
+        before = 0
+        for file, length in zip(files, lengths, strict=True):
+            await self.send_part(file, max(0, part.start - before), min(length, part.stop - before))
+            before += length
+
+
+class _NotSatisfiableError(Exception):
+    """No part of a log is in the ranges that are asked for."""
+
+
+def _range(asked: str, length: int) -> range | None:
+    """Return the bytes that a Range header asks for, as nginx reads it; None for all of them.
+
+    Several ranges are answered with all, which a server may do.
+
+    Raises:
+        _NotSatisfiableError: it is beyond the end, or is no range.
+    """
+    if len(asked) <= len(_UNIT) or asked[: len(_UNIT)].lower() != _UNIT:
+        return None
+    found = []
+    for spec in asked[len(_UNIT) :].split(","):
+        ends = _RANGE.fullmatch(spec)
+        if ends is None:
+            raise _NotSatisfiableError
+        first, last, count = (None if text is None else int(text) for text in ends.groups())
+        start = max(0, length - (count or 0)) if first is None else first
+        stop = length if last is None else min(length, last + 1)
+        if start < stop:
+            found.append(range(start, stop))
+        elif start == 0:
+            return None  # of an empty log
+    if not found:
+        raise _NotSatisfiableError
+    return found[0] if len(found) == 1 else None
+
+
+def _length(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _file(files: TaskFiles, name: str) -> Path:

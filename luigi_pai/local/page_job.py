@@ -1,7 +1,9 @@
-"""One job for people: its state, why it ended, its tasks and their output, its attempts and events."""
+"""One job for people: its state, why it ended, its output and tasks, its attempts and events."""
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +26,9 @@ __all__ = ["job_page"]
 
 _MOST_ATTEMPTS = 100
 _MOST_EVENTS = 100
+_TASKS_AT_ONCE = 20
+_TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
+"""Those that somebody looks for first."""
 
 
 def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) -> str:
@@ -36,22 +41,23 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
         stop_form: what stops the job.
     """
     attempts = api.store.attempts(job)
-    last = attempts[-1] if attempts and job.sub_state != WAITING else None
+    last = attempts[-1] if attempts else None
     chosen = next((attempt for attempt in attempts if str(attempt.number) == attempt_number), last)
     tasks = [] if chosen is None else api.store.tasks(chosen)
-    ended = job.sub_state == COMPLETED
-    waits_for = api.launcher.why_waiting(job)
+    goes_on = None if job.sub_state == WAITING else last
+    some, others = _tasks(api, job, chosen, tasks)
     content = (
-        tag("div", _facts(job, last, waits_for), _reason(job), id="facts", data_part=True),
+        tag("div", _facts(job, last, api.launcher.why_waiting(job)), id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
-        tag("h2", "Tasks" if chosen is last or chosen is None else f"Tasks of attempt {chosen.number}"),
-        tag("div", _tasks(api, job, chosen, tasks), id="tasks", data_part=True),
-        _output(job, tasks),
+        tag("div", _reason(api, job, last, tasks if chosen is last else ()), id="reason", data_part=True),
+        _output(job, chosen, tasks),
+        tag("div", _tasks_heading(chosen, goes_on), some, id="tasks", data_part=True),
+        _other_tasks(job, others),
         tag("h2", "Resources"),
         _resources(job),
         tag("div", *_attempts(job, attempts), *_events(api, job), id="history", data_part=True),
     )
-    return page(job.name, *content, live=not ended)
+    return page(job.name, *content, live=job.sub_state != COMPLETED)
 
 
 def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
@@ -71,7 +77,8 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
         facts["Waits because"] = waits_for
     if job.exit_code is not None:
         facts["Exit code"] = f"{job.exit_code} ({_exit_words(job)})"
-    return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in facts.items()))
+    known = ((key, value) for key, value in facts.items() if value not in (None, ""))
+    return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
 
 
 def _stopping(job: Job, stop_form: Html | None) -> Html | None:
@@ -87,12 +94,18 @@ def _exit_words(job: Job) -> str:
     return str(job.exit_type) if spec is None else str(spec["phrase"])
 
 
-def _reason(job: Job) -> Html | None:
+def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
+    """Return why a job ended, and where all of the output is of the task that decided it."""
     if not job.diagnostics:
         return None
-    return join(
-        (tag("h2", "Reason"), tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason"))
-    )
+    shown = tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason")
+    decided = None if attempt is None else (attempt.trigger_role, attempt.trigger_index)
+    links = [
+        tag("p", f"All output of {task.name}: ", *_log_links(api, job, task, "reason"))
+        for task in tasks
+        if (task.role, task.index) == decided
+    ]
+    return join((tag("h2", "Reason"), shown, *links))
 
 
 def _task_state(task: Task, attempt: Attempt | None) -> str:
@@ -104,50 +117,100 @@ def _task_state(task: Task, attempt: Attempt | None) -> str:
     return "FAILED" if task.exit_code else "SUCCEEDED"
 
 
-def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
-    if not tasks:
-        return tag("p", "None yet.")
+def _tasks_heading(attempt: Attempt | None, goes_on: Attempt | None) -> Html:
+    return tag(
+        "h2", "Tasks" if attempt is None or attempt is goes_on else f"Tasks of attempt {attempt.number}"
+    )
+
+
+def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> tuple[Html, Html]:
+    """Return the table of the tasks, and that of those which it has no room for.
+
+    Of a job of many tasks it has those that somebody looks for: what failed, then what goes on.
+    """
+    states = [(task, _task_state(task, attempt)) for task in tasks]
+    if not states:
+        nothing = tag("p", _nothing(job))
+        return nothing, nothing
+    if len(states) <= _TASKS_AT_ONCE:
+        return _task_table(api, job, attempt, states, "Tasks"), Html("")
+    counts = Counter(state for _, state in states)
+    said = [join((f"{counts[state]} ", state_mark(state))) for state in _TASK_STATES if counts[state]]
+    words = [join((", " if number else "", one)) for number, one in enumerate(said)]
+    states.sort(key=lambda pair: _TASK_STATES.index(pair[1]))
+    some, others = states[:_TASKS_AT_ONCE], states[_TASKS_AT_ONCE:]
+    summary = tag("p", f"{len(states)} tasks: ", *words, ".")
+    first = _task_table(api, job, attempt, some, "Tasks, failed and running ones first")
+    return join((summary, first)), _task_table(api, job, attempt, others, "The other tasks")
+
+
+def _task_table(
+    api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[tuple[Task, str]], caption: str
+) -> Html:
     heads = ("Task", "State", "Host", "Ports", "GPUs", "Began", "Duration", "Exit code", "Tries", "Output")
+    ended = None if attempt is None else attempt.completed
     rows = []
-    for task in tasks:
-        path = urlsplit(log_url(task, job, api.address)).path
-        links = [
-            join((tag("a", name, href=f"{path}{name}/", id=f"{task.container_id}-{name}"), " "))
-            for name in _logs(job)
-        ]
+    for task, state in tasks:
         ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
         gpus = ",".join(str(bit) for bit in range(task.gpus.bit_length()) if task.gpus >> bit & 1)
         rows.append(
             (
                 task.name,
-                state_mark(_task_state(task, attempt)),
+                state_mark(state),
                 CONTAINER_IP,
                 ports,
                 gpus,
                 time_of_day(task.launched),
-                duration(task.launched, task.completed),
+                duration(task.launched, task.completed or ended or now_ms()),
                 task.exit_code,
                 task.number + 1,
-                join(links),
+                tag("span", *_log_links(api, job, task), class_="links"),
             )
         )
-    return table("Tasks", heads, rows)
+    return table(caption, heads, rows)
+
+
+def _other_tasks(job: Job, others: Html) -> Html | None:
+    """Return where the tasks are that the first table has no room for; it stays open while they change."""
+    count = sum(role["taskNumber"] for role in job.roles) - _TASKS_AT_ONCE
+    if count <= 0:
+        return None
+    summary = tag("summary", f"The other {count} tasks")
+    return tag("details", summary, tag("div", others, id="other-tasks", data_part=True))
+
+
+def _nothing(job: Job) -> str:
+    """Return what is said where there are no tasks."""
+    return "No task has run." if job.sub_state == COMPLETED else "Nothing runs yet."
+
+
+def _log_links(api: Api, job: Job, task: Task, place: str = "") -> list[Html]:
+    path = urlsplit(log_url(task, job, api.address)).path
+    return [
+        join((tag("a", name, href=f"{path}{name}/", id=f"{place}{task.container_id}-{name}"), " "))
+        for name in _logs(job)
+    ]
 
 
 def _logs(job: Job) -> tuple[str, ...]:
     return ("stdout", "stderr") if job.generation == 1 else ("stdout", "stderr", "runtime")
 
 
-def _output(job: Job, tasks: Sequence[Task]) -> Html:
-    """Return where the script shows a log that grows; without scripts there are the links."""
+def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
+    """Return where the script shows a log that grows; without scripts there are the links.
+
+    The order of the logs stays, so that one that somebody reads is not exchanged for another.
+    """
     options = [
-        tag("option", f"{task.name} {name}", value=f"{task.container_id}/{name}")
+        tag("option", f"{task.name} {name}{failed}", value=f"{task.container_id}/{name}")
         for task in tasks
+        for failed in [" (FAILED)" if _task_state(task, attempt) == "FAILED" else ""]
         for name in _logs(job)
     ]
     return tag(
         "section",
         tag("h2", "Output", id="output-heading"),
+        tag("p", _nothing(job), id="no-output", data_part=True, hidden=bool(tasks)),
         tag(
             "p",
             tag("label", "Log of", for_="which-log"),
@@ -190,18 +253,28 @@ def _attempts(job: Job, attempts: Sequence[Attempt]) -> tuple[object, ...]:
                 id=f"attempt-{attempt.number}",
             ),
             time_of_day(attempt.launched),
-            duration(attempt.launched, attempt.completed),
+            duration(attempt.launched, attempt.completed or now_ms()),
             attempt.exit_code,
             "" if attempt.trigger_role is None else f"{attempt.trigger_role}-{attempt.trigger_index}",
         )
         for attempt in reversed(attempts[-_MOST_ATTEMPTS:])
     )
-    return tag("h2", "Attempts"), table("Attempts, the last one first", heads, rows)
+    shown = "" if len(attempts) <= _MOST_ATTEMPTS else f": {_MOST_ATTEMPTS} of {len(attempts)}"
+    return tag("h2", "Attempts"), table(f"Attempts, the last one first{shown}", heads, rows)
 
 
 def _events(api: Api, job: Job) -> tuple[object, ...]:
     events = api.notes.events(job, most=_MOST_EVENTS)
     if not events:
         return ()
-    rows = ((event["firstTimestamp"], event["type"], event["reason"], event["message"]) for event in events)
+    rows = (
+        (_time_of_event(event["firstTimestamp"]), event["type"], event["reason"], event["message"])
+        for event in events
+    )
     return tag("h2", "Events"), table("Events, the last one first", ("Time", "Type", "Reason", "What"), rows)
+
+
+def _time_of_event(written: str) -> str:
+    """Return a moment that the API writes in UTC as all others on the page."""
+    moment = datetime.fromisoformat(written.replace("Z", "+00:00"))
+    return time_of_day(int(moment.timestamp() * 1000))

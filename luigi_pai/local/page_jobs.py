@@ -9,7 +9,7 @@ from luigi_pai.local.job_view import job_state
 from luigi_pai.local.job_view_v2 import job_state_v2
 from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.records import COMPLETED, WAITING
+from luigi_pai.local.records import COMPLETED
 from luigi_pai.local.store import now_ms
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ _STATE = """CASE
     WHEN exit_code = 0 THEN 'SUCCEEDED'
     WHEN exit_code = 214 AND generation = 1 OR exit_code IN (-210, -220) AND generation > 1 THEN 'STOPPED'
     ELSE 'FAILED' END"""
+_ACTIVITY = """CASE
+    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'waiting'
+    WHEN EXISTS (
+        SELECT 1 FROM attempts JOIN tasks ON attempt_id = attempts.id
+        WHERE job_id = jobs.id AND attempts.completed IS NULL AND tasks.completed IS NULL
+    ) THEN 'running'
+    ELSE 'ending' END"""
+"""What a job does that has not ended; of one that is ending, what its tasks have left is cleaned up."""
 _TEXTS = "(name || ' ' || username || ' ' || virtual_cluster)"
 
 
@@ -155,17 +163,18 @@ def _other_pages(query: Mapping[str, str], shown: int, last: int) -> Html:
 
 def _in_use(api: Api) -> Html:
     """Return what the running jobs of each virtual cluster have of what there is."""
-    unfinished = "WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, waiting"
-    sql = f"SELECT virtual_cluster, sub_state = ? AS waiting, COUNT(*) FROM jobs {unfinished}"  # noqa: S608 - constants
-    counts = {(name, waiting): count for name, waiting, count in api.store.rows(sql, (WAITING, COMPLETED))}
+    sql = f"""SELECT virtual_cluster, {_ACTIVITY} AS activity, COUNT(*) FROM jobs
+        WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, activity"""  # noqa: S608 - constants
+    counts = {(name, activity): count for name, activity, count in api.store.rows(sql, (COMPLETED,))}
     rows = []
     for cluster in api.launcher.scheduler.clusters.values():
+        ending = counts.get((cluster.name, "ending"))
         used, has = api.launcher.scheduler.used(cluster.name), cluster.has
         rows.append(
             (
                 cluster.name,
-                counts.get((cluster.name, 0), 0),
-                counts.get((cluster.name, 1), 0),
+                f"{counts.get((cluster.name, 'running'), 0)}{f', {ending} ending' if ending else ''}",
+                counts.get((cluster.name, "waiting"), 0),
                 f"{used.cpu} of {has.cpu}",
                 f"{used.memory:,} of {has.memory:,} MB",
                 f"{used.gpu} of {has.gpu}",

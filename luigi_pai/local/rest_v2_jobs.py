@@ -65,11 +65,9 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
 async def _list(handler: AccessV2) -> None:
     handler.count_list(handler.who())
     store = handler.api.store
-    given = handler.request.query_arguments
-    query = {key: [value.decode("utf-8", "replace") for value in values] for key, values in given.items()}
-    search = JobSearch(query)
+    search = JobSearch(handler.request.query)
     rows = handler.api.rows.as_json(search.ids(store))
-    if query.get("withTotalCount") == ["true"]:
+    if search.counts:
         rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
     handler.answer_json(rows)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from protocol_client import protocol, task_role
 
 from luigi_pai.local.ajv import complaints
 from luigi_pai.spec.schema_problems import schema
+from luigi_pai.spec.yaml_text import read_yaml
+
+CORPUS = Path(__file__).parents[1] / "data" / "corpus_v2"
 
 # Recorded from the real server, for files of the corpus.
 UNKNOWN_COUNT = {
@@ -62,6 +66,58 @@ def test_complaints_are_the_recorded_ones(change, expected):
 def test_other_complaints_have_its_words(change, path, message):
     """Where, and what."""
     assert (path, message) in [(item["dataPath"], item["message"]) for item in found(**change)]
+
+
+def test_every_complaint_about_the_corpus_is_the_recorded_one():
+    """Of a prerequisite of none of the three kinds, too: why it is none, kind by kind."""
+    verdicts = json.loads((CORPUS / "verdicts.json").read_text("utf-8"))
+    told = 0
+    for name, releases in verdicts.items():
+        error = releases["v1.8.0"].get("error") or {}
+        if error.get("message", "").startswith("[{"):
+            document = read_yaml((CORPUS / name).read_text("utf-8")).value
+            assert complaints(schema("protocol.v2"), document) == json.loads(error["message"]), name
+            told += 1
+    assert told == 6
+
+
+NOT_AN_OBJECT = [
+    ("type", "items/type"),
+    *((word, f"items/oneOf/{number}/{word}") for number in range(3) for word in ("type", "$merge")),
+    ("oneOf", "items/oneOf"),
+]
+
+
+def test_a_prerequisite_that_is_no_object_is_complained_of_in_order():
+    """As the real validator does, which was asked."""
+    assert [
+        (item["keyword"], item["schemaPath"].removeprefix("#/properties/prerequisites/"))
+        for item in found(prerequisites=["script"])
+    ] == NOT_AN_OBJECT
+
+
+def test_the_name_of_a_role_is_a_field_too_many():
+    """The server says nothing of what is under it."""
+    roles = {"a": task_role("true"), "worker-1": 3}
+    assert [(item["keyword"], item["params"]) for item in found(taskRoles=roles)] == [
+        ("additionalProperties", {"additionalProperty": "worker-1"})
+    ]
+
+
+def test_complaints_of_one_object_come_field_by_field():
+    """Fields too many first, missing ones in their place."""
+    wrong = found(nonsense=1, jobRetryCount=-1, type=None, prerequisites=[{"type": "data", "version": []}])
+    assert [item["keyword"] for item in wrong if item["dataPath"] == ".prerequisites[0]"] == [
+        *["required", "$merge"] * 2,
+        *["required", "required", "$merge"],
+        "oneOf",
+    ]
+    assert [item["dataPath"] for item in wrong if "prerequisites" not in item["dataPath"]] == [
+        "",
+        ".type",
+        ".type",
+        ".jobRetryCount",
+    ]
 
 
 def test_a_valid_protocol_has_none():

@@ -1,0 +1,23 @@
+"""What ``luigi-pai local --help`` tells somebody who has never run it."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from luigi_pai.cli.local import local
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "needs --insecure-bind, and a password of your own in LUIGI_PAI_LOCAL_PASSWORD.",
+        "A job that asks for more than there is waits for ever",
+        "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
+        "Usage: local [OPTIONS] [-- COMMAND ...]",
+    ],
+)
+def test_the_help_says_what_surprises(sentence):
+    """Before a job waits for ever, or a server does not start."""
+    shown = CliRunner().invoke(local, ["--help"], terminal_width=300).output
+    assert sentence in " ".join(shown.split())
