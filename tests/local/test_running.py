@@ -495,7 +495,7 @@ def test_none_of_200_short_jobs_is_lost(own_pai):
     """All end well, in order of submission or not, and nothing is left running."""
     client = LocalClient(own_pai)
     names = {client.submit("true") for _ in range(200)}
-    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()), timeout=30)
+    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()), timeout=240)
     rows = client.call("GET", "/jobs").json()
     assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
     assert psutil.Process(own_pai.pid).children(recursive=True) == []
