@@ -263,7 +263,7 @@ class AttemptRun:
             [other.name for other in self.tasks if other is not task],
             str(files.folder),
         )
-        links = self._around.storages.mounts(self.job.spec["storages"], self.job.username)
+        links = self._around.storages.mounts(self.job.spec["storages"])
         files.prepare_role(scripts, links, notes)
 
     async def _ended(self, task: Task) -> None:
