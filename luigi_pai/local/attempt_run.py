@@ -240,7 +240,9 @@ class AttemptRun:
                 environment = task_environment(self.job, self.tasks, task, place)
             else:
                 self._prepare_role(task, files, notes)
-                environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place)
+                environment = task_environment_v2(
+                    self.job, self.attempt, self.tasks, task, place, self._holdings
+                )
             child = self._around.folders.start(files, environment)
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             said = str(error) if isinstance(error, OSError | ValueError) else repr(error)

@@ -50,7 +50,9 @@ def ending(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str
         "appExitDiagnostics": text,
         "appExitMessages": None
         if text is None
-        else {"container": None, "runtime": info or None, "launcher": None if info else text},
+        else {"container": None, "runtime": info or None, "launcher": None if info else text}
+        if "init" not in info
+        else {"container": None, "runtime": None, "launcher": text},
         "appExitTriggerMessage": attempt and attempt.trigger_message,
         "appExitTriggerTaskRoleName": attempt and attempt.trigger_role,
         "appExitTriggerTaskIndex": attempt and attempt.trigger_index,
@@ -76,6 +78,10 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return _STOPPED_TEXT
     if code == EXIT_JOB_ENDED:
         return _ENDED_TEXT
+    if "init" in info:  # no pattern knows the code of an init container that failed
+        init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
+        said = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
+        return f"PodPattern unmatched:\n{said}"
     container: dict[str, Any] = {"name": "app", "reason": "Error" if code else "Completed", "code": code}
     if info:
         said = write_yaml({key: value for key, value in info.items() if key != "name"})

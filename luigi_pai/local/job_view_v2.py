@@ -23,6 +23,7 @@ __all__ = [
     "job_detail_v2",
     "job_row_v2",
     "job_state_v2",
+    "object_uid",
     "sub_state_v2",
     "task_attempts",
 ]
@@ -130,7 +131,7 @@ def job_detail_v2(job: Job, attempt: Attempt | None, store: Store, tags: Sequenc
             "completedTime": job.completed,
             "attemptId": number,
             "attemptState": _attempt_state(job, attempt),
-            "appId": f"{number}_{_uuid(job.full_name, number)}",
+            "appId": f"{number}_{object_uid(job.full_name, number)}",
             **ending(job, attempt, tasks),
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
@@ -144,7 +145,8 @@ def attempt_number(attempt: Attempt | None) -> int:
     return 0 if attempt is None else attempt.number - 1
 
 
-def _uuid(*words: object) -> str:
+def object_uid(*words: object) -> str:
+    """Return the UID of one of the launcher's objects by what is its own, such as the full name of a job."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))
 
 
@@ -202,7 +204,7 @@ def _task_attempt_times(attempt: Attempt | None, task: Task) -> dict[str, Any]:
 def _task_status(job: Job, attempt: Attempt | None, task: Task) -> dict[str, Any]:
     return {
         "taskIndex": task.index,
-        "taskUid": _uuid(task.attempt_id, task.name),
+        "taskUid": object_uid(task.attempt_id, task.name),
         "taskState": _task_state(task),
         **_container(job, attempt, task),
         "retries": task.number,
@@ -221,7 +223,7 @@ def task_attempts(job: Job, attempt: Attempt, tries: Sequence[Task]) -> dict[str
         "jobAttemptId": attempt_number(attempt),
         "taskRoleName": task.role,
         "taskIndex": task.index,
-        "taskUid": _uuid(task.attempt_id, task.name),
+        "taskUid": object_uid(task.attempt_id, task.name),
         "taskState": _task_state(task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
@@ -241,7 +243,7 @@ def attempt_summary(job: Job, attempt: Attempt, store: Store) -> dict[str, Any]:
     return {
         "jobName": job.name,
         "frameworkName": framework_name(job),
-        "uid": _uuid(job.full_name),
+        "uid": object_uid(job.full_name),
         "userName": job.username,
         "state": status["attemptState"],
         "originState": "Completed" if attempt.completed else status["subState"],
