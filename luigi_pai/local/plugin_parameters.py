@@ -23,8 +23,7 @@ __all__ = ["fill_plugin_secrets", "read_parameters"]
 
 _REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 _SECRET = re.compile(r"<%\s*(\$secrets\b[^%]*)%>")
-_INDEXED = re.compile(r"([^\[\]]*)((?:\[\s*[0-9]+\s*\])+)")
-_INDEX = re.compile(r"[0-9]+")
+_INDEX = re.compile(r"\[\s*([0-9]+)\s*\]")
 _SHOWN = 60
 
 
@@ -88,13 +87,11 @@ def _referred(name: str, document: Mapping[str, Any], role: str) -> Any:
     try:
         value = _begin(first, document, role)
         for step in steps:
-            indexed = _INDEXED.fullmatch(step)
-            if indexed is None:
-                value = value[step]
-                continue
-            value = value[indexed[1]] if indexed[1] else value
-            for index in _INDEX.findall(indexed[2]):
-                value = value[int(index)]
+            end = 0
+            for index in _INDEX.finditer(step):
+                value = value[step[end : index.start()]] if index.start() > end else value
+                value, end = value[int(index[1])], index.end()
+            value = value if end else value[step]  # the runtime passes over what follows the last index
     except (LookupError, TypeError):
         raise ValueError(f"{_tag(name)} refers to nothing") from None
     return value

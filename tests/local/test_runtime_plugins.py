@@ -183,6 +183,7 @@ def test_parameters_that_the_runtime_cannot_read_fail_the_task(command, said, tm
     [
         ("echo <% $parameters.list[1] %> <%$parameters.deep.er%>", "echo b c"),
         ("echo '<% $data.uri[0] %>'", "echo '/set'"),
+        ("echo <% $parameters.list[0]x %>", "echo a"),
         ("echo '<% $secrets.pw %>'", "echo 'it's \"hush\"'"),  # exactly: the real one would fail over it
         ("echo one\necho two", "echo one\\necho two"),
         ("echo 'one'\necho two", "echo 'one'\necho two"),
