@@ -39,6 +39,7 @@ def ending(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str
     trigger = next((task for task in tasks if (task.role, task.index) == decided), None)
     info = _info(trigger)
     text = _text(code, info)
+    runtime = None if "init" in info else info or None
     return {
         "appProgress": 0 if completed is None else 1,
         "appTrackingUrl": "",
@@ -50,9 +51,7 @@ def ending(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> dict[str
         "appExitDiagnostics": text,
         "appExitMessages": None
         if text is None
-        else {"container": None, "runtime": info or None, "launcher": None if info else text}
-        if "init" not in info
-        else {"container": None, "runtime": None, "launcher": text},
+        else {"container": None, "runtime": runtime, "launcher": None if runtime else text},
         "appExitTriggerMessage": attempt and attempt.trigger_message,
         "appExitTriggerTaskRoleName": attempt and attempt.trigger_role,
         "appExitTriggerTaskIndex": attempt and attempt.trigger_index,
