@@ -268,7 +268,9 @@ class AttemptRun:
                 environment = task_environment(self.job, self.tasks, task, place)
             else:
                 self._prepare_role(task, files, notes)
-                environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place)
+                environment = task_environment_v2(
+                    self.job, self.attempt, self.tasks, task, place, self._holdings
+                )
             child = self._around.folders.start(files, environment)
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             said = str(error) if isinstance(error, OSError | ValueError) else repr(error)
@@ -291,7 +293,7 @@ class AttemptRun:
             [other.name for other in self.tasks if other is not task],
             str(files.folder),
         )
-        links = self._around.storages.mounts(self.job.spec["storages"], self.job.username)
+        links = self._around.storages.mounts(self.job.spec["storages"])
         files.prepare_role(scripts, links, notes)
 
     async def _ended(self, task: Task) -> None:

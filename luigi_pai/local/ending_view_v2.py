@@ -33,6 +33,7 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
     info = _info(trigger) if code else {}
     said = record.trigger_message or ""
     text = said if said.startswith(ALL_ENDED) else _text(code, info)
+    runtime = None if "init" in info else info or None
     return {
         "appProgress": 0 if completed is None else 1,
         "appTrackingUrl": "",
@@ -44,7 +45,7 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
         "appExitDiagnostics": text,
         "appExitMessages": None
         if text is None
-        else {"container": None, "runtime": info or None, "launcher": None if info else text},
+        else {"container": None, "runtime": runtime, "launcher": None if runtime else text},
         "appExitTriggerMessage": record.trigger_message,
         "appExitTriggerTaskRoleName": record.trigger_role,
         "appExitTriggerTaskIndex": record.trigger_index,
@@ -68,6 +69,10 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return None
     if code in _TEXTS:
         return _TEXTS[code]
+    if "init" in info:  # no pattern knows the code of an init container that failed
+        init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
+        said = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
+        return f"Pod failed: PodPattern unmatched:\n{said}"
     container: dict[str, Any] = {"name": "app"}
     if info:
         said = write_yaml({key: value for key, value in info.items() if key != "name"})

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.environment import CONTAINER_IP, gpu_variables, of_this_machine
+from luigi_pai.local.job_view_v2 import framework_name, object_uid, task_uid
 from luigi_pai.local.processes import TASK_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from luigi_pai.local.environment import Place
     from luigi_pai.local.records import Attempt, Job, Task
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["task_environment_v2"]
 
 
+_NAMESPACE = "default"
+
+
 def task_environment_v2(
-    job: Job, attempt: Attempt, tasks: Sequence[Task], task: Task, place: Place
+    job: Job,
+    attempt: Attempt,
+    tasks: Sequence[Task],
+    task: Task,
+    place: Place,
+    placed: Container[str],
 ) -> dict[str, str]:
     """Return every variable of a v2 task.
 
@@ -27,6 +36,8 @@ def task_environment_v2(
         tasks: all tasks of the attempt, with their ports.
         task: the task whose environment is wanted.
         place: where it runs.
+        placed: the container ids of tasks that have resources, if not of those that have begun. Any
+            other task waits for them (without gang allocation), and has no address yet.
     """
     role = next(item for item in job.roles if item["name"] == task.role)
     return {
@@ -36,20 +47,38 @@ def task_environment_v2(
         "LUIGI_PAI_MOUNTS": str(place.work),
         "HADOOP_USER_NAME": job.username,
         "PYTHONUNBUFFERED": "1",
-        "FC_FRAMEWORK_NAME": job.full_name,
-        "FC_FRAMEWORK_ATTEMPT_ID": str(attempt.number - 1),
-        "FC_TASKROLE_NAME": role["name"],
-        "FC_TASK_INDEX": str(task.index),
-        "FC_TASK_ATTEMPT_ID": str(task.number),
-        "FC_POD_UID": task.container_id,
+        **_of_the_launcher(job, attempt, task),
         **_of_the_job(job),
-        **_of_all_tasks(job.roles, tasks),
+        **_of_all_tasks(job.roles, tasks, placed),
         **_of_the_task(task),
         "PAI_WORK_DIR": str(place.work),
         "PAI_CURRENT_TASK_ROLE_NAME": role["shown"],
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
         "PAI_TASK_INDEX": str(task.index),
         **gpu_variables(task),
+    }
+
+
+def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
+    """Return what FrameworkController sets in every container: the names and UIDs of its own objects."""
+    name, number = framework_name(job), attempt.number - 1
+    attempt_uid = object_uid(job.full_name, number)
+    return {
+        "FC_FRAMEWORK_NAMESPACE": _NAMESPACE,
+        "FC_FRAMEWORK_NAME": name,
+        "FC_TASKROLE_NAME": task.role,
+        "FC_TASK_INDEX": str(task.index),
+        "FC_CONFIGMAP_NAME": f"{name}-attempt",
+        "FC_POD_NAME": f"{name}-{task.role}-{task.index}",
+        "FC_FRAMEWORK_UID": object_uid(job.full_name),
+        "FC_FRAMEWORK_ATTEMPT_ID": str(number),
+        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{number}_{attempt_uid}",
+        "FC_CONFIGMAP_UID": attempt_uid,
+        "FC_TASKROLE_UID": task_uid(job, number, task.role),
+        "FC_TASK_UID": task_uid(job, number, task.name),
+        "FC_TASK_ATTEMPT_ID": str(task.number),
+        "FC_POD_UID": task.container_id,
+        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{task.number}_{task.container_id}",
     }
 
 
@@ -84,19 +113,22 @@ def _of_the_job(job: Job) -> dict[str, str]:
     return variables
 
 
-def _of_all_tasks(roles: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> dict[str, str]:
-    """Return how every task finds every other."""
+def _of_all_tasks(
+    roles: Sequence[dict[str, Any]], tasks: Sequence[Task], placed: Container[str]
+) -> dict[str, str]:
+    """Return how every task finds every other; one that waits for resources has ports, but no address."""
     variables = {"PAI_TASK_ROLE_INSTANCES": ",".join(f"{other.role}:{other.index}" for other in tasks)}
+    hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
     for other in tasks:
-        variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
         for label, ports in other.ports.items():
             numbers = ",".join(map(str, ports))
             variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
             variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
-    for role in roles:
-        variables[f"PAI_TASK_ROLE_{role['name']}_HOST_LIST"] = ",".join(
-            f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in tasks if other.role == role["name"]
-        )
+        if other.launched is not None or other.container_id in placed:
+            variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
+            hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
+    for name, addresses in hosts.items():
+        variables[f"PAI_TASK_ROLE_{name}_HOST_LIST"] = ",".join(addresses)
     return variables
 
 

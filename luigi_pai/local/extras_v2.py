@@ -63,8 +63,8 @@ def _iterated(value: Any, name: str) -> Sequence[Any]:
 
 
 def _items(plugins: Any) -> list[Any]:
-    """Return what a task's runtime finds as its plugins."""
-    return plugins if isinstance(plugins, list) else [plugins]
+    """Return what a task's runtime finds as its plugins: of an object its keys, of a text its characters."""
+    return list(plugins) if isinstance(plugins, list | dict | str) else [plugins]
 
 
 def _property(value: Any, name: str) -> Any:
@@ -88,9 +88,13 @@ def _team_storages(plugins: Any, otherwise: Any) -> Any:
 
 
 def _storages(wanted: Any, known: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the storages that are named; all of them for an empty list."""
+    """Return the storages that are named, and where they are to be; all of them for an empty list.
+
+    What else a job says of a storage does not count: the server writes over
+    ``share`` and ``readOnly`` what its own configuration has.
+    """
     if wanted == []:
-        return [{"name": name, "share": True} for name in known]
+        return [{"name": name} for name in known]
     named = []
     for item in _iterated(wanted, "config.extras.storages"):
         name = _property(item, "name")
@@ -98,7 +102,7 @@ def _storages(wanted: Any, known: Sequence[str]) -> list[dict[str, Any]]:
             continue
         if name not in known:
             raise ApiError(404, "NoStorageError", f"Storage {javascript_text(name)} is not found.")
-        named.append(item)
+        named.append({key: item[key] for key in ("name", "mountPath") if key in item})
     return named
 
 

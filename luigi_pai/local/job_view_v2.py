@@ -24,8 +24,10 @@ __all__ = [
     "job_detail_v2",
     "job_row_v2",
     "job_state_v2",
+    "object_uid",
     "sub_state_v2",
     "task_attempts",
+    "task_uid",
 ]
 
 _NODE = "localhost"
@@ -127,7 +129,7 @@ def job_detail_v2(
             "completedTime": job.completed,
             "attemptId": shown.index,
             "attemptState": _attempt_state(job, shown),
-            "appId": f"{shown.index}_{_uuid(job.full_name, shown.index)}",
+            "appId": f"{shown.index}_{object_uid(job.full_name, shown.index)}",
             **ending(shown),
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
@@ -144,7 +146,8 @@ def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> d
     return roles
 
 
-def _uuid(*words: object) -> str:
+def object_uid(*words: object) -> str:
+    """Return the UID of one of the launcher's objects by what is its own, such as the full name of a job."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))
 
 
@@ -211,7 +214,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
     task = tried[0]
     return {
         "taskIndex": task.index,
-        "taskUid": _task_uid(job, shown, task),
+        "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(task),
         **_container(job, shown, task),
         "retries": task.number,
@@ -221,8 +224,9 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
     }
 
 
-def _task_uid(job: Job, shown: ShownAttempt, task: Task) -> str:
-    return _uuid(job.full_name, shown.index, task.name)
+def task_uid(job: Job, attempt: int, name: str) -> str:
+    """Return the UID of a task, or of a task role, of an attempt, 0 for the first."""
+    return object_uid(job.full_name, attempt, name)
 
 
 def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
@@ -234,7 +238,7 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "jobAttemptId": shown.index,
         "taskRoleName": task.role,
         "taskIndex": task.index,
-        "taskUid": _task_uid(job, shown, task),
+        "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
@@ -272,7 +276,7 @@ def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[s
     return {
         "jobName": job.name,
         "frameworkName": framework_name(job),
-        "uid": _uuid(job.full_name),
+        "uid": object_uid(job.full_name),
         "userName": job.username,
         "state": job_state_v2(job) if shown.is_latest else ended_state,
         "originState": sub_state_v2(job) if shown.is_latest else "AttemptCompleted",

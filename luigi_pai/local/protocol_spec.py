@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.spec import mustache
+from luigi_pai.local.plugin_parameters import read_parameters
 from luigi_pai.spec.references import PLUGIN
 from luigi_pai.spec.template import entrypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALWAYS_PORTS", "fill_references", "job_spec", "server_name"]
+__all__ = ["ALWAYS_PORTS", "job_spec", "server_name"]
 
 ALWAYS_PORTS = ("ssh", "http")
 """Labels of the ports that every v2 task has."""
-
-_REFERENCE = re.compile(r"<%\s*(\$[^%]*)%>")
 
 
 def server_name(role: str) -> str:
@@ -34,7 +32,8 @@ def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
         keys of a v1 role with the server's defaults filled in, its protocol's
-        own name as ``shown``, and ``plugins`` in the order of their start.
+        own name as ``shown``, and ``plugins`` in the order of their start. A
+        plugin whose parameters the runtime cannot read has the reason as ``fault``.
 
     Raises:
         SpecError: the commands of a role cannot be rendered.
@@ -70,7 +69,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "minFailedTaskCount": completion.get("minFailedInstances") or 1,
         "minSucceededTaskCount": completion.get("minSucceededInstances") or instances,
         "taskRetryCount": role.get("taskRetryCount") or 0,
-        "plugins": [_with_references(plugin, document, name) for plugin in _plugins(name, role, document)],
+        "plugins": [_as_read(plugin, document, name) for plugin in _plugins(name, role, document)],
     }
 
 
@@ -94,17 +93,16 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
     for wanted in role.get("prerequisites") or ():
         item = dict(by_name[wanted])
         kind = item.pop("plugin", None)
-        if isinstance(kind, str) and kind.startswith(f"{PLUGIN}."):
+        if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            plugins.append(
-                {"plugin": kind.removeprefix(f"{PLUGIN}."), "failurePolicy": policy, "parameters": item}
-            )
+            kind = kind[len(PLUGIN) + 1 :]  # whatever stands between the two, and perhaps nothing
+            plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {
             "plugin": item["plugin"],
             "failurePolicy": item.get("failurePolicy", "fail"),
-            "parameters": item.get("parameters") or {},
+            "parameters": item.get("parameters", ""),
         }
         for item in (document.get("extras") or {}).get(PLUGIN) or ()
         if name in item.get("taskroles", [name])
@@ -112,33 +110,9 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
     return plugins
 
 
-def _with_references(plugin: dict[str, Any], document: Mapping[str, Any], role: str) -> dict[str, Any]:
-    """Fill in what a plugin refers to, but for secrets, which wait for the start of the task."""
-    view = {"$parameters": document.get("parameters") or {}}
-    for kind in ("script", "output", "data"):
-        chosen = document["taskRoles"][role].get(kind)
-        for item in document.get("prerequisites") or ():
-            if chosen is not None and (item["type"], item["name"]) == (kind, chosen):
-                view[f"${kind}"] = item
-    return {**plugin, "parameters": fill_references(plugin["parameters"], view)}
-
-
-def fill_references(value: Any, view: Mapping[str, Any]) -> Any:
-    """Return a value in whose texts the references that the view knows are filled in, exactly.
-
-    Args:
-        value: any plain data.
-        view: what references can begin with, such as ``$secrets``.
-    """
-    if isinstance(value, dict):
-        return {key: fill_references(item, view) for key, item in value.items()}
-    if isinstance(value, list):
-        return [fill_references(item, view) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def filled(tag: re.Match[str]) -> str:
-        found = mustache.look_up(view, mustache.steps(tag[1].rstrip()))
-        return tag[0] if found is mustache.ABSENT or found is None else mustache.javascript_text(found)
-
-    return _REFERENCE.sub(filled, value)
+def _as_read(plugin: dict[str, Any], document: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """Return a plugin with the parameters that it gets, but for secrets, which wait for the task's start."""
+    try:
+        return {**plugin, "parameters": read_parameters(plugin["parameters"], document, role)}
+    except ValueError as error:
+        return {**plugin, "parameters": None, "fault": str(error)}

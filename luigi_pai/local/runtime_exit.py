@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.exit_specs import EXIT_UNRECOGNISED
+from luigi_pai.local.task_files import NOT_INITIALISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["EXIT_BARRIER", "RuntimeExit", "runtime_exit"]
+__all__ = ["EXIT_BARRIER", "EXIT_INIT", "RuntimeExit", "runtime_exit"]
 
 EXIT_BARRIER = 10
 """What the ssh barrier ends with when it has waited in vain."""
+
+EXIT_INIT = 1
+"""What an init container ends with that fails over anything but a signal, a port or the image."""
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
@@ -108,7 +112,8 @@ class RuntimeExit:
 
     Attributes:
         code: the exit code that the job sees.
-        info: what the runtime writes down about a failure, in the words of its termination message.
+        info: what the runtime writes down about a failure, in the words of its termination message; of
+            a task whose init container failed the end of that one's log, as ``init``.
     """
 
     code: int
@@ -126,6 +131,9 @@ def runtime_exit(
         runtime_log: the file of what plugins wrote.
         hide: masks the secrets in a text; called before anything is cut off.
     """
+    if (runtime_log.parent / NOT_INITIALISED).exists():
+        said = hide(_text(_end_of(runtime_log)[-_HIDDEN:]))
+        return RuntimeExit(EXIT_INIT, {"init": said[-_SHOWN:]})
     user = b"".join(map(_end_of, user_logs))
     runtime = _end_of(runtime_log)
     small = user.lower()  # of bytes: every letter stays where it is

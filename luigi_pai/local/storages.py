@@ -49,25 +49,19 @@ class Storages:
             "mountOptions": [],
         }
 
-    def mounts(self, wanted: Iterable[Mapping[str, Any]], username: str) -> dict[str, Path]:
+    def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
         """Return the folders that a job mounts, by where they appear below its working folder.
 
         Args:
             wanted: ``extras.storages``; each that is named is there.
-            username: the job's user, who has a folder of their own in a storage that is not shared.
 
         Raises:
-            OSError: a folder cannot be made.
             ValueError: a mount path leads out of the working folder.
         """
         mounts = {}
         for item in wanted:
-            folder = self._root / item["name"]
-            if item.get("share") is False:
-                folder /= username
-                folder.mkdir(exist_ok=True)
             path = str(item.get("mountPath") or f"/mnt/{item['name']}").strip("/")
             if not path or ".." in path.split("/"):
                 raise ValueError(f"the storage {item['name']} cannot be mounted at {item.get('mountPath')}")
-            mounts[path] = folder
+            mounts[path] = self._root / item["name"]
         return mounts

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["MAX_CODE_BYTES", "JobFolders", "TaskFiles", "find_bash"]
+__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
+
+NOT_INITIALISED = "not-initialised"
+"""The file in a v2 task's folder that says: what prepares its plugins failed, and no command has run."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -62,7 +65,15 @@ plugins() {
   [ ! -e "$folder/$1" ] || "$BASH" "$folder/$1" >>"$folder/runtime" 2>&1
 }
 
-if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
+initialised() {
+  plugins init.sh && return
+  : >"$folder/NOT_INITIALISED"
+  said=$(tail -n 1 "$folder/runtime")
+  echo "luigi-pai local: the task could not be started: ${said#luigi-pai local: }" >&2
+  return 1
+}
+
+if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; } && initialised; then
   plugins before.sh
   code=$?
   if [ "$code" = 0 ]; then
@@ -76,7 +87,7 @@ if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
 fi
 printf '%s\\n' "$code" >"$folder/exit"
 exit "$code"
-""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES))
+""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES)).replace("NOT_INITIALISED", NOT_INITIALISED)
 
 
 @dataclass(frozen=True)

@@ -132,8 +132,8 @@ class Storage(Part):
     Args:
         name: as the cluster calls it.
         mountPath: where; ``/mnt/NAME`` on the server.
-        readOnly: nothing can be written.
-        share: False: a folder of this job alone.
+        readOnly: nothing can be written. 1.8 writes over it what the storage's own configuration has.
+        share: False: a folder of the user in it. 1.8 writes over it, too.
     """
 
     name: str = field(kw_only=False)
