@@ -62,13 +62,14 @@ def complaints(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]
     errors = _errors(schema, document)
     bad_names = {(*error.absolute_path, error.instance) for error in errors if _is_bad_name(error)}
     for error in errors:
-        if any(tuple(error.absolute_path)[: len(name)] == name for name in bad_names):
+        path = tuple(error.absolute_path)
+        if any(path[:length] in bad_names for length in range(1, len(path) + 1)):
             continue  # of what is under a name that is refused, the server says nothing
-        if list(error.absolute_path)[:1] != ["prerequisites"] or len(error.absolute_path) == 1:
+        if path[:1] != ("prerequisites",) or len(path) == 1:
             found += _of(error)
-        elif (number := error.absolute_path[1]) not in told:
-            told.add(number)
-            found += _of_prerequisite(schema, ("prerequisites", number), document["prerequisites"][number])
+        elif path[1] not in told:
+            told.add(path[1])
+            found += _of_prerequisite(schema, path[:2], document["prerequisites"][path[1]])
     return found
 
 
