@@ -587,29 +587,6 @@ def test_a_stop_ends_a_running_job(v2):
     v2.stop(name)
 
 
-def test_a_job_that_is_stopped_between_two_attempts_has_a_last_one_that_never_began(v2, local_pai):
-    """As 1.8's launcher makes it: the attempts before it keep what they ended with."""
-    name = v2.submit(protocol("exit 1", jobRetryCount=99))
-    wait_until(lambda: (s := v2.job(name)["jobStatus"])["state"] == "WAITING" and s["retries"] >= 3)
-    v2.stop(name)
-    job = v2.wait(name)
-    status = job["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["appExitType"]) == ("STOPPED", -210, "Failed")
-    assert status["appExitSpec"]["phrase"] == "StopFrameworkRequested"
-    assert (status["attemptId"], status["attemptState"], job["taskRoles"]) == (
-        status["retries"],
-        "STOPPED",
-        {},
-    )
-    history = v2.send("GET", f"/jobs/{name}/job-attempts").json()
-    assert [item["exitCode"] for item in history] == [-210, *[255] * status["retries"]]
-    before = v2.send("GET", f"/jobs/{name}/attempts/{status['retries'] - 1}").json()
-    assert v2.task(before)["containerExitCode"] == 255
-    query = {"username": "admin", "jobName": job["name"]}
-    page = requests.get(f"{local_pai.url}/job-detail.html", params=query, timeout=20)
-    assert (page.status_code, "STOPPED" in page.text) == (200, True)
-
-
 def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
     """All of it, or the last 16 KiB; whoever changes the address sees nothing else."""
     name = v2.submit(protocol("seq 10000; echo oops >&2; sleep 60"))
