@@ -61,7 +61,7 @@ def test_it_ends_with_the_code_of_an_init_container_that_failed(v2, more, said):
     assert (status["state"], status["retries"], status["appExitCode"]) == ("FAILED", 1, 1)
     assert (status["appExitSpec"]["phrase"], status["appExitSpec"]["code"]) == ("PAIRuntimeExitAbnormally", 1)
     assert status["appExitSpec"]["reaction"] == "RETRY_TO_MAX"
-    assert status["appExitDiagnostics"].startswith("PodPattern unmatched:\n")
+    assert "PodPattern unmatched:\n" in status["appExitDiagnostics"]
     assert status["appExitMessages"]["runtime"] is None
     assert status["appExitMessages"]["launcher"] == status["appExitDiagnostics"]
     assert said in status["appExitDiagnostics"]
