@@ -37,7 +37,8 @@ def read_protocol(text: str) -> dict[str, Any]:
         document = read_yaml(text).value
     except SpecError as error:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    wrong = complaints(schema("protocol.v2"), document)
+    problems = validate_protocol(document, release=_RELEASE)
+    wrong = complaints(schema("protocol.v2"), document) if problems else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document)
@@ -47,7 +48,7 @@ def read_protocol(text: str) -> dict[str, Any]:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
     if any("instances" not in role for role in document["taskRoles"].values()):
         raise ApiError(500, "UnknownError", "a task role has no instances")
-    refused = [item for item in validate_protocol(document, release=_RELEASE) if item.level is Level.REFUSED]
+    refused = [problem for problem in problems if problem.level is Level.REFUSED]
     if refused:
         raise _invalid("; ".join(map(str, refused)))
     return dict(document)

@@ -155,6 +155,8 @@ class _Scanner(Reader, Scanner, Parser):
 
     def stale_possible_simple_keys(self) -> None:
         """Forget what can no longer be a key; a key may be of any length."""
+        if not self.possible_simple_keys:  # this is asked at every token, many times
+            return
         for level, key in list(self.possible_simple_keys.items()):
             if key.line != self.line:
                 if key.required:
