@@ -64,6 +64,7 @@ def begin_attempt(
                 folder=f"{folder}/{role}-{index}",
                 ports=ports,
                 gpus=0 if holding is None else holding.gpus,
+                launched=None if holding is None else attempt.launched,
             )
             if holding is not None:
                 holdings[task.container_id] = holding

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sqlite3
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import processes
@@ -89,6 +90,7 @@ class AttemptRun:
             task for task in self.tasks if task.exit_code is None and task.container_id not in holdings
         ]
         self._places = {task.container_id: asyncio.Event() for task in self.waiting}
+        self._starts: set[asyncio.Task[None]] = set()
 
     def wanted(self, task: Task) -> Resources:
         """Return what a task needs to run."""
@@ -128,8 +130,7 @@ class AttemptRun:
             if self._must_end.is_set():
                 return None
             if self._notes is not None:
-                self._start(task)
-                await asyncio.sleep(0)
+                await self._start(task)
         ended: list[Task] = []
         waits: dict[asyncio.Future[Any], Task] = {
             asyncio.create_task(self._life(task)): task for task in self.tasks
@@ -201,7 +202,7 @@ class AttemptRun:
         if task.container_id in self._places:
             await self._places[task.container_id].wait()
             del self._places[task.container_id]
-            self._start(task)
+            await self._start(task)
         await self._ended(task)
         self.give_back([task])
 
@@ -221,6 +222,7 @@ class AttemptRun:
 
     async def clean_up(self) -> None:
         """End every process that is left of the tasks, and leave no zombie."""
+        await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(self.tasks, self._around.stop_grace)
         for child in self._children.values():
             await asyncio.to_thread(child.wait)
@@ -250,28 +252,23 @@ class AttemptRun:
         else:
             self._unwritten.pop(task.container_id, None)
 
-    def _start(self, task: Task) -> None:
+    async def _start(self, task: Task) -> None:
+        """Start the process of a task; once begun, that goes on even if nobody waits for it any more."""
+        start = asyncio.create_task(self._start_now(task))
+        self._starts.add(start)
+        start.add_done_callback(self._starts.discard)
+        await asyncio.shield(start)
+
+    async def _start_now(self, task: Task) -> None:
         """Start the process of a task; one that cannot be started has failed."""
         notes = (self._notes or {}).get(task.container_id, ())
         files = self._files(task)
-        place = Place(
-            folder=files.folder,
-            work=files.work,
-            bin=self._around.bin,
-            hdfs=self._around.hdfs,
-            app_id=self.attempt.application_id(self._around.store.cluster_timestamp),
-        )
-        task.launched = now_ms()
+        if task.launched is None:
+            task.launched = now_ms()
+            self._write(task)
         try:
-            if self.job.generation == 1:
-                files.prepare(self._roles[task.role]["command"], notes)
-                environment = task_environment(self.job, self.tasks, task, place)
-            else:
-                self._prepare_role(task, files, notes)
-                environment = task_environment_v2(
-                    self.job, self.attempt, self.tasks, task, place, self._holdings
-                )
-            child = self._around.folders.start(files, environment)
+            prepare, environment = self._preparation(task, files, notes)
+            child, when = await asyncio.to_thread(self._around.folders.start, files, prepare, environment)
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             said = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
@@ -280,21 +277,34 @@ class AttemptRun:
             task.completed = now_ms()
         else:
             self._children[task.container_id] = child
-            task.pid = child.pid
-            task.pid_started = processes.started(child.pid)
+            task.pid, task.pid_started = child.pid, when
         self._write(task)
 
-    def _prepare_role(self, task: Task, files: TaskFiles, notes: Iterable[str]) -> None:
-        """Write the scripts of a v2 task, with the secrets, and link the job's storages."""
+    def _preparation(
+        self, task: Task, files: TaskFiles, notes: Iterable[str]
+    ) -> tuple[Callable[[], None], Mapping[str, str]]:
+        """Return what makes the files of a task, and its environment."""
+        place = Place(
+            folder=files.folder,
+            work=files.work,
+            bin=self._around.bin,
+            hdfs=self._around.hdfs,
+            app_id=self.attempt.application_id(self._around.store.cluster_timestamp),
+        )
+        role = self._roles[task.role]
+        if self.job.generation == 1:
+            environment = task_environment(self.job, self.tasks, task, place)
+            return partial(files.prepare, role["command"], notes), environment
         scripts = role_scripts(
             self.job.spec,
-            self._roles[task.role],
+            role,
             self._around.store.secrets(self.job),
             [other.name for other in self.tasks if other is not task],
             str(files.folder),
         )
         links = self._around.storages.mounts(self.job.spec["storages"])
-        files.prepare_role(scripts, links, notes)
+        environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place, self._holdings)
+        return partial(files.prepare_role, scripts, links, notes), environment
 
     async def _ended(self, task: Task) -> None:
         """Wait until a task has ended, end what it left behind, and write down its exit code.

@@ -304,8 +304,8 @@ class Store:
         """Write a task whose process is about to be started."""
         self._db.execute(
             "INSERT INTO tasks"
-            " (container_id, attempt_id, role, task_index, folder, ports, gpus, number, counted_retries)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " (container_id, attempt_id, role, task_index, folder, ports, gpus, launched, number,"
+            " counted_retries) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 task.container_id,
                 task.attempt_id,
@@ -314,6 +314,7 @@ class Store:
                 task.folder,
                 json.dumps(task.ports),
                 task.gpus,
+                task.launched,
                 task.number,
                 task.counted_retries,
             ),

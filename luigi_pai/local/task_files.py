@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 __all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
@@ -222,15 +223,22 @@ class JobFolders:
         """Return the files of a task by its folder's name in the store."""
         return TaskFiles(self.root / folder)
 
-    def start(self, files: TaskFiles, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a task as a session of its own.
+    def start(
+        self, files: TaskFiles, prepare: Callable[[], None], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None]:
+        """Make the files of a task, and start it as a session of its own; for a thread beside the event loop.
+
+        Returns:
+            The process, and when it was started as the kernel counts.
 
         Raises:
-            OSError: the process cannot be started.
+            OSError: the disk does not take the files, or the process cannot be started.
             ValueError: a variable holds what no environment can.
         """
+        prepare()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
-            return self._start(files, environment, stdout, stderr)
+            child = self._start(files, environment, stdout, stderr)
+        return child, processes.started(child.pid)
 
     def _start(
         self, files: TaskFiles, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]

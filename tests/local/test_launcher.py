@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -14,9 +15,10 @@ from protocol_client import plugin, protocol, task_role
 
 from luigi_pai.local import attempt_run, config_rules, launcher, processes
 from luigi_pai.local.protocol_spec import job_spec
-from luigi_pai.local.records import COMPLETED, NewJob
+from luigi_pai.local.records import COMPLETED, RUNNING, NewJob
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.settings import Settings
+from luigi_pai.local.task_files import JobFolders
 
 FULL = "database or disk is full"
 
@@ -583,6 +585,42 @@ def test_a_stop_ends_tasks_that_wait_for_each_other(bench):
         )
 
     assert bench(scenario) == (-210, [-220, -220], set(), [])
+
+
+@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
+@pytest.mark.parametrize("process_first", [False, True], ids=["before the process", "after it"])
+def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
+    kind, process_first, bench, monkeypatch, tmp_path
+):
+    """Starts are made beside the loop: one that has begun is waited for, and ended (of loose ones a second try)."""
+    in_it, go_on, passes = threading.Event(), threading.Event(), ["the first"] if kind == "loose" else []
+    start = JobFolders.start
+
+    def slow(folders, *arguments):
+        if passes:
+            passes.pop()
+            return start(folders, *arguments)
+        child = start(folders, *arguments) if process_first else None
+        in_it.set()
+        go_on.wait(20)
+        return child or start(folders, *arguments)
+
+    monkeypatch.setattr(JobFolders, "start", slow)
+    killed = f"[ -e {tmp_path}/again ] || {{ touch {tmp_path}/again; kill -KILL $$; }}; "
+
+    async def scenario(bench):
+        job = bench.job(kind, f"{killed if kind == 'loose' else ''}sleep 60")
+        await until(in_it.is_set)
+        bench.launcher.stop(bench.found(job))
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        before = bench.found(job).sub_state
+        go_on.set()
+        ended = await bench.ended(job)
+        await until(lambda: not bench.held())
+        return before, ended.exit_code, [bool(task.pid) for task in bench.tasks(job)], bench.processes(job)
+
+    assert bench(scenario) == (RUNNING, 214 if kind == "v1" else -210, [True], set())
 
 
 HIDING = """python -c '
