@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import io
+import math
 import os
-import socket
-import threading
+import time
 from dataclasses import dataclass, field
+from http.client import HTTPResponse
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -20,6 +21,7 @@ from luigi_pai.errors import ClusterUnreachable, InvalidReply
 from luigi_pai.hidden_tokens import hide_tokens
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator, Sequence
 
     from luigi_pai.errors import PaiApiError
@@ -113,10 +115,8 @@ class Transport:
         if self._pid != os.getpid():  # a fork: its parent's connections are not its own
             self._http, self._pid = _connections(), os.getpid()
         account = self._account
-        watch = _Watch(account.read_timeout * _WHOLE_ANSWER)
         failure: PaiApiError
         try:
-            _current.watch = watch
             response = self._http.request(
                 method,
                 url,
@@ -127,23 +127,14 @@ class Transport:
                 verify=account.verify,
                 allow_redirects=method == "GET",
             )
-            self.answered = True
-            if not watch.gave_up:
-                return response
-            failure = self._unanswered(watch)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {account.url} the rest-server?")
         except (requests.RequestException, ValueError) as error:
-            failure = self._unanswered(watch) if watch.gave_up else self._why(method, url, error)
-        finally:
-            watch.end()
-            _current.watch = None
+            failure = self._why(method, url, error)
+        else:
+            self.answered = True
+            return response
         raise failure  # here, so that the cause, which holds the request, is not its context
-
-    def _unanswered(self, watch: _Watch) -> ClusterUnreachable:
-        return ClusterUnreachable(
-            f"{self._account.url} did not finish its answer within {watch.limit:g} s", answer_lost=True
-        )
 
     def _why(self, method: str, url: str, error: Exception) -> PaiApiError:
         """Say in one line why there is no answer. Libraries' texts name pools, not servers."""
@@ -165,6 +156,9 @@ class Transport:
         elif isinstance(error, requests.exceptions.ConnectTimeout):
             limit = account.connect_timeout
             text = f"{account.url} did not take a connection within {limit:g} s; {_REACH_HINT}"
+        elif too_long := [cause for cause in causes if isinstance(cause, _TooLong)]:
+            lost = True
+            text = f"{account.url} did not finish its answer within {too_long[0].limit:g} s"
         elif any(isinstance(cause, NewConnectionError) for cause in causes):
             text = f"cannot reach {account.url}: {reason}; {_REACH_HINT}"
         elif any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes):
@@ -201,80 +195,73 @@ class _Connections(requests.Session):
 def _connections() -> requests.Session:
     http = _Connections()
     for scheme in ("http://", "https://"):
-        http.mount(scheme, _WatchedAdapter(max_retries=_READ_RETRIES))
+        http.mount(scheme, _TimedAdapter(max_retries=_READ_RETRIES))
     return http
 
 
 # requests' timeout bounds each silence. What bounds the whole of an answer, so that one that
-# trickles in for ever ends too, is a watch that shuts the socket down.
+# trickles in for ever ends too, is that no more of it is read when its time is over.
 
 
-class _Watch:
-    """Ends an answer that takes too long, from the moment that it is waited for."""
+class _TooLong(TimeoutError):
+    """An answer has taken longer than answers may."""
 
     def __init__(self, limit: float) -> None:
+        super().__init__(f"it was not finished within {limit:g} s")
         self.limit = limit
-        self.gave_up = False
-        self._timer: threading.Timer | None = None
-
-    def begin(self, connected: socket.socket | None) -> None:
-        """Watch a connection; the one before, of an earlier try, no more."""
-        self.end()
-        self._timer = threading.Timer(self.limit, self._give_up, (connected,))
-        self._timer.daemon = True
-        self._timer.start()
-
-    def end(self) -> None:
-        """Watch no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _give_up(self, connected: socket.socket | None) -> None:
-        self.gave_up = True
-        if connected is not None:
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
-class _Current(threading.local):
-    """The watch of the request that this thread is sending."""
+class _Timed(io.RawIOBase):
+    """What a socket receives, until its time is over: some times its own timeout."""
 
-    watch: _Watch | None = None
+    def __init__(self, connected: socket.socket) -> None:
+        self._raw = connected.makefile("rb", buffering=0)
+        self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
+        self._end = time.monotonic() + self._limit
 
+    def readable(self) -> bool:
+        return True
 
-_current = _Current()
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() > self._end:
+            raise _TooLong(self._limit)
+        return self._raw.readinto(buffer)
 
-
-def _begin(connection: HTTPConnection) -> None:
-    if _current.watch is not None:
-        _current.watch.begin(connection.sock)
-
-
-class _WatchedConnection(HTTPConnection):
-    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
-        _begin(self)
-        return super().getresponse(*args, **kwargs)
-
-
-class _WatchedTlsConnection(HTTPSConnection):
-    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
-        _begin(self)
-        return super().getresponse(*args, **kwargs)
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
-class _WatchedPool(HTTPConnectionPool):
-    ConnectionCls = _WatchedConnection
+class _TimedAnswer(HTTPResponse):
+    """An answer that is read until its time is over."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Timed(sock))
 
 
-class _WatchedTlsPool(HTTPSConnectionPool):
-    ConnectionCls = _WatchedTlsConnection
+class _TimedConnection(HTTPConnection):
+    response_class = _TimedAnswer
 
 
-_POOLS = {"http": _WatchedPool, "https": _WatchedTlsPool}
+class _TimedTlsConnection(HTTPSConnection):
+    response_class = _TimedAnswer
 
 
-class _WatchedAdapter(HTTPAdapter):
-    """An adapter whose connections are watched."""
+class _TimedPool(HTTPConnectionPool):
+    ConnectionCls = _TimedConnection
+
+
+class _TimedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedTlsConnection
+
+
+_POOLS = {"http": _TimedPool, "https": _TimedTlsPool}
+
+
+class _TimedAdapter(HTTPAdapter):
+    """An adapter whose answers have a time."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of direct connections."""
