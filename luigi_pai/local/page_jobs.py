@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from luigi_pai.local.job_search import STATE_SQL
 from luigi_pai.local.job_view import job_state
 from luigi_pai.local.job_view_v2 import job_state_v2
 from luigi_pai.local.json_text import whole_number
@@ -23,14 +24,6 @@ __all__ = ["job_link", "jobs_page", "state_mark", "state_of"]
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
 
-# 214 is the exit code of a stopped v1 job; the others are those of v2
-_STATE = """CASE
-    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' THEN 'RUNNING'
-    WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN exit_code = 214 AND generation = 1 OR exit_code IN (-210, -220) AND generation > 1 THEN 'STOPPED'
-    ELSE 'FAILED' END"""
 _ACTIVITY = """CASE
     WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'waiting'
     WHEN EXISTS (
@@ -89,7 +82,7 @@ def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
         conditions.append(f"instr(lower{_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
-        conditions.append(f"{_STATE} = ?")
+        conditions.append(f"{STATE_SQL} = ?")
         values.append(query["state"])
     return " AND ".join(conditions), values
 

@@ -27,7 +27,6 @@ __all__ = [
     "default_data_folder",
     "is_address",
     "is_loopback",
-    "is_webhook",
 ]
 
 APIS = ("both", "v1", "v2")
@@ -94,7 +93,7 @@ class Settings:
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
-        if self.webhook is not None and not is_webhook(self.webhook):
+        if self.webhook is not None and not _is_webhook(self.webhook):
             raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
         self._check_host()
 
@@ -124,7 +123,7 @@ class Settings:
         if self.hdfs is not None and not _has_form(self.hdfs, ("http", "https")):
             raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
         if self.fs_uri is not None and self.hdfs is None:
-            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give both, or neither")
+            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give --hdfs, too")
         if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
             raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
 
@@ -194,7 +193,14 @@ def is_address(host: str) -> bool:
     return True
 
 
-def is_webhook(url: str) -> bool:
+def default_data_folder() -> Path:
+    """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
+    return root / "luigi_pai" / "local"
+
+
+def _is_webhook(url: str) -> bool:
     """Say whether a URL can be called: http or https, a host, no space, no user."""
     try:
         parts = urlsplit(url)
@@ -203,13 +209,6 @@ def is_webhook(url: str) -> bool:
         return False
     plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
     return plain and port_is_right and parts.scheme in ("http", "https") and bool(parts.hostname)
-
-
-def default_data_folder() -> Path:
-    """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
-    base = os.environ.get("XDG_DATA_HOME", "")
-    root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
-    return root / "luigi_pai" / "local"
 
 
 def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
