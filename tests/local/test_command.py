@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -17,9 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from event_loop import in_a_loop
 from local_client import wait_until
 
 from luigi_pai import __version__
+from luigi_pai.local import serve
 
 CLI = [sys.executable, "-m", "luigi_pai.cli"]
 READ_CONFIG = textwrap.dedent(
@@ -243,6 +246,20 @@ def test_a_proxy_is_not_asked_for_this_machine():
 
 def wait_for_text(path):
     return wait_until(lambda: path.exists() and path.read_text())
+
+
+def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
+    """It does not end the server, which would leave the command alone."""
+    start = asyncio.create_subprocess_exec
+
+    async def slow(*command, **more):
+        process = await start(*command, **more)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    assert in_a_loop(serve._run(["sleep", "30"], dict(os.environ))) == 128 + signal.SIGUSR1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
