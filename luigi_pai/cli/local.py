@@ -32,7 +32,7 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
+    metavar="DIR",
     help="Where jobs and files are kept.  "
     "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
 )

@@ -43,19 +43,21 @@ class AccessV2(ApiHandler):
             TooManyRequests: it is one too many.
         """
         if self.api.limits is not None:
-            self._counted(*self.api.limits.call(self.request.remote_ip or ""))
+            self._say(self.api.limits.call(self.request.remote_ip or ""))
 
     def count_list(self, bearer: Bearer) -> None:
         """Count a list of jobs; raises as `count_call` does."""
         if self.api.limits is not None:
-            self._counted(*self.api.limits.list(bearer.username))
+            self._say(self.api.limits.list(bearer.username))
 
     def count_submission(self, bearer: Bearer) -> None:
         """Count a submission; raises as `count_call` does."""
         if self.api.limits is not None:
-            self._counted(*self.api.limits.submission(bearer.username))
+            self._say(self.api.limits.submission(bearer.username))
 
-    def _counted(self, headers: Mapping[str, str], refused: bool) -> None:  # noqa: FBT001 - as it was counted
+    def _say(self, counted: tuple[Mapping[str, str], bool]) -> None:
+        """Say what is left of a limit, as it was counted; refuse a request beyond it."""
+        headers, refused = counted
         self._limit_headers = headers
         for name, value in headers.items():
             self.set_header(name, value)

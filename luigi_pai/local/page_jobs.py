@@ -32,7 +32,8 @@ _ACTIVITY = """CASE
     ) THEN 'running'
     ELSE 'ending' END"""
 """What a job does that has not ended; of one that is ending, what its tasks have left is cleaned up."""
-_TEXTS = "(name || ' ' || username || ' ' || virtual_cluster)"
+_TEXTS = "lower(name || ' ' || username || ' ' || virtual_cluster)"
+_MOST_WORDS = 8
 
 
 def state_of(job: Job) -> str:
@@ -78,8 +79,8 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
 def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
     """Return the condition that a query stands for, and its values."""
     conditions, values = ["NOT deleted"], []
-    for word in query.get("q", "").split()[:8]:
-        conditions.append(f"instr(lower{_TEXTS}, lower(?))")
+    for word in query.get("q", "").split()[:_MOST_WORDS]:
+        conditions.append(f"instr({_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
         conditions.append(f"{STATE_SQL} = ?")
