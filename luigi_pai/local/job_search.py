@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.completion import EXIT_STOPPED_V1
+from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.express_query import as_text, read_query
+from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -22,12 +25,13 @@ _LARGEST = 2**63 - 1
 _DIGITS = 40
 """More of them make no difference: the number is too large already."""
 
-STATE_SQL = """CASE
-    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' THEN 'RUNNING'
+STATE_SQL = f"""CASE
+    WHEN sub_state = '{WAITING}' THEN 'WAITING'
+    WHEN sub_state <> '{COMPLETED}' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
+    WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
     WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN exit_code = 214 AND generation = 1 OR exit_code IN (-210, -220) AND generation > 1 THEN 'STOPPED'
+    WHEN generation = 1 AND exit_code = {EXIT_STOPPED_V1} THEN 'STOPPED'
+    WHEN generation > 1 AND exit_code IN ({EXIT_STOPPED}, {EXIT_JOB_ENDED}) THEN 'STOPPED'
     ELSE 'FAILED' END"""
 """A job's state as its own API calls it: what `job_state` and `job_state_v2` return."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from luigi_pai.local.job_search import STATE_SQL
-from luigi_pai.local.job_view import job_state
+from luigi_pai.local.job_view import job_link, job_state
 from luigi_pai.local.job_view_v2 import job_state_v2
 from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import Html, duration, join, page, table, tag, time_of_day
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.records import Job
     from luigi_pai.local.rest import Api
 
-__all__ = ["job_link", "jobs_page", "state_mark", "state_of"]
+__all__ = ["jobs_page", "state_mark", "state_of"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
@@ -44,14 +44,6 @@ def state_of(job: Job) -> str:
 def state_mark(state: str) -> Html:
     """Return a state as it is shown everywhere."""
     return tag("span", state, class_=f"state {state}")
-
-
-def job_link(job: Job, **more: object) -> str:
-    """Return the address of a job's page."""
-    query: dict[str, object] = {"username": job.username, "jobName": job.name}
-    if job.generation > 1:
-        query["api"] = "v2"
-    return f"/job-detail.html?{urlencode({**query, **more})}"
 
 
 def jobs_page(api: Api, query: Mapping[str, str]) -> str:
