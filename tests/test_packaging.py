@@ -111,7 +111,8 @@ def test_the_examples_of_the_readme_run(tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(train)
     (tmp_path / "test_mnist.py").write_text(mocked_test)
-    shown = readme[readme.index("$ luigi-pai local --data pai") :].partition("```")[0].splitlines()
+    shown = readme[readme.index("$ luigi-pai local --data pai") :].partition("```")[0]
+    shown = shown.replace("\\\n", "").splitlines()
     commands = [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
     assert len(commands) == 3
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -32,7 +32,7 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
+    metavar="DIR",
     help="Where jobs and files are kept.  "
     "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
 )
@@ -70,9 +70,9 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 )
 @click.option(
     "--rate-limits",
-    metavar="default|CALLS,LISTS,SUBMITS",
-    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submits an hour.  "
-    "[default: none]",
+    metavar="default|CALLS,LISTS,SUBMISSIONS",
+    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submissions an "
+    "hour.  [default: none]",
 )
 @click.option(
     "--host",

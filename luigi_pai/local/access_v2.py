@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.rest import ApiHandler
-from luigi_pai.local.wire import ApiError
+from luigi_pai.local.wire import ApiError, basic_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from luigi_pai.local.joi import Object
     from luigi_pai.local.tokens import Bearer
 
 __all__ = ["AccessV2"]
@@ -43,19 +43,21 @@ class AccessV2(ApiHandler):
             TooManyRequests: it is one too many.
         """
         if self.api.limits is not None:
-            self._counted(*self.api.limits.call(self.request.remote_ip or ""))
+            self._say(self.api.limits.call(self.request.remote_ip or ""))
 
     def count_list(self, bearer: Bearer) -> None:
         """Count a list of jobs; raises as `count_call` does."""
         if self.api.limits is not None:
-            self._counted(*self.api.limits.list(bearer.username))
+            self._say(self.api.limits.list(bearer.username))
 
     def count_submission(self, bearer: Bearer) -> None:
         """Count a submission; raises as `count_call` does."""
         if self.api.limits is not None:
-            self._counted(*self.api.limits.submission(bearer.username))
+            self._say(self.api.limits.submission(bearer.username))
 
-    def _counted(self, headers: Mapping[str, str], refused: bool) -> None:  # noqa: FBT001 - as it was counted
+    def _say(self, counted: tuple[Mapping[str, str], bool]) -> None:
+        """Say what is left of a limit, as it was counted; refuse a request beyond it."""
+        headers, refused = counted
         self._limit_headers = headers
         for name, value in headers.items():
             self.set_header(name, value)
@@ -104,10 +106,7 @@ class AccessV2(ApiHandler):
             return self.api.tokens.check(credentials)
         if scheme != "basic":
             return None
-        try:
-            name, _, token = base64.b64decode(credentials).decode().partition(":")
-        except ValueError:  # no base64, or no text in it
-            return None
+        name, token = basic_credentials(credentials)
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None
 
@@ -147,6 +146,21 @@ class AccessV2(ApiHandler):
         """
         if not self.is_admin(bearer):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
+
+    def checked_by_administrator(self, schema: Object) -> dict[str, Any]:
+        """Return the body of an administrator's request as a schema has it.
+
+        Raises:
+            ApiError: 401 or 403 for anybody else, 400 if the schema does not take it.
+        """
+        bearer = self.person()
+        asked = self.checked(schema)
+        self.require_admin(bearer)
+        return asked
+
+    def is_patch(self) -> bool:
+        """Say whether the body asks to change only what it names."""
+        return isinstance(self.body, dict) and self.body.get("patch") in (True, "true")
 
     def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
         """Send a text."""

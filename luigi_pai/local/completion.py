@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_ENDED",
-    "EXIT_STOPPED",
+    "EXIT_STOPPED_V1",
     "FIRST_FAILURE",
     "Again",
     "Outcome",
@@ -29,7 +29,7 @@ __all__ = [
     "stopped_code",
 ]
 
-EXIT_STOPPED = 214
+EXIT_STOPPED_V1 = 214
 FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
 """The rule by which the first failure ends an attempt."""
 ALL_ENDED = "CompletedTaskCount"
@@ -103,7 +103,7 @@ def _rule(word: str, count: int) -> str:
 
 def stopped_code(generation: int) -> int:
     """Return the exit code of a job that a user stopped."""
-    return EXIT_STOPPED if generation == 1 else exit_specs.EXIT_STOPPED
+    return EXIT_STOPPED_V1 if generation == 1 else exit_specs.EXIT_STOPPED
 
 
 def exit_type(exit_code: int, generation: int = 1) -> str:
@@ -114,7 +114,7 @@ def exit_type(exit_code: int, generation: int = 1) -> str:
         0: "SUCCEEDED",
         **dict.fromkeys(_EXITS_TRANSIENT, "TRANSIENT_NORMAL"),
         _EXIT_PERMANENT: "NON_TRANSIENT",
-        EXIT_STOPPED: "NON_TRANSIENT",
+        EXIT_STOPPED_V1: "NON_TRANSIENT",
     }.get(exit_code, "UNKNOWN")
 
 

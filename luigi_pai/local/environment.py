@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from luigi_pai.local.settings import HdfsAddress
 
 __all__ = [
+    "CONTAINER_IP",
     "Place",
     "gpu_variables",
-    "hdfs_directories",
     "of_this_machine",
     "past_proxies",
     "task_environment",
-    "tool_path",
 ]
 
 CONTAINER_IP = "127.0.0.1"
+"""The address of every task."""
 
 _INHERITED = (
     "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR",
@@ -57,7 +57,7 @@ class Place:
     app_id: str
 
 
-def hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
+def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
     """Return dataDir, outputDir and codeDir with ``$PAI_DEFAULT_FS_URI`` replaced, as the server does.
 
     An outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
@@ -78,7 +78,7 @@ def task_environment(job: Job, tasks: Sequence[Task], task: Task, place: Place) 
     """
     roles = job.roles
     role = next(item for item in roles if item["name"] == task.role)
-    directories = hdfs_directories(job, place.hdfs.fs_uri)
+    directories = _hdfs_directories(job, place.hdfs.fs_uri)
     total = str(sum(item["taskNumber"] for item in roles))
     names = ",".join(item["name"] for item in roles)
     minimum_failed = _or_empty(role["minFailedTaskCount"])
@@ -150,7 +150,7 @@ def gpu_variables(task: Task) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": numbers, "NVIDIA_VISIBLE_DEVICES": numbers or "none"}
 
 
-def tool_path(bin_folder: Path, inherited: str) -> str:
+def _tool_path(bin_folder: Path, inherited: str) -> str:
     """Return a PATH: the hdfs command first, then this Python, then what was there."""
     return os.pathsep.join([str(bin_folder), str(Path(sys.executable).parent), inherited or os.defpath])
 
@@ -168,7 +168,7 @@ def of_this_machine(bin_folder: Path) -> Mapping[str, str]:
     """Return the variables of the server that a task sees too, with a PATH of its own."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-    return past_proxies(kept) | {"PATH": tool_path(bin_folder, os.environ.get("PATH", ""))}
+    return past_proxies(kept) | {"PATH": _tool_path(bin_folder, os.environ.get("PATH", ""))}
 
 
 def _commas(ports: Sequence[int]) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.faults import Faults, parse_faults
-from luigi_pai.local.wire import ApiError, RestHandler, is_from_here
+from luigi_pai.local.wire import ApiError, RestHandler, basic_credentials, is_from_here
 
 if TYPE_CHECKING:
     from luigi_pai.local.fault_connections import FaultDesk
+    from luigi_pai.local.records import User
     from luigi_pai.local.rest import Api
 
 __all__ = ["FaultControl"]
@@ -52,23 +52,16 @@ class FaultControl(RestHandler):
         """
         if not is_from_here(self.request):
             raise ApiError(403, "ForbiddenUserError", "Faults are controlled from this machine only.")
-        scheme, _, credentials = self.request.headers.get("Authorization", "").partition(" ")
-        name: str | None = None
-        if scheme.lower() == "bearer":
-            bearer = self._api.tokens.check(credentials.strip())
-            name = None if bearer is None else bearer.username
-        elif scheme.lower() == "basic":
-            name = await self._name_by_password(credentials)
-        user = None if name is None else self._api.users.get(name)
+        user = await self._user()
         if user is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         if not self._api.groups.is_admin(user):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
 
-    async def _name_by_password(self, credentials: str) -> str | None:
-        try:
-            name, _, password = base64.b64decode(credentials).decode().partition(":")
-        except ValueError:
-            return None
-        user = await self._api.users.with_password(name, password)
-        return None if user is None else user.name
+    async def _user(self) -> User | None:
+        """Return who asks, by their token or by name and password; None for nobody."""
+        scheme, credentials = self.credentials()
+        if scheme == "basic":
+            return await self._api.users.with_password(*basic_credentials(credentials))
+        bearer = self._api.tokens.check(credentials) if scheme == "bearer" else None
+        return None if bearer is None else self._api.users.get(bearer.username)

@@ -132,17 +132,19 @@ def read_faults(text: str) -> Any:
     Raises:
         ConfigError: the file cannot be read, or is no JSON.
     """
-    where = "--faults"
+    what = "--faults"
     if not text.lstrip().startswith(("{", "[")):
-        where = text
+        what = f"--faults {text}"
         try:
             text = Path(text).read_text("utf-8")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"--faults: cannot read {where}: {error}") from None
+        except OSError as error:
+            raise ConfigError(f"{what}: the file cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise ConfigError(f"{what}: the file is no UTF-8 text") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where} is no JSON: {error}") from None
+        raise ConfigError(f"{what} is no JSON: {error}") from None
 
 
 def parse_faults(value: Any) -> Faults:

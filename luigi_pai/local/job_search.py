@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.completion import EXIT_STOPPED_V1
+from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.express_query import as_text, read_query
+from luigi_pai.local.records import COMPLETED, WAITING
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store import Store
 
-__all__ = ["JobSearch"]
+__all__ = ["STATE_SQL", "JobSearch"]
 
 _DEFAULT_LIMIT = 5000
 _MAX_LIMIT = 50000
@@ -22,13 +25,15 @@ _LARGEST = 2**63 - 1
 _DIGITS = 40
 """More of them make no difference: the number is too large already."""
 
-_STATE = """CASE
-    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' THEN 'STOPPING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' THEN 'RUNNING'
+STATE_SQL = f"""CASE
+    WHEN sub_state = '{WAITING}' THEN 'WAITING'
+    WHEN sub_state <> '{COMPLETED}' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
+    WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
     WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN exit_code IN (-210, -220) THEN 'STOPPED'
+    WHEN generation = 1 AND exit_code = {EXIT_STOPPED_V1} THEN 'STOPPED'
+    WHEN generation > 1 AND exit_code IN ({EXIT_STOPPED}, {EXIT_JOB_ENDED}) THEN 'STOPPED'
     ELSE 'FAILED' END"""
+"""A job's state as its own API calls it: what `job_state` and `job_state_v2` return."""
 
 _ORDERS = {
     "jobName": "name",
@@ -38,7 +43,7 @@ _ORDERS = {
     "retries": "retries",
     "totalTaskNumber": "total_tasks",
     "totalGpuNumber": "total_gpus",
-    "state": _STATE,
+    "state": STATE_SQL,
     "completionTime": "completed",
     "jobPriority": "NULL",
 }
@@ -61,7 +66,7 @@ class JobSearch:
         self._query = asked = read_query(query)
         self._where = ["generation = 2"]
         self._values: list[Any] = []
-        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", _STATE)):
+        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", STATE_SQL)):
             if key in asked:
                 self._add(f"{column} IN", self._words(key))
         self.offset = _number(as_text(asked["offset"])) if "offset" in asked else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from luigi_pai.local.completion import EXIT_STOPPED
+from luigi_pai.local.completion import EXIT_STOPPED_V1
 from luigi_pai.local.environment import CONTAINER_IP
 from luigi_pai.local.records import COMPLETED, WAITING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.settings import Address
     from luigi_pai.local.store import Store
 
-__all__ = ["job_detail", "job_page_url", "job_row", "job_state", "log_url", "virtual_clusters"]
+__all__ = ["job_detail", "job_link", "job_row", "job_state", "log_url", "virtual_clusters"]
 
 
 def job_state(job: Job) -> str:
@@ -25,7 +26,7 @@ def job_state(job: Job) -> str:
         return "WAITING"
     if job.sub_state != COMPLETED:
         return "RUNNING"
-    return {0: "SUCCEEDED", EXIT_STOPPED: "STOPPED"}.get(job.exit_code or 0, "FAILED")
+    return {0: "SUCCEEDED", EXIT_STOPPED_V1: "STOPPED"}.get(job.exit_code or 0, "FAILED")
 
 
 def job_row(job: Job) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def _application(
     return {
         "appId": attempt and attempt.application_id(store.cluster_timestamp),
         "appProgress": 1 if done else ended / len(tasks) if tasks else 0,
-        "appTrackingUrl": attempt and job_page_url(job, address),
+        "appTrackingUrl": attempt and f"{address.url}{job_link(job)}",
         "appLaunchedTime": attempt and attempt.launched,
         "appCompletedTime": attempt and attempt.completed,
         "appExitCode": job.exit_code,
@@ -99,9 +100,12 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
     }
 
 
-def job_page_url(job: Job, address: Address) -> str:
-    """Return the address of a job's page for people."""
-    return f"{address.url}/job-detail.html?username={job.username}&jobName={job.name}"
+def job_link(job: Job, **more: object) -> str:
+    """Return the address of a job's page below that of the server; ``more`` goes into its query."""
+    query: dict[str, object] = {"username": job.username, "jobName": job.name}
+    if job.generation > 1:
+        query["api"] = "v2"
+    return f"/job-detail.html?{urlencode({**query, **more})}"
 
 
 def log_url(task: Task, job: Job, address: Address) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
+from luigi_pai.local.job_view import job_link
 from luigi_pai.local.job_view_v2 import job_state_v2
 from luigi_pai.local.store import now_ms
 
@@ -143,7 +144,7 @@ class Webhook:
             "submissionTime": job.created,
             "completedTime": job.completed,
             "time": now_ms(),
-            "url": f"{self._address.url}/job-detail.html?username={job.username}&jobName={job.name}&api=v2",
+            "url": f"{self._address.url}{job_link(job)}",
         }
 
     async def _bring(self, name: str, told: dict[str, Any]) -> None:

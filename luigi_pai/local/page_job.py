@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 
 from luigi_pai.local.environment import CONTAINER_IP
 from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
-from luigi_pai.local.job_view import log_url
+from luigi_pai.local.job_view import job_link, log_url
 from luigi_pai.local.job_view_v2 import sub_state_v2
 from luigi_pai.local.page_html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.page_jobs import job_link, state_mark, state_of
+from luigi_pai.local.page_jobs import state_mark, state_of
 from luigi_pai.local.records import COMPLETED, WAITING
+from luigi_pai.local.scheduler import gpu_numbers
 from luigi_pai.local.store import now_ms
 
 if TYPE_CHECKING:
@@ -152,14 +153,13 @@ def _task_table(
     rows = []
     for task, state in tasks:
         ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
-        gpus = ",".join(str(bit) for bit in range(task.gpus.bit_length()) if task.gpus >> bit & 1)
         rows.append(
             (
                 task.name,
                 state_mark(state),
                 CONTAINER_IP,
                 ports,
-                gpus,
+                gpu_numbers(task.gpus),
                 time_of_day(task.launched),
                 duration(task.launched, task.completed or ended or now_ms()),
                 task.exit_code,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from luigi_pai.local.job_view import job_state
+from luigi_pai.local.job_search import STATE_SQL
+from luigi_pai.local.job_view import job_link, job_state
 from luigi_pai.local.job_view_v2 import job_state_v2
 from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import Html, duration, join, page, table, tag, time_of_day
@@ -18,19 +19,11 @@ if TYPE_CHECKING:
     from luigi_pai.local.records import Job
     from luigi_pai.local.rest import Api
 
-__all__ = ["job_link", "jobs_page", "state_mark", "state_of"]
+__all__ = ["jobs_page", "state_mark", "state_of"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
 
-# 214 is the exit code of a stopped v1 job; the others are those of v2
-_STATE = """CASE
-    WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'WAITING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
-    WHEN sub_state <> 'FRAMEWORK_COMPLETED' THEN 'RUNNING'
-    WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN exit_code = 214 AND generation = 1 OR exit_code IN (-210, -220) AND generation > 1 THEN 'STOPPED'
-    ELSE 'FAILED' END"""
 _ACTIVITY = """CASE
     WHEN sub_state = 'FRAMEWORK_WAITING' THEN 'waiting'
     WHEN EXISTS (
@@ -39,7 +32,8 @@ _ACTIVITY = """CASE
     ) THEN 'running'
     ELSE 'ending' END"""
 """What a job does that has not ended; of one that is ending, what its tasks have left is cleaned up."""
-_TEXTS = "(name || ' ' || username || ' ' || virtual_cluster)"
+_TEXTS = "lower(name || ' ' || username || ' ' || virtual_cluster)"
+_MOST_WORDS = 8
 
 
 def state_of(job: Job) -> str:
@@ -50,14 +44,6 @@ def state_of(job: Job) -> str:
 def state_mark(state: str) -> Html:
     """Return a state as it is shown everywhere."""
     return tag("span", state, class_=f"state {state}")
-
-
-def job_link(job: Job, **more: object) -> str:
-    """Return the address of a job's page."""
-    query: dict[str, object] = {"username": job.username, "jobName": job.name}
-    if job.generation > 1:
-        query["api"] = "v2"
-    return f"/job-detail.html?{urlencode({**query, **more})}"
 
 
 def jobs_page(api: Api, query: Mapping[str, str]) -> str:
@@ -85,11 +71,11 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
 def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
     """Return the condition that a query stands for, and its values."""
     conditions, values = ["NOT deleted"], []
-    for word in query.get("q", "").split()[:8]:
-        conditions.append(f"instr(lower{_TEXTS}, lower(?))")
+    for word in query.get("q", "").split()[:_MOST_WORDS]:
+        conditions.append(f"instr({_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
-        conditions.append(f"{_STATE} = ?")
+        conditions.append(f"{STATE_SQL} = ?")
         values.append(query["state"])
     return " AND ".join(conditions), values
 

@@ -9,10 +9,11 @@ from urllib.parse import parse_qsl
 
 from tornado.web import HTTPError
 
+from luigi_pai.local.job_view import job_link
 from luigi_pai.local.json_text import whole_number
 from luigi_pai.local.page_html import page, tag
 from luigi_pai.local.page_job import job_page
-from luigi_pai.local.page_jobs import job_link, jobs_page
+from luigi_pai.local.page_jobs import jobs_page
 from luigi_pai.local.records import COMPLETED
 from luigi_pai.local.wire import SmallBodyHandler
 

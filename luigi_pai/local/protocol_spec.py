@@ -12,9 +12,9 @@ from luigi_pai.spec.template import entrypoints
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALWAYS_PORTS", "job_spec", "server_name"]
+__all__ = ["job_spec", "server_name"]
 
-ALWAYS_PORTS = ("ssh", "http")
+_ALWAYS_PORTS = ("ssh", "http")
 """Labels of the ports that every v2 task has."""
 
 
@@ -83,7 +83,7 @@ def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
         asked.items() if isinstance(asked, dict) else ((str(at), count) for at, count in enumerate(asked))
     )
     counts = {label: max(0, count) if isinstance(count, int) else 0 for label, count in labels}
-    return {**counts, **{label: counts.get(label, 1) for label in ALWAYS_PORTS}}
+    return {**counts, **{label: counts.get(label, 1) for label in _ALWAYS_PORTS}}
 
 
 def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.tokens import TokenRegister
     from luigi_pai.local.users import Users
 
-__all__ = ["Api", "ApiHandler", "Route", "route"]
+__all__ = ["PREFIX", "Api", "ApiHandler", "Route", "route"]
 
 PREFIX = "/rest-server"
 
@@ -115,11 +115,6 @@ class ApiHandler(RestHandler):
 
     def count_call(self) -> None:
         """Count the request where the API has a limit."""
-
-    def credentials(self) -> tuple[str, str]:
-        """Return the scheme, in small letters, and the rest of the Authorization header."""
-        scheme, _, rest = self.request.headers.get("Authorization", "").partition(" ")
-        return scheme.lower(), rest.strip()
 
     def checked(self, schema: Object) -> dict[str, Any]:
         """Return the body as a schema has it.

@@ -73,8 +73,9 @@ class V1Handler(ApiHandler):
         user = await self.api.users.with_password(name, asked["password"])
         if user is None:
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        token = self.api.tokens.log_in(name, admin=user.admin, expiration=asked["expiration"])
-        self.answer(200, {"user": name, "token": token, "admin": user.admin})
+        admin = self.api.groups.is_admin(user)
+        token = self.api.tokens.log_in(name, admin=admin, expiration=asked["expiration"])
+        self.answer(200, {"user": name, "token": token, "admin": admin})
 
     async def _list(self) -> None:
         ids = self.api.store.job_ids(self.get_query_argument("username", None))
@@ -107,7 +108,7 @@ class V1Handler(ApiHandler):
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         virtual_cluster = spec["virtualCluster"] or "default"
-        self.api.users.check_virtual_cluster(username, virtual_cluster)
+        self._check_virtual_cluster(username, virtual_cluster)
         if not _JOB_NAME.fullmatch(name) or config_rules.launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
         await self._prepare_hdfs(name, username)
@@ -117,6 +118,21 @@ class V1Handler(ApiHandler):
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
         self.api.launcher.add(job)
         self.answer(202, {"message": f"update job {name} successfully"})
+
+    def _check_virtual_cluster(self, username: str, virtual_cluster: str) -> None:
+        """Refuse a submission to a virtual cluster that is not there or not the user's.
+
+        Raises:
+            ApiError: 404 or 403.
+        """
+        if virtual_cluster == "default":
+            return
+        if virtual_cluster not in self.api.virtual_clusters:
+            raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
+        user = self.api.users.get(username)
+        if user is None or virtual_cluster not in self.api.groups.virtual_clusters(user):
+            sentence = f"User {username} is not allowed to do operation in {virtual_cluster}"
+            raise ApiError(403, "ForbiddenUserError", sentence)
 
     async def _prepare_hdfs(self, name: str, username: str) -> None:
         """Make the folders of a job; on the real server, too, a HDFS that refuses is an unknown error."""

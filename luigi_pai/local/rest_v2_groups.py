@@ -88,13 +88,6 @@ def _found_by_older_route(handler: AccessV2, name: str) -> Group:
     return group
 
 
-def _by_administrator(handler: AccessV2, schema: Object) -> dict[str, Any]:
-    bearer = handler.person()
-    asked = handler.checked(schema)
-    handler.require_admin(bearer)
-    return asked
-
-
 def _save(handler: AccessV2, group: Group) -> None:
     handler.api.groups.save(replace(group, extension=_checked_extension(group.extension)))
 
@@ -117,7 +110,7 @@ async def _members(handler: AccessV2, name: str) -> None:
 
 
 async def _new_group(handler: AccessV2) -> None:
-    asked = _by_administrator(handler, _NEW)
+    asked = handler.checked_by_administrator(_NEW)
     name = asked[GROUP_NAME]
     if handler.api.groups.get(name) is not None:
         raise ApiError(500, "UnknownError", "AlreadyExists")
@@ -127,10 +120,8 @@ async def _new_group(handler: AccessV2) -> None:
 
 
 async def _change_group(handler: AccessV2) -> None:
-    bearer = handler.person()
-    patch = isinstance(handler.body, dict) and handler.body.get("patch") in (True, "true")
-    asked = handler.checked(_change(whole=not patch))["data"]
-    handler.require_admin(bearer)
+    patch = handler.is_patch()
+    asked = handler.checked_by_administrator(_change(whole=not patch))["data"]
     group = _found(handler, asked[GROUP_NAME])
     extension = asked.get("extension", {})
     group = Group(
@@ -152,14 +143,14 @@ async def _delete_group(handler: AccessV2, name: str) -> None:
 
 
 async def _change_extension(handler: AccessV2, name: str) -> None:
-    asked = _by_administrator(handler, Object({"extension": AnyObject(required=True)}, root=True))
+    asked = handler.checked_by_administrator(Object({"extension": AnyObject(required=True)}, root=True))
     group = _found_by_older_route(handler, name)
     _save(handler, replace(group, extension={**group.extension, **asked["extension"]}))
     handler.answer(201, {"message": "update group extension data successfully."})
 
 
 async def _change_description(handler: AccessV2, name: str) -> None:
-    asked = _by_administrator(handler, Object({"description": _TEXT}, root=True))
+    asked = handler.checked_by_administrator(Object({"description": _TEXT}, root=True))
     _save(
         handler,
         replace(_found_by_older_route(handler, name), description=asked.get("description", "")),
@@ -168,7 +159,7 @@ async def _change_description(handler: AccessV2, name: str) -> None:
 
 
 async def _change_external_name(handler: AccessV2, name: str) -> None:
-    asked = _by_administrator(handler, Object({"externalName": _TEXT}, root=True))
+    asked = handler.checked_by_administrator(Object({"externalName": _TEXT}, root=True))
     _save(
         handler,
         replace(_found_by_older_route(handler, name), external_name=asked.get("externalName", "")),

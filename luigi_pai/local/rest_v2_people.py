@@ -49,8 +49,9 @@ async def _login(handler: AccessV2) -> None:
     user = await handler.api.users.with_password(name, asked["password"])
     if user is None:
         raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-    token = handler.api.tokens.log_in(name, admin=handler.api.groups.is_admin(user), expiration=_WEEK)
-    handler.answer(200, {"user": name, "token": token, "admin": handler.api.groups.is_admin(user)})
+    admin = handler.api.groups.is_admin(user)
+    token = handler.api.tokens.log_in(name, admin=admin, expiration=_WEEK)
+    handler.answer(200, {"user": name, "token": token, "admin": admin})
 
 
 async def _logout(handler: AccessV2) -> None:

@@ -51,13 +51,6 @@ def _change(*, whole: bool, own: bool) -> Object:
     return Object({"patch": Boolean(default=False), "data": Object(data, required=True)}, root=True)
 
 
-def _asked(handler: AccessV2, *, own: bool) -> dict[str, Any]:
-    """Return the data of a change that its schema takes."""
-    patch = isinstance(handler.body, dict) and handler.body.get("patch") in (True, "true")
-    asked: dict[str, Any] = handler.checked(_change(whole=not patch, own=own))["data"]
-    return asked
-
-
 # what is there
 
 
@@ -133,14 +126,6 @@ def _with_password(handler: AccessV2, user: User, password_hash: str) -> User:
     return replace(user, password=password_hash)
 
 
-def _by_administrator(handler: AccessV2, schema: Object) -> dict[str, Any]:
-    """Return the body of an administrator's request."""
-    bearer = handler.person()
-    asked = handler.checked(schema)
-    handler.require_admin(bearer)
-    return asked
-
-
 def _own_or_administrator(handler: AccessV2, schema: Object, name: str, refusal: str) -> dict[str, Any]:
     """Return the body of a request of the user themselves, or of an administrator's."""
     bearer = handler.person()
@@ -159,7 +144,7 @@ def _done(handler: AccessV2, user: User, message: str) -> None:
 
 
 async def _new_user(handler: AccessV2) -> None:
-    asked = _by_administrator(handler, _NEW_USER)
+    asked = handler.checked_by_administrator(_NEW_USER)
     groups = handler.api.groups
     name, clusters = asked["username"], asked["virtualCluster"]
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
@@ -179,9 +164,7 @@ async def _new_user(handler: AccessV2) -> None:
 
 
 async def _change_user(handler: AccessV2) -> None:
-    bearer = handler.person()
-    asked = _asked(handler, own=False)
-    handler.require_admin(bearer)
+    asked = handler.checked_by_administrator(_change(whole=not handler.is_patch(), own=False))["data"]
     _found(handler, asked["username"])
     hashed = await asyncio.to_thread(hash_password, asked["password"]) if "password" in asked else None
     user = _found(handler, asked["username"])  # as it is now: there was time for another change
@@ -200,7 +183,7 @@ async def _change_user(handler: AccessV2) -> None:
 async def _change_me(handler: AccessV2) -> None:
     """Change one's own email and extension; 1.8 takes a new password here, and does nothing with it."""
     bearer = handler.person()
-    asked = _asked(handler, own=True)
+    asked = handler.checked(_change(whole=not handler.is_patch(), own=True))["data"]
     if asked["username"] != bearer.username:
         raise ApiError(403, "ForbiddenUserError", "Can't update other user's data")
     user = _found(handler, bearer.username)
@@ -229,9 +212,8 @@ async def _change_extension(handler: AccessV2, name: str) -> None:
 
 
 async def _change_groups(handler: AccessV2, name: str) -> None:
-    names = _by_administrator(handler, Object({"grouplist": Array(String(), required=True)}, root=True))[
-        "grouplist"
-    ]
+    schema = Object({"grouplist": Array(String(), required=True)}, root=True)
+    names = handler.checked_by_administrator(schema)["grouplist"]
     user = _found(handler, name)
     unknown = handler.api.groups.unknown(names)
     if unknown:
@@ -240,7 +222,7 @@ async def _change_groups(handler: AccessV2, name: str) -> None:
 
 
 async def _add_group(handler: AccessV2, name: str) -> None:
-    group = _by_administrator(handler, GROUPNAME)[GROUP_NAME]
+    group = handler.checked_by_administrator(GROUPNAME)[GROUP_NAME]
     groups = handler.api.groups
     if groups.unknown([group]):
         raise ApiError(404, "NoGroupError", f"Updated nonexistent group: {group}")
@@ -250,7 +232,7 @@ async def _add_group(handler: AccessV2, name: str) -> None:
 
 
 async def _leave_group(handler: AccessV2, name: str) -> None:
-    group = _by_administrator(handler, GROUPNAME)[GROUP_NAME]
+    group = handler.checked_by_administrator(GROUPNAME)[GROUP_NAME]
     groups = handler.api.groups
     user = _found(handler, name)
     user = groups.with_groups(user, [item for item in groups.of(user) if item != group])
@@ -259,7 +241,7 @@ async def _leave_group(handler: AccessV2, name: str) -> None:
 
 async def _change_virtual_clusters(handler: AccessV2, name: str) -> None:
     schema = Object({"virtualCluster": Array(String(), required=True)}, root=True)
-    names = _by_administrator(handler, schema)["virtualCluster"]
+    names = handler.checked_by_administrator(schema)["virtualCluster"]
     known = handler.api.users.get(name)
     nobody = User(name, "", admin=False, virtual_clusters="")
     user = _in_virtual_clusters(handler, known or nobody, names)
@@ -293,7 +275,7 @@ async def _change_email(handler: AccessV2, name: str) -> None:
 
 
 async def _change_admin(handler: AccessV2, name: str) -> None:
-    asked = _by_administrator(handler, Object({"admin": Boolean(required=True)}, root=True))
+    asked = handler.checked_by_administrator(Object({"admin": Boolean(required=True)}, root=True))
     user = _as_admin(handler, _found(handler, name), admin=asked["admin"])
     _done(handler, user, "Update user admin permission successfully.")
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["EXIT_BARRIER", "EXIT_INIT", "RuntimeExit", "runtime_exit"]
+__all__ = ["EXIT_BARRIER", "RuntimeExit", "runtime_exit"]
 
 EXIT_BARRIER = 10
 """What the ssh barrier ends with when it has waited in vain."""
 
-EXIT_INIT = 1
+_EXIT_INIT = 1
 """What an init container ends with that fails over anything but a signal, a port or the image."""
 
 _SEARCHED = 10 * 1024 * 1024
@@ -133,7 +133,7 @@ def runtime_exit(
     """
     if (runtime_log.parent / NOT_INITIALISED).exists():
         said = hide(_text(_end_of(runtime_log)[-_HIDDEN:]))
-        return RuntimeExit(EXIT_INIT, {"init": said[-_SHOWN:]})
+        return RuntimeExit(_EXIT_INIT, {"init": said[-_SHOWN:]})
     user = b"".join(map(_end_of, user_logs))
     runtime = _end_of(runtime_log)
     small = user.lower()  # of bytes: every letter stays where it is

@@ -127,14 +127,21 @@ class Scheduler:
                     del self._holders[bit]
                     self._taken &= ~bit
 
-    def _shortage(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
+    def never(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
+        """Return why a gang of tasks can never run, whatever ends; None if it can."""
         cluster = self.clusters.get(name)
         if cluster is None:
             return Shortage(f"there is no virtual cluster {name} any more", for_ever=True)
-        total = sum(wanted, Resources())
-        lacking = total.beyond(cluster.has, "there")
+        lacking = sum(wanted, Resources()).beyond(cluster.has, "there")
         if lacking:
             return Shortage(f"it does not fit into virtual cluster {name}: {lacking}", for_ever=True)
+        return None
+
+    def _shortage(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
+        never = self.never(name, wanted)
+        if never is not None:
+            return never
+        total, cluster = sum(wanted, Resources()), self.clusters[name]
         free = cluster.has - self.used(name)
         lacking = total.beyond(Resources(free.cpu, free.memory, self._free_gpus(name).bit_count()), "free")
         if lacking:

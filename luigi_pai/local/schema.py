@@ -224,8 +224,6 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     except BaseException:
-        if (
-            db.in_transaction
-        ):  # SQLite takes some failures back itself, and leaves others open, at the commit too
+        if db.in_transaction:  # some failures SQLite takes back itself; others, at the commit too, stay open
             db.execute("ROLLBACK")
         raise

@@ -117,24 +117,33 @@ async def run_command(
 
 async def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     """Run a command in the foreground, passing on the signals that reach this process."""
-    try:
-        process = await asyncio.create_subprocess_exec(*command, env=environment)
-    except FileNotFoundError:
-        sys.stderr.write(f"luigi-pai local: {command[0]}: command not found\n")
-        return _EXIT_NOT_FOUND
-    except OSError as error:
-        sys.stderr.write(f"luigi-pai local: {command[0]}: {error.strerror}\n")
-        return _EXIT_NOT_EXECUTABLE
+    process: asyncio.subprocess.Process | None = None
+    early: list[signal.Signals] = []
 
     def forward(number: signal.Signals) -> None:
-        if number in _FROM_TERMINAL and _in_foreground_of_terminal():
-            return  # the terminal has sent it to the command too
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
+        if process is None:
+            early.append(number)
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # that has sent it, too
+            _signal(process, number)
 
     with _on_signals(_FORWARDED, forward):
+        try:
+            process = await asyncio.create_subprocess_exec(*command, env=environment)
+        except FileNotFoundError:
+            sys.stderr.write(f"luigi-pai local: {command[0]}: command not found\n")
+            return _EXIT_NOT_FOUND
+        except OSError as error:
+            sys.stderr.write(f"luigi-pai local: {command[0]}: {error.strerror}\n")
+            return _EXIT_NOT_EXECUTABLE
+        for number in early:
+            _signal(process, number)
         code = await process.wait()
     return code if code >= 0 else _SIGNALLED - code
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
 
 
 def _environment(server: LocalServer, config: Path) -> dict[str, str]:

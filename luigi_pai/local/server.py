@@ -31,7 +31,13 @@ from luigi_pai.local.notifications import Notifier, Webhook
 from luigi_pai.local.rate_limits import RateLimits, parse_limits
 from luigi_pai.local.rest import Api
 from luigi_pai.local.scheduler import Scheduler
-from luigi_pai.local.settings import DEFAULT_PASSWORD, Address, HdfsAddress, is_loopback
+from luigi_pai.local.settings import (
+    DEFAULT_PASSWORD,
+    PASSWORD_VARIABLE,
+    Address,
+    HdfsAddress,
+    is_loopback,
+)
 from luigi_pai.local.storages import Storages
 from luigi_pai.local.store import Store
 from luigi_pai.local.surroundings import Surroundings
@@ -153,7 +159,7 @@ class LocalServer:
         if user is None or not password_matches(user, password):
             raise ConfigError(
                 f"the password of {self.settings.user} in {self.settings.data} is not the default one; "
-                "set it in LUIGI_PAI_LOCAL_PASSWORD"
+                f"set it in {PASSWORD_VARIABLE}"
             )
         return password
 

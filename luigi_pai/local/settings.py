@@ -27,7 +27,6 @@ __all__ = [
     "default_data_folder",
     "is_address",
     "is_loopback",
-    "is_webhook",
 ]
 
 APIS = ("both", "v1", "v2")
@@ -35,6 +34,7 @@ DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+_WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
@@ -94,8 +94,10 @@ class Settings:
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
-        if self.webhook is not None and not is_webhook(self.webhook):
+        if self.webhook is not None and not _has_form(self.webhook, _WEB, query=True):
             raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
+        if self.api == "v1" and (self.webhook is not None or self.rate_limits is not None):
+            raise ConfigError("--webhook and --rate-limits are of the v2 API; leave out --api v1, or them")
         self._check_host()
 
     def clusters(self) -> tuple[VirtualCluster, ...]:
@@ -121,10 +123,10 @@ class Settings:
                 )
 
     def _check_hdfs(self) -> None:
-        if self.hdfs is not None and not _has_form(self.hdfs, ("http", "https")):
+        if self.hdfs is not None and not _has_form(self.hdfs, _WEB):
             raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
         if self.fs_uri is not None and self.hdfs is None:
-            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give both, or neither")
+            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give --hdfs, too")
         if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
             raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
 
@@ -194,17 +196,6 @@ def is_address(host: str) -> bool:
     return True
 
 
-def is_webhook(url: str) -> bool:
-    """Say whether a URL can be called: http or https, a host, no space, no user."""
-    try:
-        parts = urlsplit(url)
-        port_is_right = parts.port != 0
-    except ValueError:
-        return False
-    plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
-    return plain and port_is_right and parts.scheme in ("http", "https") and bool(parts.hostname)
-
-
 def default_data_folder() -> Path:
     """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
     base = os.environ.get("XDG_DATA_HOME", "")
@@ -212,14 +203,16 @@ def default_data_folder() -> Path:
     return root / "luigi_pai" / "local"
 
 
-def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
-    """Say whether a URL has one of the schemes and a host, and no user, query or space."""
+def _has_form(url: str, schemes: tuple[str, ...], *, query: bool = False) -> bool:
+    """Say whether a URL has one of the schemes and a host, no user and no space; a query only if it may."""
     try:
         parts = urlsplit(url)
-        plain = url.split() == [url] and not parts.query and not parts.fragment and "@" not in parts.netloc
-        return plain and parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        port_is_right = parts.port != 0
     except ValueError:
         return False
+    plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
+    short = query or not (parts.query or parts.fragment)
+    return plain and short and port_is_right and parts.scheme in schemes and bool(parts.hostname)
 
 
 def _check_password(password: str) -> None:

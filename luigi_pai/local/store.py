@@ -27,6 +27,7 @@ __all__ = ["NameTaken", "Store", "now_ms"]
 
 _BUSY_TIMEOUT = 5000  # ms
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
+_NEWEST_FIRST = "ORDER BY created DESC, id DESC"
 _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
 
@@ -186,16 +187,14 @@ class Store:
         where = "username = ? AND name = ? AND generation = 2"
         return next(iter(self._whole_jobs(where, username, name)), None)
 
-    def jobs(self, username: str | None = None, generation: int | None = 1) -> list[Job]:
-        """Return all jobs of one generation or of both, or those of one user, newest first.
+    def jobs(self, generation: int = 1) -> list[Job]:
+        """Return all jobs of a generation, newest first; without configs and specs, which may be large."""
+        return self.select_jobs(f"WHERE NOT deleted AND generation = ? {_NEWEST_FIRST}", [generation])
 
-        Without their configs and specs, which may be large.
-        """
-        return self.select_jobs(*_choice(username, generation))
-
-    def job_ids(self, username: str | None = None, generation: int | None = 1) -> list[int]:
-        """Return the ids of the same jobs, in the same order."""
-        return self.select_ids(*_choice(username, generation))
+    def job_ids(self, username: str | None = None) -> list[int]:
+        """Return the ids of all v1 jobs, or of those of one user, newest first."""
+        where, values = ("AND username = ?", [username]) if username else ("", [])
+        return self.select_ids(f"WHERE NOT deleted AND generation = 1 {where} {_NEWEST_FIRST}", values)
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
         """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
@@ -358,17 +357,6 @@ class Store:
         """Return the task of a container, or None."""
         row = self._db.execute("SELECT * FROM tasks WHERE container_id = ?", (container_id,)).fetchone()
         return None if row is None else _task(row)
-
-
-def _choice(username: str | None, generation: int | None) -> tuple[str, list[Any]]:
-    """Return the clauses, and their values, for all jobs of a user and a generation, newest first."""
-    where = "NOT deleted"
-    values: list[Any] = []
-    if username:
-        where, values = f"{where} AND username = ?", [username]
-    if generation:
-        where, values = f"{where} AND generation = ?", [*values, generation]
-    return f"WHERE {where} ORDER BY created DESC, id DESC", values
 
 
 def _job(row: sqlite3.Row) -> Job:

@@ -140,24 +140,6 @@ class Users:
         user.virtual_clusters = self._names(names)
         self._records.save_user(user)
 
-    def check_virtual_cluster(self, name: str, virtual_cluster: str) -> None:
-        """Refuse a submission to a virtual cluster that is not there or not the user's.
-
-        Raises:
-            ApiError: 404 or 403.
-        """
-        if virtual_cluster == "default":
-            return
-        if virtual_cluster not in self._virtual_clusters:
-            raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
-        user = self._records.user(name)
-        if user is None or not (user.admin or virtual_cluster in user.virtual_clusters.split(",")):
-            raise ApiError(
-                403,
-                "ForbiddenUserError",
-                f"User {name} is not allowed to do operation in {virtual_cluster}",
-            )
-
     @staticmethod
     def _names(names: Sequence[str]) -> str:
         return ",".join(sorted({*names, "default"}))

@@ -29,7 +29,8 @@ class WaitingLine:
     Args:
         scheduler: what there is.
         begin: called with a job and what its tasks have, by the task's number; it has left the line.
-        short: called once for each job that has to wait for resources of its virtual cluster.
+        short: called once for each job whose turn it is and that has to wait for resources of its
+            virtual cluster, and for each that waits in vain.
     """
 
     def __init__(
@@ -49,9 +50,13 @@ class WaitingLine:
         self._closed = False
 
     def add(self, job: Job) -> None:
-        """Let a job wait."""
+        """Let a job wait; one that can never run is told at once, whoever is before it."""
         self._jobs[job.id] = job
-        self._queue(job)
+        never = self._scheduler.never(job.virtual_cluster, _wanted(job)) if _is_gang(job) else None
+        if never is None:
+            self._queue(job)
+        else:
+            self._say(job, never)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
         """Let a job wait, but not begin before so many seconds have passed; ``over`` is called then."""
@@ -149,10 +154,10 @@ class WaitingLine:
 
     def _admit(self, job: Job) -> Shortage | None:
         """Begin a job: with all of its tasks or, without gang allocation, with those that fit."""
-        wanted = [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]
+        wanted = _wanted(job)
         placed: dict[int, Holding] = {}
         shortage: Shortage | None = None
-        if job.generation == 1 or job.spec["gang"]:
+        if _is_gang(job):
             got = self._scheduler.take(job.virtual_cluster, wanted)
             if isinstance(got, Shortage):
                 shortage = got
@@ -206,3 +211,12 @@ class WaitingLine:
         if job.id not in self._told and not shortage.everywhere:
             self._told.add(job.id)
             self._short(job, shortage)
+
+
+def _wanted(job: Job) -> list[Resources]:
+    """Return what each task of a job wants, in the order of roles and indexes."""
+    return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]
+
+
+def _is_gang(job: Job) -> bool:
+    return job.generation == 1 or bool(job.spec["gang"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
 
     from tornado.httputil import HTTPServerRequest
 
-__all__ = ["ApiError", "RestHandler", "SmallBodyHandler", "is_from_here", "logged_path", "no_api"]
+__all__ = [
+    "ApiError",
+    "RestHandler",
+    "SmallBodyHandler",
+    "basic_credentials",
+    "is_from_here",
+    "logged_path",
+    "no_api",
+]
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400
@@ -42,6 +51,15 @@ def no_api(uri: str) -> ApiError:
 def logged_path(path: str) -> str:
     """Return a request's path as a log may have it: without the token that is to be revoked."""
     return _TOKEN.sub(r"\1******", path)
+
+
+def basic_credentials(credentials: str) -> tuple[str, str]:
+    """Return the name and the password of ``Authorization: Basic``, both empty where it is no base64."""
+    try:
+        name, _, password = base64.b64decode(credentials).decode().partition(":")
+    except ValueError:  # no base64, or no text in it
+        return "", ""
+    return name, password
 
 
 def is_from_here(request: HTTPServerRequest) -> bool:
@@ -122,6 +140,11 @@ class RestHandler(SmallBodyHandler):
             else {"code": error.code, "message": error.message}
         )
         self.answer(error.status, shown)
+
+    def credentials(self) -> tuple[str, str]:
+        """Return the scheme, in small letters, and the rest of the Authorization header."""
+        scheme, _, rest = self.request.headers.get("Authorization", "").partition(" ")
+        return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
         """Return the body as its content type says, {} where there is none.

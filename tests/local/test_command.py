@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -17,9 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
+from event_loop import in_a_loop
 from local_client import wait_until
 
 from luigi_pai import __version__
+from luigi_pai.local import serve
 
 CLI = [sys.executable, "-m", "luigi_pai.cli"]
 READ_CONFIG = textwrap.dedent(
@@ -245,6 +248,20 @@ def wait_for_text(path):
     return wait_until(lambda: path.exists() and path.read_text())
 
 
+def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
+    """It does not end the server, which would leave the command alone."""
+    start = asyncio.create_subprocess_exec
+
+    async def slow(*command, **more):
+        process = await start(*command, **more)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    assert in_a_loop(serve._run(["sleep", "30"], dict(os.environ))) == 128 + signal.SIGUSR1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_reach_the_command_once(number, tmp_path):
     """The command decides what becomes of them, and its exit code is passed on."""
@@ -391,7 +408,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--virtual-cluster", "default:gpu=63"], {}, "have 63 GPUs together, more than 62"),
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
-        (["--faults", "no-such.json"], {}, "cannot read no-such.json"),
+        (["--faults", "no-such.json"], {}, "--faults no-such.json: the file cannot be read: No such file"),
         (["--faults", "[1]"], {}, "faults: rules[0]: is not an object"),
         (["--webhook", "ftp://host/x"], {}, "--webhook is not of the form http://HOST/PATH"),
         (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from browser import CHROMIUM, MISSING, Browser
 from local_client import role, wait_until
 
 from luigi_pai.local import LocalPai
@@ -156,15 +155,6 @@ def test_jobs_whose_tasks_have_ended_are_not_said_to_run(tmp_path):
     api = SimpleNamespace(store=store, launcher=SimpleNamespace(scheduler=scheduler))
     assert rows(jobs_page(api, {}), "In use")[0][:3] == ["default", "2, 2 ending", "1"]
     store.close()
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -216,3 +216,11 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
 def test_an_address_that_cannot_be_called_is_refused_without_showing_it(url, tmp_path):
     with pytest.raises(ConfigError, match=r"^--webhook is not of the form http://HOST/PATH$"):
         Settings(tmp_path, webhook=url).check()
+
+
+@pytest.mark.parametrize("more", [{"webhook": "http://h/x"}, {"rate_limits": "default"}])
+def test_what_only_the_v2_api_has_is_refused_without_it(more, tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"^--webhook and --rate-limits are of the v2 API; leave out --api v1"
+    ):
+        Settings(tmp_path, api="v1", **more).check()

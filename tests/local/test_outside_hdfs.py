@@ -283,7 +283,7 @@ def test_folders_that_may_not_be_made_are_named(tmp_path):
         (["--hdfs", "127.0.0.1:9870"], "--hdfs 127.0.0.1:9870 is not of the form http://HOST:PORT"),
         (["--hdfs", "http://u:p@nn:9870"], "is not of the form http://HOST:PORT"),
         (["--hdfs", "hdfs://nn:8020"], "--hdfs hdfs://nn:8020 is not of the form http://HOST:PORT"),
-        (["--fs-uri", "hdfs://nn:8020"], "give both, or neither"),
+        (["--fs-uri", "hdfs://nn:8020"], "give --hdfs, too"),
         (["--hdfs", "http://nn:9870", "--fs-uri", "nn:8020"], "is not of the form hdfs://HOST:PORT"),
     ],
 )

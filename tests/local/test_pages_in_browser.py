@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser import CHROMIUM, MISSING, Browser, ScriptFailed, is_snap
+from browser import ScriptFailed, is_snap
 from local_client import role, unique
 from protocol_client import protocol, task_role
 
@@ -28,15 +28,6 @@ CONTRAST = """(() => {
     node.checkVisibility() && [...node.childNodes].some((part) => part.nodeType === 3 && part.data.trim()));
   return Math.min(...shown.map(ratio));
 })()"""
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip(MISSING)
-    browser = Browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from local_client import unique
+from local_client import LocalClient, unique
 from protocol_client import ProtocolClient, protocol
 
 
@@ -40,6 +40,18 @@ def said(reply):
 
 def shown(v2, name):
     return v2.send("GET", f"/users/{name}").json()
+
+
+def test_what_a_group_lets_its_members_do_counts_on_v1_too(ann, group, v2):
+    """A virtual cluster of theirs, and the rights of an administrator."""
+    user = LocalClient(v2.server, ann.username, "anns-password")
+    assert user.post(unique(), "true", virtualCluster="vc1").status_code == 403
+    assert user.send("GET", "/user").status_code == 403
+    v2.send("PUT", f"/users/{ann.username}/group", {"groupname": group})
+    assert user.post(unique(), "true", virtualCluster="vc1").status_code == 202
+    acls = {"groupname": group, "extension": {"acls": {"admin": True}}}
+    assert v2.send("PUT", "/groups", {"patch": True, "data": acls}).status_code == 201
+    assert LocalClient(v2.server, ann.username, "anns-password").send("GET", "/user").status_code == 200
 
 
 def test_a_group_opens_a_virtual_cluster_to_its_members(ann, group, v2):

@@ -10,6 +10,7 @@ import pytest
 from event_loop import in_a_loop
 
 from luigi_pai.local import rest_v2_users
+from luigi_pai.local.access_v2 import AccessV2
 from luigi_pai.local.groups import Groups
 from luigi_pai.local.records import User
 from luigi_pai.local.rest import ApiHandler
@@ -58,6 +59,8 @@ class Asked(SimpleNamespace):
     """As much of a request as these routes look at."""
 
     checked = ApiHandler.checked
+    checked_by_administrator = AccessV2.checked_by_administrator
+    is_patch = AccessV2.is_patch
 
     def person(self):
         return Bearer(self.username, admin=False)

@@ -61,6 +61,21 @@ def test_jobs_of_a_virtual_cluster_begin_in_the_order_they_came(line):
     assert line.moved() == [2, 3]
 
 
+def test_one_that_never_fits_is_told_at_once_whoever_is_before_it(line):
+    """Not when it is its turn; it never has one."""
+    line.put(1, 4)
+    line.put(2, 4)
+    line.moved()
+    told = list(line.told)
+    job = line.put(3, 5)
+    assert line.told == [*told, (3, "it does not fit into virtual cluster default: 5 CPUs wanted, 4 there")]
+    assert line.why(job) == "it does not fit into virtual cluster default: 5 CPUs wanted, 4 there"
+    line.end(1)
+    assert line.moved() == [2]
+    line.remove(job)
+    assert line.why(job) is None
+
+
 def test_one_that_never_fits_holds_nobody_up(line):
     """Nor one whose virtual cluster is gone."""
     large, gone = line.put(1, 5), line.put(2, 1, cluster="old")
