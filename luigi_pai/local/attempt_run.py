@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sqlite3
 import uuid
 from functools import partial
@@ -143,9 +144,12 @@ class AttemptRun:
                     return outcome
                 done, _ = await asyncio.wait({told, *waits}, return_when=asyncio.FIRST_COMPLETED)
                 done |= await self._before(waits, done)
-                now_ended = [(wait, waits.pop(wait)) for wait in done if wait is not told]
+                now_ended = [(wait, waits[wait]) for wait in done if wait is not told]
                 for wait, task in sorted(now_ended, key=lambda pair: self._files(pair[1]).end_time()):
-                    wait.result()
+                    error = wait.exception()
+                    if error is not None:
+                        return self._decided_before(error, ended)
+                    del waits[wait]
                     another = self._another(task)
                     if another is None:
                         ended.append(task)
@@ -157,6 +161,13 @@ class AttemptRun:
             for pending in (told, *waits):
                 pending.cancel()
             await asyncio.gather(told, *waits, return_exceptions=True)
+
+    def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
+        """Return what tasks had decided that ended before one was lost; raise the error if they had not."""
+        outcome = attempt_outcome(list(self._roles.values()), ended, len(self.tasks))
+        if outcome is None or not isinstance(error, TaskLost):
+            raise error
+        return outcome
 
     async def _before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
@@ -300,7 +311,7 @@ class AttemptRun:
             role,
             self._around.store.secrets(self.job),
             [other.name for other in self.tasks if other is not task],
-            str(files.folder),
+            os.fsencode(files.folder).decode("utf-8", "replace"),  # scripts are UTF-8 whatever the locale
         )
         links = self._around.storages.mounts(self.job.spec["storages"])
         environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place, self._holdings)

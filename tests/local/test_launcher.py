@@ -592,7 +592,7 @@ def test_a_stop_ends_tasks_that_wait_for_each_other(bench):
 def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
     kind, process_first, bench, monkeypatch, tmp_path
 ):
-    """Starts are made beside the loop: one that has begun is waited for, and ended (of loose ones a second try)."""
+    """Starts are made beside the loop: one that has begun is waited for, and ended (loose: a second try)."""
     in_it, go_on, passes = threading.Event(), threading.Event(), ["the first"] if kind == "loose" else []
     start = JobFolders.start
 
