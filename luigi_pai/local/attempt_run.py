@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import sqlite3
@@ -42,6 +43,7 @@ EXIT_NOT_STARTED = 1
 _SIGNALLED = 128
 _AGAIN = 1.0
 """Seconds until the disk is asked again to take what it did not."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class TaskLost(Exception):
@@ -233,6 +235,7 @@ class AttemptRun:
 
     async def clean_up(self) -> None:
         """End every process that is left of the tasks, and leave no zombie."""
+        self._must_end.set()  # what waits for room on the disk is not started any more
         await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(self.tasks, self._around.stop_grace)
         for child in self._children.values():
@@ -271,7 +274,10 @@ class AttemptRun:
         await asyncio.shield(start)
 
     async def _start_now(self, task: Task) -> None:
-        """Start the process of a task; one that cannot be started has failed."""
+        """Start the process of a task; one that cannot be started has failed.
+
+        On a full disk it waits for room, or for the end of its attempt.
+        """
         notes = (self._notes or {}).get(task.container_id, ())
         files = self._files(task)
         if task.launched is None:
@@ -279,7 +285,7 @@ class AttemptRun:
             self._write(task)
         try:
             prepare, environment = self._preparation(task, files, notes)
-            child, when = await asyncio.to_thread(self._around.folders.start, files, prepare, environment)
+            begun = await self._begin(files, prepare, environment)
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             said = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
@@ -287,9 +293,27 @@ class AttemptRun:
             task.exit_code = EXIT_NOT_STARTED
             task.completed = now_ms()
         else:
+            if begun is None:
+                return
+            child, task.pid_started = begun
             self._children[task.container_id] = child
-            task.pid, task.pid_started = child.pid, when
+            task.pid = child.pid
         self._write(task)
+
+    async def _begin(
+        self, files: TaskFiles, prepare: Callable[[], None], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None] | None:
+        """Start the process of a task once the disk takes its files; None if the attempt ends before."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._around.folders.start, files, prepare, environment)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+            await asyncio.to_thread(files.remove)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._must_end.wait(), _AGAIN)
+                return None
 
     def _preparation(
         self, task: Task, files: TaskFiles, notes: Iterable[str]
@@ -326,6 +350,8 @@ class AttemptRun:
         """
         if task.exit_code is not None:
             return
+        if task.pid is None and self._must_end.is_set():  # it was not started
+            await asyncio.Event().wait()
         if task.pid is not None:
             await processes.wait_ended(task.pid, task.pid_started)
         code = self._files(task).exit_code()
