@@ -509,6 +509,22 @@ def test_a_broken_earlier_config_is_named(tmp_path):
     assert f"cannot read {tmp_path / 'bad.cfg'}, which LUIGI_CONFIG_PATH names" in done.stderr
 
 
+def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
+    """SIGHUP stays ignored; SIGTERM still stops it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process, said = start(tmp_path, "--port", 0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with process:
+        wait_until(lambda: "Ctrl-C" in said.read_text())
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
 def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):
     """A task that takes no notice of SIGTERM is given 5 seconds otherwise."""
     process, said = start(tmp_path, "--port", 0)
