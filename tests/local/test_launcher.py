@@ -675,6 +675,21 @@ def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how
     assert bench(scenario) == (code, [False, True], set())
 
 
+def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(bench):
+    """Were the server killed while it waits for the rest of it, the next one would make it again."""
+
+    async def scenario(bench):
+        deaf = role("trap '' TERM; while true; do sleep 0.05; done", "deaf")
+        decided, other = bench.v1("a", role("exit 3"), deaf), bench.v1("b", role("sleep 60"))
+        await bench.began(decided, other)
+        await until(lambda: bench.launcher._runs[decided.id].decided)
+        await bench.launcher.shut_down()
+        interrupted = [bench.store.last_attempt(job).interrupted for job in (decided, other)]
+        return interrupted, bench.found(decided).exit_code
+
+    assert bench(scenario) == ([False, True], 3)
+
+
 HIDING = """python -c '
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
