@@ -353,7 +353,15 @@ class Launcher:
 
     async def _purge(self, job: Job) -> None:
         await asyncio.to_thread(self._around.folders.remove, job.id, job.name)
-        self._store.purge_job(job)
+        while True:
+            try:
+                self._store.purge_job(job)
+                break
+            except sqlite3.Error:
+                self._log.exception("that job %s is deleted cannot be written down", job.name)
+                if self._line.closed:
+                    break  # the next server forgets it
+                await asyncio.sleep(_AGAIN)
 
     def _current(self, job: Job) -> Job:
         """Return the one object that stands for an unfinished job."""

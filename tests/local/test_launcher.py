@@ -719,3 +719,18 @@ def test_a_process_that_hides_ends_with_its_job(kind, bench):
         return alive >= 3, ends, bench.processes(stays) | bench.processes(leaves), bench.held()
 
     assert bench(scenario) == (True, [214 if kind == "v1" else -210, 0], set(), [])
+
+
+@pytest.mark.parametrize("command", ["true", "sleep 60"], ids=["ended", "running"])
+def test_a_deleted_job_is_forgotten_once_the_disk_takes_it(command, bench, monkeypatch):
+    """Not only by the next server."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(command))
+        await (bench.ended(job) if command == "true" else bench.began(job))
+        Disk(monkeypatch, bench.store, "purge_job", 2)
+        bench.launcher.delete(bench.found(job))
+        await until(lambda: not bench.store.rows("SELECT 1 FROM jobs"))
+        return list(bench.launcher._around.folders.root.iterdir()), bench.held()
+
+    assert bench(scenario) == ([], [])
