@@ -66,7 +66,7 @@ class AttemptRun:
         tasks: its tasks, each at its latest try.
         waiting: the tasks that wait for resources (without gang allocation).
         ending: why it is made to end: STOP, DELETE, SHUTDOWN, or nothing.
-        decided: its outcome is known, and what is left of it is being ended.
+        is_decided: its outcome is known, and what is left of it is being ended.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class AttemptRun:
         self.attempt = attempt
         self.tasks = list(tasks)
         self.ending = ""
-        self.decided = False
+        self.is_decided = False
         self._roles = {role["name"]: role for role in job.roles}
         self._is_gang = job.generation == 1 or bool(job.spec["gang"])
         self._notes = notes

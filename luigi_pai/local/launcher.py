@@ -141,7 +141,7 @@ class Launcher:
         try:
             with self._store.changing():
                 for run in self._runs.values():
-                    if not run.decided:
+                    if not run.is_decided:
                         self._store.interrupt_attempt(run.attempt)
         except sqlite3.Error:  # the next server takes their tasks for killed ones, which comes to the same
             self._log.exception("the end of this server cannot be written down")
@@ -263,7 +263,7 @@ class Launcher:
         problem = "the server is shut down"
         try:
             outcome = await run.outcome(self._fill)
-            run.decided = outcome is not None
+            run.is_decided = outcome is not None
         except TaskLost as lost:
             problem = str(lost)
         except Exception:  # noqa: BLE001 - a job must come to an end whatever is wrong with this server

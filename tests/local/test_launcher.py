@@ -682,7 +682,7 @@ def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(bench):
         deaf = role("trap '' TERM; while true; do sleep 0.05; done", "deaf")
         decided, other = bench.v1("a", role("exit 3"), deaf), bench.v1("b", role("sleep 60"))
         await bench.began(decided, other)
-        await until(lambda: bench.launcher._runs[decided.id].decided)
+        await until(lambda: bench.launcher._runs[decided.id].is_decided)
         await bench.launcher.shut_down()
         interrupted = [bench.store.last_attempt(job).interrupted for job in (decided, other)]
         return interrupted, bench.found(decided).exit_code
