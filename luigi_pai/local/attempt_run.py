@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import sqlite3
 import uuid
 from functools import partial
@@ -41,6 +43,7 @@ EXIT_NOT_STARTED = 1
 _SIGNALLED = 128
 _AGAIN = 1.0
 """Seconds until the disk is asked again to take what it did not."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class TaskLost(Exception):
@@ -63,6 +66,7 @@ class AttemptRun:
         tasks: its tasks, each at its latest try.
         waiting: the tasks that wait for resources (without gang allocation).
         ending: why it is made to end: STOP, DELETE, SHUTDOWN, or nothing.
+        is_decided: its outcome is known, and what is left of it is being ended.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class AttemptRun:
         self.attempt = attempt
         self.tasks = list(tasks)
         self.ending = ""
+        self.is_decided = False
         self._roles = {role["name"]: role for role in job.roles}
         self._is_gang = job.generation == 1 or bool(job.spec["gang"])
         self._notes = notes
@@ -143,9 +148,12 @@ class AttemptRun:
                     return outcome
                 done, _ = await asyncio.wait({told, *waits}, return_when=asyncio.FIRST_COMPLETED)
                 done |= await self._before(waits, done)
-                now_ended = [(wait, waits.pop(wait)) for wait in done if wait is not told]
+                now_ended = [(wait, waits[wait]) for wait in done if wait is not told]
                 for wait, task in sorted(now_ended, key=lambda pair: self._files(pair[1]).end_time()):
-                    wait.result()
+                    error = wait.exception()
+                    if error is not None:
+                        return self._decided_before(error, ended)
+                    del waits[wait]
                     another = self._another(task)
                     if another is None:
                         ended.append(task)
@@ -157,6 +165,13 @@ class AttemptRun:
             for pending in (told, *waits):
                 pending.cancel()
             await asyncio.gather(told, *waits, return_exceptions=True)
+
+    def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
+        """Return what tasks had decided that ended before one was lost; raise the error if they had not."""
+        outcome = attempt_outcome(list(self._roles.values()), ended, len(self.tasks))
+        if outcome is None or not isinstance(error, TaskLost):
+            raise error
+        return outcome
 
     async def _before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
@@ -222,6 +237,7 @@ class AttemptRun:
 
     async def clean_up(self) -> None:
         """End every process that is left of the tasks, and leave no zombie."""
+        self._must_end.set()  # what waits for room on the disk is not started any more
         await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(self.tasks, self._around.stop_grace)
         for child in self._children.values():
@@ -260,7 +276,10 @@ class AttemptRun:
         await asyncio.shield(start)
 
     async def _start_now(self, task: Task) -> None:
-        """Start the process of a task; one that cannot be started has failed."""
+        """Start the process of a task; one that cannot be started has failed.
+
+        On a full disk it waits for room, or for the end of its attempt.
+        """
         notes = (self._notes or {}).get(task.container_id, ())
         files = self._files(task)
         if task.launched is None:
@@ -268,7 +287,7 @@ class AttemptRun:
             self._write(task)
         try:
             prepare, environment = self._preparation(task, files, notes)
-            child, when = await asyncio.to_thread(self._around.folders.start, files, prepare, environment)
+            begun = await self._begin(files, prepare, environment)
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             said = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
@@ -276,9 +295,27 @@ class AttemptRun:
             task.exit_code = EXIT_NOT_STARTED
             task.completed = now_ms()
         else:
+            if begun is None:
+                return
+            child, task.pid_started = begun
             self._children[task.container_id] = child
-            task.pid, task.pid_started = child.pid, when
+            task.pid = child.pid
         self._write(task)
+
+    async def _begin(
+        self, files: TaskFiles, prepare: Callable[[], None], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None] | None:
+        """Start the process of a task once the disk takes its files; None if the attempt ends before."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._around.folders.start, files, prepare, environment)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+            await asyncio.to_thread(files.remove)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._must_end.wait(), _AGAIN)
+                return None
 
     def _preparation(
         self, task: Task, files: TaskFiles, notes: Iterable[str]
@@ -300,7 +337,7 @@ class AttemptRun:
             role,
             self._around.store.secrets(self.job),
             [other.name for other in self.tasks if other is not task],
-            str(files.folder),
+            os.fsencode(files.folder).decode("utf-8", "replace"),  # scripts are UTF-8 whatever the locale
         )
         links = self._around.storages.mounts(self.job.spec["storages"])
         environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place, self._holdings)
@@ -315,6 +352,8 @@ class AttemptRun:
         """
         if task.exit_code is not None:
             return
+        if task.pid is None and self._must_end.is_set():  # it was not started
+            await asyncio.Event().wait()
         if task.pid is not None:
             await processes.wait_ended(task.pid, task.pid_started)
         code = self._files(task).exit_code()

@@ -35,6 +35,9 @@ sys.exit(main(sys.argv[1:]))
 def install(bin_dir: Path) -> None:
     """Write the executables ``hdfs`` and ``hadoop`` into a folder.
 
+    Those that are there are replaced in one step: to a task that is just calling one,
+    an empty one would be a success, and on a full disk it would stay empty.
+
     Args:
         bin_dir: a folder to be put on a job's PATH; created where it is missing.
     """
@@ -43,9 +46,10 @@ def install(bin_dir: Path) -> None:
     start = _START.format(packages=[("luigi_pai", str(here.parent)), ("luigi_pai.local", str(here))])
     for command in ("hdfs", "hadoop"):
         words = [sys.executable, "-I", "-S", "-c", start, command]
-        executable = bin_dir / command
-        executable.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
-        executable.chmod(0o755)
+        new = bin_dir / f"{command}.new"
+        new.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+        new.chmod(0o755)
+        new.replace(bin_dir / command)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -136,12 +136,13 @@ class Launcher:
             self._forget(job)
 
     async def shut_down(self) -> None:
-        """End every task; their jobs' attempts are made again by the next server."""
+        """End every task; attempts that are not decided are made again by the next server."""
         self._line.close()
         try:
             with self._store.changing():
                 for run in self._runs.values():
-                    self._store.interrupt_attempt(run.attempt)
+                    if not run.is_decided:
+                        self._store.interrupt_attempt(run.attempt)
         except sqlite3.Error:  # the next server takes their tasks for killed ones, which comes to the same
             self._log.exception("the end of this server cannot be written down")
         for run in self._runs.values():
@@ -262,6 +263,7 @@ class Launcher:
         problem = "the server is shut down"
         try:
             outcome = await run.outcome(self._fill)
+            run.is_decided = outcome is not None
         except TaskLost as lost:
             problem = str(lost)
         except Exception:  # noqa: BLE001 - a job must come to an end whatever is wrong with this server
@@ -351,7 +353,15 @@ class Launcher:
 
     async def _purge(self, job: Job) -> None:
         await asyncio.to_thread(self._around.folders.remove, job.id, job.name)
-        self._store.purge_job(job)
+        while True:
+            try:
+                self._store.purge_job(job)
+                break
+            except sqlite3.Error:
+                self._log.exception("that job %s is deleted cannot be written down", job.name)
+                if self._line.closed:
+                    break  # the next server forgets it
+                await asyncio.sleep(_AGAIN)
 
     def _current(self, job: Job) -> Job:
         """Return the one object that stands for an unfinished job."""

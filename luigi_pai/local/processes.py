@@ -100,7 +100,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
     """
     if not sys.platform.startswith("linux"):
         return _group_members({pid for pid in tasks.values() if pid is not None})
-    marks = {f"{TASK_VARIABLE}={folder}".encode() for folder in tasks}
+    marks = {os.fsencode(f"{TASK_VARIABLE}={folder}") for folder in tasks}
     return {pid for pid, mark in _marked() if mark in marks}
 
 
@@ -108,7 +108,7 @@ def first_process(folder: str) -> int | None:
     """Return the process that was started for a task and runs, if its pid was never written down."""
     if not sys.platform.startswith("linux"):
         return None
-    mark, last_word = f"{TASK_VARIABLE}={folder}".encode(), b"\0%s\0" % folder.encode()
+    mark, last_word = os.fsencode(f"{TASK_VARIABLE}={folder}"), b"\0%s\0" % os.fsencode(folder)
     for pid, found in _marked():
         if found == mark and _read(pid, "cmdline").endswith(last_word):
             stat = _stat(pid)
@@ -213,7 +213,7 @@ def kill_all_under(data: Path) -> None:
     """Kill every task process of a data folder whose server is gone (where there is a /proc)."""
     if not sys.platform.startswith("linux"):
         return
-    mark = f"{TASK_VARIABLE}={data}/".encode()
+    mark = os.fsencode(f"{TASK_VARIABLE}={data}/")
     for _ in range(_MAX_ROUNDS):
         left = {pid for pid, found in _marked() if found.startswith(mark)}
         if not left:

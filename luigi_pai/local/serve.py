@@ -40,7 +40,7 @@ async def serve(
     *,
     until_stdin_closes: bool = False,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; a second one ends tasks without grace.
+    """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup); a second one ends tasks without grace.
 
     Args:
         settings: how to run.
@@ -54,7 +54,7 @@ async def serve(
     """
     told = asyncio.Event()
     server = LocalServer(settings)
-    with _on_signals(_STOPPING, lambda _: server.hurry() if told.is_set() else told.set()):
+    with _on_signals(_stopping(), lambda _: server.hurry() if told.is_set() else told.set()):
         loop = asyncio.get_running_loop()
         if until_stdin_closes:
             loop.add_reader(sys.stdin.fileno(), _at_end_of_input, loop, told)
@@ -62,6 +62,12 @@ async def serve(
         await told.wait()
         leaving(server)
         await server.close()
+
+
+def _stopping() -> list[signal.Signals]:
+    """Return the signals that stop the server: not SIGHUP where it is ignored, as ``nohup`` has it."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in _STOPPING if number != signal.SIGHUP or not ignored]
 
 
 def _at_end_of_input(loop: asyncio.AbstractEventLoop, told: asyncio.Event) -> None:
@@ -108,7 +114,7 @@ async def run_command(
             ready(server)
             code = await _run(command, _environment(server, config))
         finally:
-            with _on_signals(_STOPPING, lambda _: server.hurry()):
+            with _on_signals(_stopping(), lambda _: server.hurry()):
                 await server.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

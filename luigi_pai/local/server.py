@@ -10,6 +10,7 @@ import json
 import logging
 import logging.handlers
 import os
+import sqlite3
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
@@ -92,6 +93,22 @@ class LocalServer:
             self._lock.close()
             raise
         self.address = Address.of(settings.host, sockets[0].getsockname()[1])
+        try:
+            self._open(sockets, outside)
+        except (OSError, sqlite3.Error) as error:  # a full disk, or files that are another user's
+            self._lock.close()
+            raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
+
+    def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
+        """Use what is in the data folder, answer, and go on with the jobs of earlier servers.
+
+        Raises:
+            ConfigError: the database cannot be used, or a user has a password that is known to all.
+            OSError: files cannot be read or written.
+            sqlite3.Error: the database cannot be read or written.
+        """
+        settings = self.settings
+        data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
         self._log.setLevel(logging.INFO)
         self._log_file = _log_file(data / "server.log")
@@ -185,6 +202,13 @@ class LocalServer:
             logger.removeHandler(self._log_file)
         self._log_file.close()
         self._lock.close()
+
+
+def _why(error: OSError | sqlite3.Error) -> str:
+    """Return what is wrong with a file, and which one, if that is known."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _lock(data: Path) -> IO[str]:

@@ -143,6 +143,10 @@ class TaskFiles:
         self.stderr.touch()
         self.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
 
+    def remove(self) -> None:
+        """Remove everything of a task that was not started."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def forget_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
         with contextlib.suppress(OSError):  # no such folder can be: its name is too long

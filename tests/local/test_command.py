@@ -20,6 +20,7 @@ import pytest
 import requests
 from event_loop import in_a_loop
 from local_client import wait_until
+from protocol_client import protocol
 
 from luigi_pai import __version__
 from luigi_pai.local import serve
@@ -424,6 +425,46 @@ def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_p
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["server.log", "token.key"])
+def test_a_data_folder_whose_files_cannot_be_used_is_refused(name, tmp_path):
+    """As where an earlier server was another user's, or the disk is full: which file, and why."""
+    (tmp_path / name).mkdir()
+    done = run("local", "--port", 0, "--data", tmp_path)
+    said = f"luigi-pai local: cannot use the data folder {tmp_path}: {tmp_path / name}: Is a directory\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
+    """Tasks find their files and come to an end, and what they left running ends with them."""
+    barrier = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True}}
+    job = protocol(
+        f"sleep 60 & echo $! > {tmp_path}/left",
+        name="a",
+        extras={"com.microsoft.pai.runtimeplugin": [barrier]},
+    )
+    code = textwrap.dedent(
+        f"""
+        import os, requests, sys, time
+        api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v2"
+        login = {{"username": "admin", "password": "admin-password"}}
+        token = requests.post(api + "/authn/basic/login", json=login).json()["token"]
+        headers = {{"Authorization": "Bearer " + token}}
+        requests.post(api + "/jobs", {job!r}, headers=headers | {{"Content-Type": "text/yaml"}})
+        for _ in range(200):
+            status = requests.get(api + "/jobs/admin~a", headers=headers).json()["jobStatus"]
+            if status["completedTime"]:
+                break
+            time.sleep(0.02)
+        sys.stdout.write(str(status["state"]))
+        """
+    )
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run_python(code, "--data", tmp_path / "d\u00e4t\u00e4", env=locale)
+    assert (done.stdout, done.returncode) == ("SUCCEEDED", 0), done.stderr
+    left = [process.pid for process in psutil.process_iter() if process.status() != psutil.STATUS_ZOMBIE]
+    assert int((tmp_path / "left").read_text()) not in left
+
+
 def test_virtual_clusters_have_what_is_said_or_what_this_machine_has():
     """CPUs and memory of this machine, and 8 GPUs."""
     code = (
@@ -483,6 +524,22 @@ def test_a_broken_earlier_config_is_named(tmp_path):
     done = run("local", "--", "true", env={"LUIGI_CONFIG_PATH": str(tmp_path / "bad.cfg")})
     assert done.returncode == 2
     assert f"cannot read {tmp_path / 'bad.cfg'}, which LUIGI_CONFIG_PATH names" in done.stderr
+
+
+def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
+    """SIGHUP stays ignored; SIGTERM still stops it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process, said = start(tmp_path, "--port", 0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with process:
+        wait_until(lambda: "Ctrl-C" in said.read_text())
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
 
 
 def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -166,6 +167,28 @@ def test_executables_load_the_standard_library_only(tmp_path: Path) -> None:
     (tmp_path / "probe").write_text(script)
     done = subprocess.run(["sh", str(tmp_path / "probe"), "dfs"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, too: to a shell an empty command is a success."""
+    install(tmp_path)
+    before = (tmp_path / "hdfs").read_bytes()
+    seen = []
+
+    def write_text(path: Path, *_: object, **__: object) -> int:
+        path.write_bytes(b"")
+        seen.append((tmp_path / "hdfs").read_bytes())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(OSError, match="No space left"):
+        install(tmp_path)
+    assert seen == [before]
+    monkeypatch.undo()
+    install(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hadoop", "hdfs"]
 
 
 def test_a_closed_pipe_is_no_traceback(url: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import sqlite3
 import threading
@@ -623,6 +624,72 @@ def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
     assert bench(scenario) == (RUNNING, 214 if kind == "v1" else -210, [True], set())
 
 
+@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
+def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kind, bench, monkeypatch):
+    """It has not failed: no retry is counted, and none is needed."""
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 2
+    start = JobFolders._start
+
+    def begin(*arguments):
+        if full:
+            raise full.pop()
+        return start(*arguments)
+
+    monkeypatch.setattr(JobFolders, "_start", begin)
+
+    async def scenario(bench):
+        ended = await bench.ended(bench.job(kind, "[ -e stale ] && exit 1; touch stale", tasks=2))
+        await until(lambda: not bench.held())
+        return ended.exit_code, ended.retries, [task.number for task in bench.tasks(ended)], full
+
+    assert bench(scenario) == (0, 0, [0, 0], [])
+
+
+@pytest.mark.parametrize("how", ["v1", "gang", "loose", "decided"])
+def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how, bench, monkeypatch):
+    """Neither once its job is stopped nor, without gang allocation, once another task has decided it."""
+    start, full = JobFolders._start, threading.Event()
+    waits = "main-1.1" if how == "decided" else "main-1"
+
+    def begin(folders, files, *arguments):
+        if files.folder.name == waits:
+            full.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return start(folders, files, *arguments)
+
+    monkeypatch.setattr(JobFolders, "_start", begin)
+
+    async def scenario(bench):
+        command = f"[ ${{PAI_TASK_INDEX:-0}} = 0 ] || kill -KILL $$; {bench.hold} exit 9"
+        job = bench.job("loose" if how == "decided" else how, command, tasks=2)
+        await until(full.is_set)
+        if how == "decided":
+            bench.go.touch()
+        else:
+            bench.launcher.stop(bench.found(job))
+        ended = await bench.ended(job)
+        await until(lambda: not bench.held())
+        return ended.exit_code, [task.pid is None for task in bench.tasks(job)], bench.processes(job)
+
+    code = {"v1": 214, "gang": -210, "loose": -210, "decided": 255}[how]
+    assert bench(scenario) == (code, [False, True], set())
+
+
+def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(bench):
+    """Were the server killed while it waits for the rest of it, the next one would make it again."""
+
+    async def scenario(bench):
+        deaf = role("trap '' TERM; while true; do sleep 0.05; done", "deaf")
+        decided, other = bench.v1("a", role("exit 3"), deaf), bench.v1("b", role("sleep 60"))
+        await bench.began(decided, other)
+        await until(lambda: bench.launcher._runs[decided.id].is_decided)
+        await bench.launcher.shut_down()
+        interrupted = [bench.store.last_attempt(job).interrupted for job in (decided, other)]
+        return interrupted, bench.found(decided).exit_code
+
+    assert bench(scenario) == ([False, True], 3)
+
+
 HIDING = """python -c '
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -652,3 +719,18 @@ def test_a_process_that_hides_ends_with_its_job(kind, bench):
         return alive >= 3, ends, bench.processes(stays) | bench.processes(leaves), bench.held()
 
     assert bench(scenario) == (True, [214 if kind == "v1" else -210, 0], set(), [])
+
+
+@pytest.mark.parametrize("command", ["true", "sleep 60"], ids=["ended", "running"])
+def test_a_deleted_job_is_forgotten_once_the_disk_takes_it(command, bench, monkeypatch):
+    """Not only by the next server."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(command))
+        await (bench.ended(job) if command == "true" else bench.began(job))
+        Disk(monkeypatch, bench.store, "purge_job", 2)
+        bench.launcher.delete(bench.found(job))
+        await until(lambda: not bench.store.rows("SELECT 1 FROM jobs"))
+        return list(bench.launcher._around.folders.root.iterdir()), bench.held()
+
+    assert bench(scenario) == ([], [])

@@ -133,6 +133,29 @@ def test_a_task_that_was_lost_is_run_again_without_counting(client, own_pai, tmp
     assert not is_running(int(child.read_text()))
 
 
+@pytest.mark.parametrize(("exit_code", "ends"), [(6, ("FAILED", 6, 0)), (0, ("SUCCEEDED", 0, 1))])
+def test_what_a_task_decided_stays_decided_if_others_are_lost(exit_code, ends, client, own_pai, tmp_path):
+    """The first one failed before the machine went down: the job has failed, and is not run again."""
+    go, again = tmp_path / "go", tmp_path / "again"
+    first = f"[ -e {again} ] && exit 0; until [ -e {go} ]; do sleep 0.02; done; exit {exit_code}"
+    name = client.submit(
+        role(f"[ -e {again} ] && exit 0; sleep 60", "others", taskNumber=2), role(first, "one")
+    )
+    pids = wait_until(lambda: found if all(found := [row[0] for row in task_rows(own_pai, "pid")]) else None)
+    own_pai.kill()
+    go.touch()
+    wait_until(lambda: not is_running(pids[2]))
+    for pid in pids[:2]:
+        for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+            process.kill()
+    wait_until(lambda: not any(map(is_running, pids)))
+    again.touch()
+    own_pai.restart()
+    status = client.wait(name)["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["retries"]) == ends
+    assert (own_pai.data / "start.log").read_text() == ""
+
+
 def test_a_pid_that_is_another_process_now_is_not_taken_for_the_task(client, own_pai):
     """The start of a process is part of its identity: a stranger is neither waited for nor killed."""
     name = client.submit(role("sleep 60", minFailedTaskCount=1), retryCount=0)

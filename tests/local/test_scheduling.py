@@ -225,8 +225,9 @@ def test_gpu_numbers_are_never_given_twice(v1, v2, tmp_path):
 
 def test_what_still_runs_after_a_restart_keeps_what_it_has(v1, v2, small, tmp_path):
     """The next job gets other GPUs; one that does not fit beside it waits."""
-    first = v1.submit(role(WAIT.format(tmp_path / "go"), gpuNumber=3, cpuNumber=2))
-    v1.wait(first, "RUNNING")
+    hold = f"touch {tmp_path}/began; {WAIT.format(tmp_path / 'go')}"
+    first = v1.submit(role(hold, gpuNumber=3, cpuNumber=2))
+    wait_until((tmp_path / "began").exists)  # a job that runs may have tasks that are just being started
     small.kill()
     small.restart()
     assert {key: used(v2)[key] for key in ("cpu", "memory", "gpu")} == {"cpu": 2, "memory": 100, "gpu": 3}
