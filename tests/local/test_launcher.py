@@ -124,6 +124,7 @@ async def until(condition):
 def bench(tmp_path, monkeypatch):
     """Runs a scenario beside a server of its own, in another thread: this one's loop is left to others."""
     monkeypatch.setattr(launcher, "_AGAIN", 0.05)
+    monkeypatch.setattr(launcher, "_SOON", 0)
     monkeypatch.setattr(attempt_run, "_AGAIN", 0.05)
 
     def run(scenario, **settings):
@@ -148,8 +149,8 @@ def test_a_job_whose_begin_cannot_be_written_down_is_not_forgotten(bench, monkey
 
     async def scenario(bench):
         job = bench.v1("a", role("true", cpuNumber=2, gpuNumber=1))
-        await asyncio.sleep(0)
-        why = bench.launcher.why_waiting(job)
+        while (why := bench.launcher.why_waiting(job)) == "jobs before it wait":
+            await asyncio.sleep(0)
         ended = await bench.ended(job)
         return why, ended.exit_code, ended.retries, bench.held()
 
@@ -446,8 +447,8 @@ async def just_added(bench, kind):
 async def before_a_process(bench, kind):
     """Its begin is written down, nothing has started."""
     job = bench.job(kind, "sleep 60", tasks=3)
-    await asyncio.sleep(0)
-    assert job.id in bench.launcher._runs
+    while job.id not in bench.launcher._runs:
+        await asyncio.sleep(0)
     return job
 
 
