@@ -120,6 +120,15 @@ async def until(condition):
     raise AssertionError("it did not come about in time")
 
 
+async def at_once(condition):
+    """Wait no longer than to the turn of the loop that brings it about."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come about in time")
+
+
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
     """Runs a scenario beside a server of its own, in another thread: this one's loop is left to others."""
@@ -149,8 +158,8 @@ def test_a_job_whose_begin_cannot_be_written_down_is_not_forgotten(bench, monkey
 
     async def scenario(bench):
         job = bench.v1("a", role("true", cpuNumber=2, gpuNumber=1))
-        while (why := bench.launcher.why_waiting(job)) == "jobs before it wait":
-            await asyncio.sleep(0)
+        await at_once(lambda: bench.launcher.why_waiting(job) != "jobs before it wait")
+        why = bench.launcher.why_waiting(job)
         ended = await bench.ended(job)
         return why, ended.exit_code, ended.retries, bench.held()
 
@@ -447,8 +456,7 @@ async def just_added(bench, kind):
 async def before_a_process(bench, kind):
     """Its begin is written down, nothing has started."""
     job = bench.job(kind, "sleep 60", tasks=3)
-    while job.id not in bench.launcher._runs:
-        await asyncio.sleep(0)
+    await at_once(lambda: job.id in bench.launcher._runs)
     return job
 
 
