@@ -41,6 +41,8 @@ SHUTDOWN = "shutdown"
 EXIT_NOT_STARTED = 1
 
 _SIGNALLED = 128
+_SOON = 0.002
+"""Seconds until the first process: by then the answer to the submission has reached its client."""
 _AGAIN = 1.0
 """Seconds until the disk is asked again to take what it did not."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -131,11 +133,8 @@ class AttemptRun:
         Raises:
             TaskLost: a task of a gang is gone and left no exit code.
         """
-        for task in [item for item in self.tasks if item.container_id not in self._places]:
-            if self._must_end.is_set():
-                return None
-            if self._notes is not None:
-                await self._start(task)
+        if not await self._start_first():
+            return None
         ended: list[Task] = []
         waits: dict[asyncio.Future[Any], Task] = {
             asyncio.create_task(self._life(task)): task for task in self.tasks
@@ -172,6 +171,17 @@ class AttemptRun:
         if outcome is None or not isinstance(error, TaskLost):
             raise error
         return outcome
+
+    async def _start_first(self) -> bool:
+        """Start the tasks that have what they need, if no earlier server did; False if it has to end."""
+        if self._notes is None:
+            return not self._must_end.is_set()
+        await asyncio.sleep(_SOON)
+        for task in [item for item in self.tasks if item.container_id not in self._places]:
+            if self._must_end.is_set():
+                return False
+            await self._start(task)
+        return True
 
     async def _before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Launcher"]
 
-_SOON = 0.002
-"""Seconds from when a job is taken until it begins, if it fits: time for the answer to reach its client."""
-
 _AGAIN = 1.0
 """Seconds until a job that could not begin, for want of ports (v1) or of disk, is looked at again."""
 
@@ -108,7 +105,7 @@ class Launcher:
     def add(self, job: Job) -> None:
         """Run a job that the store has taken, at once if there is room."""
         self._line.add(job)
-        asyncio.get_running_loop().call_later(_SOON, self._fill)
+        asyncio.get_running_loop().call_soon(self._fill)
 
     def stop(self, job: Job) -> None:
         """Stop a job; the processes of its tasks end soon after."""

@@ -133,7 +133,7 @@ async def at_once(condition):
 def bench(tmp_path, monkeypatch):
     """Runs a scenario beside a server of its own, in another thread: this one's loop is left to others."""
     monkeypatch.setattr(launcher, "_AGAIN", 0.05)
-    monkeypatch.setattr(launcher, "_SOON", 0)
+    monkeypatch.setattr(attempt_run, "_SOON", 0)
     monkeypatch.setattr(attempt_run, "_AGAIN", 0.05)
 
     def run(scenario, **settings):
