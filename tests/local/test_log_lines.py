@@ -16,8 +16,9 @@ def line(record_text, exc_info=None):
 
 def test_a_record_is_one_line():
     """Control characters, and what else ends a line somewhere, are written as Python writes them."""
-    assert line(FORGED).splitlines() == [line(FORGED)]
-    assert line(FORGED).endswith(r" x\n2026-01-01 00:00:00,000 127.0.0.1 200 GET /forged")
+    written = line(FORGED)
+    assert written.splitlines() == [written]
+    assert written.endswith(r" x\n2026-01-01 00:00:00,000 127.0.0.1 200 GET /forged")
     assert line("\x1b[2J\r\x85\u2028é").endswith(r" \x1b[2J\r\x85\u2028é")
 
 
