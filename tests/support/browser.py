@@ -160,8 +160,11 @@ class Browser:
     def screenshot(self, path):
         Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
-    def close(self):
+    async def _hang_up(self):
         self._socket.close()
+
+    def close(self):
+        self._loop.run_until_complete(self._hang_up())
         self._process.terminate()
         self._process.wait(20)
         self._loop.run_until_complete(asyncio.sleep(0.05))
