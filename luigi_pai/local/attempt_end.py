@@ -32,7 +32,8 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
     run.write_tasks()
     if outcome is not None:
         attempt.exit_code = outcome.exit_code
-        attempt.trigger_message = _reason(outcome)
+        all_ended = outcome.rule.startswith(ALL_ENDED)
+        attempt.trigger_message = outcome.rule if all_ended else f"{outcome.rule} in the TaskRole"
         if outcome.trigger is not None:
             attempt.trigger_role, attempt.trigger_index = outcome.trigger.role, outcome.trigger.index
     elif job.execution_type == "STOP":
@@ -47,17 +48,6 @@ def end_attempt(run: AttemptRun, outcome: Outcome | None, store: Store, notes: J
                 job, "TaskEnded", said, warning=bool(task.exit_code), container_id=task.container_id
             )
     store.end_attempt(attempt)
-
-
-def _reason(outcome: Outcome) -> str:
-    """Return in the words of 1.8's launcher by which rule an attempt ended."""
-    if outcome.rule.startswith(ALL_ENDED):
-        total = outcome.rule.rpartition(" ")[2]
-        return (
-            f"{outcome.rule} has reached TotalTaskCount {total} and no user specified conditions in "
-            "FrameworkAttemptCompletionPolicy have ever been triggered"
-        )
-    return f"{outcome.rule} in the TaskRole"
 
 
 def last_words(job: Job, outcome: Outcome, store: Store, folders: JobFolders) -> str | None:

@@ -94,7 +94,11 @@ def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], tota
                 return Outcome(0, task, _rule("Succeeded", succeeded[task.role]))
     if len(ended) < total:
         return None
-    return Outcome(0, ended[-1] if ended else None, f"{ALL_ENDED} {total}")
+    rule = (
+        f"{ALL_ENDED} {total} has reached TotalTaskCount {total} and no user specified conditions in "
+        "FrameworkAttemptCompletionPolicy have ever been triggered"
+    )
+    return Outcome(0, ended[-1] if ended else None, rule)
 
 
 def _rule(word: str, count: int) -> str:

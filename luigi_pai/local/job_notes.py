@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.store import now_ms
+from luigi_pai.local.store import in_parts, now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store import Store
 
 __all__ = ["JobNotes"]
-
-_AT_ONCE = 500  # parameters of one statement
 
 
 class JobNotes:
@@ -34,10 +32,7 @@ class JobNotes:
     def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
         """Return the tags of jobs by the jobs' ids; nothing for those that have none."""
         found: dict[int, list[str]] = {}
-        ids = [job.id for job in jobs]
-        for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
-            marks = ", ".join("?" * len(part))
+        for marks, part in in_parts([job.id for job in jobs]):
             sql = f"SELECT * FROM tags WHERE job_id IN ({marks}) ORDER BY rowid"  # noqa: S608 - marks
             for row in self._store.rows(sql, part):
                 found.setdefault(row["job_id"], []).append(row["name"])

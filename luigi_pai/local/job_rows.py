@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.local.job_notes import JobNotes
 from luigi_pai.local.job_view import job_row
 from luigi_pai.local.job_view_v2 import job_row_v2
+from luigi_pai.local.store import in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JobRows"]
 
-_AT_ONCE = 500  # parameters of one statement
 _MOST_KEPT = 50_000  # rows, of some 600 bytes
 
 
@@ -46,9 +46,8 @@ class JobRows:
         return text
 
     def _write(self, ids: Sequence[int]) -> None:
-        for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
-            jobs = self._store.select_jobs(f"WHERE id IN ({', '.join('?' * len(part))})", part)
+        for marks, part in in_parts(ids):
+            jobs = self._store.select_jobs(f"WHERE id IN ({marks})", part)
             tags = self._notes.tags(job for job in jobs if job.generation > 1)
             for job in jobs:
                 row = job_row(job) if job.generation == 1 else job_row_v2(job, tags.get(job.id, ()))

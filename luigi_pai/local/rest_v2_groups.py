@@ -149,22 +149,19 @@ async def _change_extension(handler: AccessV2, name: str) -> None:
     handler.answer(201, {"message": "update group extension data successfully."})
 
 
+async def _change_text(handler: AccessV2, name: str, label: str, field: str, said: str) -> None:
+    asked = handler.checked_by_administrator(Object({label: _TEXT}, root=True))
+    group = _found_by_older_route(handler, name)
+    _save(handler, replace(group, **{field: asked.get(label, "")}))
+    handler.answer(201, {"message": f"update group {said} data successfully."})
+
+
 async def _change_description(handler: AccessV2, name: str) -> None:
-    asked = handler.checked_by_administrator(Object({"description": _TEXT}, root=True))
-    _save(
-        handler,
-        replace(_found_by_older_route(handler, name), description=asked.get("description", "")),
-    )
-    handler.answer(201, {"message": "update group description data successfully."})
+    await _change_text(handler, name, "description", "description", "description")
 
 
 async def _change_external_name(handler: AccessV2, name: str) -> None:
-    asked = handler.checked_by_administrator(Object({"externalName": _TEXT}, root=True))
-    _save(
-        handler,
-        replace(_found_by_older_route(handler, name), external_name=asked.get("externalName", "")),
-    )
-    handler.answer(201, {"message": "update group externalNameData data successfully."})
+    await _change_text(handler, name, "externalName", "external_name", "externalNameData")
 
 
 _ACTIONS: tuple[tuple[str, str, Callable[..., Awaitable[None]]], ...] = (

@@ -46,7 +46,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
     """Return the attempt that goes on, that the job waits for, or that was its last."""
     last = store.last_attempt(job)
     if last is not None and last.number > job.retries:
-        return _shown(job, last, store, is_latest=True)
+        return _shown(job, last, store.attempt(job, last.number - 1), store, is_latest=True)
     record = Attempt(0, job.id, job.retries + 1, 0, completed=job.completed, exit_code=job.exit_code)
     tasks = [
         Task(
@@ -61,9 +61,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
         for role in job.roles
         for index in range(role["taskNumber"])
     ]
-    return ShownAttempt(
-        job.retries, _started(job, record, store), job.completed, record, tasks, is_latest=True
-    )
+    return ShownAttempt(job.retries, _started(job, last), job.completed, record, tasks, is_latest=True)
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
@@ -71,19 +69,25 @@ def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)
-    return None if record is None else _shown(job, record, store, is_latest=False)
+    return None if record is None else _shown(job, record, store.attempt(job, index), store, is_latest=False)
 
 
 def earlier_attempts(job: Job, store: Store) -> list[ShownAttempt]:
     """Return the attempts before the latest one, the first one first."""
     records = [record for record in store.attempts(job) if record.number <= job.retries]
-    return [_shown(job, record, store, is_latest=False) for record in records]
+    befores = [None, *records]
+    return [
+        _shown(job, record, before, store, is_latest=False)
+        for record, before in zip(records, befores, strict=False)
+    ]
 
 
-def _shown(job: Job, record: Attempt, store: Store, *, is_latest: bool) -> ShownAttempt:
+def _shown(
+    job: Job, record: Attempt, before: Attempt | None, store: Store, *, is_latest: bool
+) -> ShownAttempt:
     return ShownAttempt(
         record.number - 1,
-        _started(job, record, store),
+        _started(job, before),
         record.launched,
         record,
         store.tasks(record),
@@ -91,7 +95,6 @@ def _shown(job: Job, record: Attempt, store: Store, *, is_latest: bool) -> Shown
     )
 
 
-def _started(job: Job, record: Attempt, store: Store) -> int:
+def _started(job: Job, before: Attempt | None) -> int:
     """Return when an attempt was decided on: with the job, or when the one before had ended."""
-    before = store.attempt(job, record.number - 1)
     return job.created if before is None else before.completed or before.launched

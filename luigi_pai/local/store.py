@@ -19,13 +19,14 @@ from luigi_pai.local.records import Attempt, Job, NewJob, Task
 from luigi_pai.local.schema import durably, open_database, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["NameTaken", "Store", "now_ms"]
+__all__ = ["NameTaken", "Store", "in_parts", "now_ms"]
 
 
 _BUSY_TIMEOUT = 5000  # ms
+_AT_ONCE = 500  # parameters of one statement
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
 _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
@@ -38,6 +39,13 @@ class NameTaken(Exception):
 def now_ms() -> int:
     """Return the time in milliseconds since 1970 UTC."""
     return time.time_ns() // 1_000_000
+
+
+def in_parts(ids: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield ids in parts that a statement can take, each with the marks that stand for it in ``IN ()``."""
+    for start in range(0, len(ids), _AT_ONCE):
+        part = ids[start : start + _AT_ONCE]
+        yield ", ".join("?" * len(part)), part
 
 
 class Store:
