@@ -164,8 +164,10 @@ class Browser:
         self._socket.close()
 
     def close(self):
-        self._loop.run_until_complete(self._hang_up())
-        self._process.terminate()
-        self._process.wait(20)
+        try:
+            self._loop.run_until_complete(self._hang_up())
+        finally:
+            self._process.terminate()
+            self._process.wait(20)
         self._loop.run_until_complete(asyncio.sleep(0.05))
         self._loop.close()
