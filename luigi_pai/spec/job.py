@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "slot_to_dict"]
+from luigi_pai.spec.methods import METHOD, is_method
+from luigi_pai.spec.paths import Path, path_text
+
+__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
 
 
 class Unset(Enum):
@@ -31,6 +34,8 @@ _NO_PORTS: list[Port] = []
 
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 """Fields in which ``null`` says something to the server: never."""
+
+_DEEPEST = 100
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
@@ -214,6 +219,8 @@ class PaiJob(_Fields):
         jobEnvs: Mapping[str, str] | None = None,
         extras: Mapping[str, Any] | None = None,
     ) -> None:
+        if is_method(tasks):
+            raise TypeError(f"job {jobName!r}: tasks {METHOD}")
         if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
             raise TypeError(
                 f"job {jobName!r}: tasks is {tasks!r}; it must be a list with at least one TaskRole"
@@ -239,12 +246,35 @@ class PaiJob(_Fields):
             TypeError: a field holds what JSON cannot say.
             ValueError: a field holds NaN or an infinity.
         """
-        return json.dumps(self, default=_to_json_value, allow_nan=False)
+        try:
+            return json.dumps(self, default=_to_json_value, allow_nan=False)
+        except TypeError:
+            methods = ", ".join(methods_in(self))
+            if not methods:
+                raise
+        raise TypeError(f"{methods} {METHOD}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job as plain dicts and lists, the same as ``to_json`` says it."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
+
+
+def methods_in(job: PaiJob) -> list[str]:
+    """Return the paths of the fields that hold a method or a function in place of a value."""
+    return [path_text(path) for path in _methods(job, ())]
+
+
+def _methods(value: Any, path: Path) -> Iterator[Path]:
+    if is_method(value):
+        yield path
+        return
+    if isinstance(value, _Fields):
+        value = slot_to_dict(value)
+    if len(path) > _DEEPEST or isinstance(value, str) or not isinstance(value, Mapping | Sequence):
+        return
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from _methods(item, (*path, key if isinstance(key, int) else str(key)))
 
 
 def _to_json_value(o: Any) -> Any:

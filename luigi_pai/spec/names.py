@@ -1,16 +1,27 @@
-"""Names of jobs and roles: what they must be, and what servers make of them."""
+"""Names of jobs and roles: what they must be, and what servers make of them.
+
+A job that failed is submitted again as ``NAME__attempt2``, then ``NAME__attempt3``:
+servers keep a name for ever. This module alone knows how these names are made.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.methods import METHOD, is_method
 
-__all__ = ["check_name", "folded", "room_for_attempts", "v2_name"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-_LONGEST = 255 - len("__attempt999")
+__all__ = ["attempt_name", "check_name", "folded", "latest_attempts", "room_for_attempts", "v2_name"]
+
+_SUFFIX = "__attempt"
+_NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
+_LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
+_LONGEST = 255 - len(f"{_SUFFIX}999")
 _HASH = 6  # characters that tell two names apart whose replaced characters made them the same
 
 
@@ -28,12 +39,40 @@ def v2_name(name: str) -> str:
     return f"{plain[: _LONGEST - _HASH - 1]}-{digest}"
 
 
+def attempt_name(name: str, number: int) -> str:
+    """Return the name under which a job is submitted for the NUMBERth time, counted from 1.
+
+    ``NAME``, then ``NAME__attempt2``, ``NAME__attempt3``, ...
+    """
+    return name if number == 1 else f"{name}{_SUFFIX}{number}"
+
+
+def latest_attempts(names: Iterable[str]) -> dict[str, int]:
+    """Return the highest number of each job that was submitted more than once.
+
+    Args:
+        names: names of jobs, as a server lists them.
+
+    Returns:
+        the job's own name -> the highest number in its ``NAME__attempt2``, ``NAME__attempt3``, ... that is
+        among the names: 2 or more. A job with none of these is not in it.
+    """
+    latest: dict[str, int] = {}
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if found and int(found["number"]) > 1:
+            latest[found["base"]] = max(int(found["number"]), latest.get(found["base"], 0))
+    return latest
+
+
 def check_name(name: Any) -> None:
     """Refuse a name that no server could be asked for: no text, empty, or a step within a URL.
 
     Raises:
         SpecError: saying what a name is.
     """
+    if is_method(name):
+        raise SpecError("", [Problem("jobName", METHOD)])
     if not isinstance(name, str) or name in ("", ".", ".."):
         from luigi_pai.spec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it
 
@@ -42,16 +81,37 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return what is wrong with the length of a name, at a path, that ``__attempt2`` may be added to."""
-    if not isinstance(name, str) or len(name) <= _LONGEST:
+    """Return what keeps a task's job from being submitted again under further names.
+
+    Args:
+        name: the name that the task gives its job.
+        path: of the name, in the job's format.
+
+    Returns:
+        a problem if it is too long for ``__attempt2`` to be added, another if it ends like that already.
+    """
+    if not isinstance(name, str):
         return []
-    return [
-        Problem(
-            path,
-            f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
-            "of later attempts are short enough too",
+    problems = []
+    if len(name) > _LONGEST:
+        problems.append(
+            Problem(
+                path,
+                f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
+                "of later attempts are short enough too",
+            )
         )
-    ]
+    numbered = _LIKE_NUMBERED.fullmatch(name)
+    if numbered:
+        problems.append(
+            Problem(
+                path,
+                f"{name!r} ends like the name of a job that is submitted again after a failure: it would be "
+                f"taken for a later attempt of {numbered['base']!r}; choose a name that does not end in "
+                f"{_SUFFIX} and a number",
+            )
+        )
+    return problems
 
 
 def folded(role: str) -> str:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def plain(given: Any, path: Path = ()) -> Any:
     for kinds, converted in _CONVERSIONS:
         if isinstance(given, kinds):
             return converted(given, path)
+    if is_method(given):
+        raise _refused(path, METHOD)
     like_a_number = hasattr(given, "__index__") or hasattr(given, "__float__")
     hint = (
         "; write int(...) or float(...) of it"

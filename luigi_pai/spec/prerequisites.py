@@ -302,7 +302,8 @@ def _not_run(known: _Prerequisites) -> Iterator[Problem]:
 
 def _is(prerequisite: Any, kind: str, name: Any) -> bool:
     return (
-        isinstance(prerequisite, dict)
+        isinstance(name, str)  # None is the name of no prerequisite, of one without a name neither
+        and isinstance(prerequisite, dict)
         and prerequisite.get("type") == kind
         and prerequisite.get("name") == name
     )

@@ -12,7 +12,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.job import PaiJob, methods_in
+from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.paths import Path, path_text
 from luigi_pai.spec.schema_problems import (
@@ -48,7 +49,7 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
     """
     problems = [*validate_job(job), *further]
     if problems:
-        raise SpecError(str(job.jobName), problems)
+        raise SpecError("" if is_method(job.jobName) else str(job.jobName), problems)
 
 
 def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None) -> list[Problem]:
@@ -66,7 +67,8 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
         try:
             document = job.to_dict()
         except (TypeError, ValueError) as error:
-            return [Problem("", f"cannot be written as JSON: {error}")]
+            methods = [Problem(path, METHOD) for path in methods_in(job)]
+            return methods or [Problem("", f"cannot be written as JSON: {error}")]
     else:
         document = dict(job)
     number = release_number(release) if release is not None else None

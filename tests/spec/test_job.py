@@ -176,6 +176,12 @@ def test_a_job_without_a_list_of_roles_is_a_type_error(tasks):
         PaiJob("j", "i", tasks)
 
 
+def test_tasks_that_are_a_method_are_a_type_error():
+    """The property of a task whose decorator was forgotten."""
+    with pytest.raises(TypeError, match=r"^job 'a': tasks is a method; put @property above it$"):
+        PaiJob("a", "i", test_tasks_that_are_a_method_are_a_type_error)
+
+
 def test_jobs_are_equal_by_their_fields_and_show_them():
     """Equality and repr go by fields; there is no hash of what can be changed."""
     assert PaiJob("j", "i", [TaskRole("w", "c")]) == PaiJob("j", "i", [TaskRole("w", "c")])

@@ -327,6 +327,7 @@ def test_luigis_parameters_become_plain_values():
         ),
         (Decimal("1.5"), "parameters.x: is of type Decimal, which JSON does not have; write int"),
         ({1, 2}, "parameters.x: is of type set, which JSON does not have; write it as a text"),
+        ("".upper, "parameters.x: is a method; put @property above it"),
         ([b"a"], r"parameters.x\[0\]: is of type bytes, which JSON does not have; decode it"),
         ({1: 2}, "parameters.x: has a key of type int; keys are texts"),
         (float("inf"), "parameters.x: is infinite or not a number"),

@@ -338,6 +338,39 @@ def test_a_job_that_is_no_json_is_one_problem(extras, message):
     assert re.fullmatch(message, problems[0])
 
 
+def forgotten(self):
+    """Return nothing: it is a property whose decorator was forgotten."""
+
+
+class Holder:
+    """An object with such a method."""
+
+    forgotten = forgotten
+
+
+@pytest.mark.parametrize("method", [forgotten, Holder().forgotten, "".upper], ids=["function", "bound", "C"])
+@pytest.mark.parametrize("field", ["jobName", "image", "dataDir", "virtualCluster", "retryCount", "extras"])
+def test_a_method_in_place_of_a_value_is_named(field, method):
+    """A task whose @property was forgotten gives its job the method itself."""
+    job = PaiJob(**{"jobName": "j", "image": "i", "tasks": [TaskRole("w", "c")], field: method})
+    assert found(job) == [f"{field}: is a method; put @property above it"]
+    with pytest.raises(TypeError, match=f"^{field} is a method; put @property above it$"):
+        job.to_json()
+    with pytest.raises(SpecError) as caught:
+        check_job(job)
+    assert " at 0x" not in str(caught.value)
+
+
+def test_methods_within_parts_are_named_each():
+    """Also those in a role, in its ports, and in mappings."""
+    role = TaskRole("w", forgotten, portList=[Port(forgotten)])
+    job = PaiJob("j", "i", [role], jobEnvs={"RATE": forgotten}, extras={"x": [forgotten]})
+    assert found(job) == [
+        f"{path}: is a method; put @property above it"
+        for path in ("taskRoles[0].portList[0].label", "taskRoles[0].command", "jobEnvs.RATE", "extras.x[0]")
+    ]
+
+
 def test_check_job_lists_every_problem_under_the_jobs_name():
     """The error's text is the job, the count, and a line for each problem."""
     job = PaiJob("j", "", [TaskRole("w", "", gpuNumber=-1)])

@@ -1027,6 +1027,20 @@ def test_check_protocol_lists_what_counts_under_the_jobs_name():
     )
 
 
+@pytest.mark.parametrize("kind", ["script", "data", "output"])
+def test_a_prerequisite_that_requires_and_has_no_name_is_a_problem(kind):
+    """Roles that name none of its kind do not refer to it; the missing name is what is told."""
+    document = copy.deepcopy(GOOD)
+    unnamed = {"type": kind, "uri": ["u"] if kind == "data" else "u", "require": ["code"]}
+    document["prerequisites"].insert(1, unnamed)
+    with pytest.raises(SpecError) as caught:
+        check_protocol(JobProtocol.from_dict(document))
+    (problem,) = caught.value.problems
+    assert str(problem) == (
+        "prerequisites[1].name: is missing; it must be a name of 1 to 255 letters, digits, '-' and '_'"
+    )
+
+
 def test_check_protocol_returns_warnings():
     """They stop nothing."""
     assert check_protocol(JobProtocol.from_dict(GOOD)) == []
