@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster, reset_clusters
+    from luigi_pai.api.job import Job
     from luigi_pai.api.status import JobState, JobStatus, TaskStatus
     from luigi_pai.config import OpenPai
     from luigi_pai.errors import (
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
         PaiHttpError,
         PaiJobError,
         PaiJobFailed,
+        PaiJobForgotten,
         PaiJobLost,
+        PaiJobTimeout,
         PaiNameTaken,
+        PaiOutputElsewhere,
         PermissionRefused,
         Problem,
         RateLimited,
@@ -44,12 +49,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AuthenticationError",
+    "Cluster",
     "ClusterUnreachable",
     "ConfigError",
     "HdfsError",
     "HdfsFlagTarget",
     "HdfsTarget",
     "InvalidReply",
+    "Job",
     "JobNotFound",
     "JobProtocol",
     "JobState",
@@ -63,9 +70,12 @@ __all__ = [
     "PaiJob",
     "PaiJobError",
     "PaiJobFailed",
+    "PaiJobForgotten",
     "PaiJobLost",
     "PaiJobTarget",
+    "PaiJobTimeout",
     "PaiNameTaken",
+    "PaiOutputElsewhere",
     "PaiProtocolTask",
     "PaiTask",
     "PermissionRefused",
@@ -76,10 +86,13 @@ __all__ = [
     "SpecError",
     "TaskRole",
     "TaskStatus",
+    "reset_clusters",
     "slot_to_dict",
 ]
 
 _HOMES = {
+    "luigi_pai.api.cluster": ("Cluster", "reset_clusters"),
+    "luigi_pai.api.job": ("Job",),
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),
     "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),

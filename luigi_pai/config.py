@@ -13,13 +13,19 @@ from urllib.parse import urlsplit
 
 import luigi
 import luigi.configuration
+from luigi.cmdline_parser import CmdlineParser
 from luigi.parameter import ParameterVisibility
 
+from luigi_pai.api.cluster import CLUSTERS, Cluster
+from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import ConfigError
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
+_ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
+_DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
+_OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
 _LUIGIS_PORT = 50070  # of its [webhdfs]
 
 
@@ -95,10 +101,25 @@ class OpenPai(luigi.Config):
     )
     connect_timeout = luigi.FloatParameter(default=10.0, description="seconds to wait for a connection")
     read_timeout = luigi.FloatParameter(default=30.0, description="seconds to wait for an answer")
-    poll_min = luigi.FloatParameter(default=0.5, description="shortest wait between two looks at a job")
-    poll_max = luigi.FloatParameter(default=30.0, description="longest wait between two looks at a job")
+    poll_min = luigi.FloatParameter(default=0.1, description="shortest wait between two lookups of a job")
+    poll_max = luigi.FloatParameter(default=30.0, description="longest wait between two lookups of a job")
     poll_patience = luigi.FloatParameter(
-        default=1800.0, description="how long an unreachable server is waited for while a job runs"
+        default=1800.0, description="how long transient errors are retried while a job runs"
+    )
+    queue_timeout = luigi.OptionalFloatParameter(
+        default=None, description="how long a job may wait in the queue before it is stopped"
+    )
+    run_timeout = luigi.OptionalFloatParameter(
+        default=None, description="how long a job may run before it is stopped"
+    )
+    on_forgotten = luigi.Parameter(
+        default="fail",
+        description="what a run does with a job that the server no longer knows and whose end was not recorded: "
+        "fail, or submit it anew",
+    )
+    server_retention = luigi.OptionalFloatParameter(
+        default=None,
+        description="how long after its end the server knows a job; by release where not given",
     )
 
     if TYPE_CHECKING:  # Luigi's own has no types
@@ -140,6 +161,45 @@ class OpenPai(luigi.Config):
                 wrong.append(f"{name} is not {kind}")
         return wrong
 
+    @classmethod
+    def current(cls) -> OpenPai:
+        """Return the settings, checked, and read anew only when the configuration has changed.
+
+        Raises:
+            ConfigError: as ``check``.
+        """
+        source = _source()
+        known: tuple[tuple[Any, ...], OpenPai] | None = CLUSTERS.notes.get(cls)
+        if known is not None and known[0] == source:
+            return known[1]
+        settings = cls()
+        settings.check()
+        CLUSTERS.notes.put(cls, (source, settings))
+        return settings
+
+    def cluster(self) -> Cluster:
+        """Return the cluster of these settings; the same one each time, until ``reset_clusters()``.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        self.check()
+        return CLUSTERS.get(
+            url=self.pai_url,
+            username=self.username,
+            password=self.password,
+            token=self.token,
+            api_version=self.api_version,
+            portal_url=self.portal_url,
+            fs_uri=self.fs_uri,
+            expiration=self.expiration,
+            verify=self.tls_verify(),
+            connect_timeout=self.connect_timeout,
+            read_timeout=self.read_timeout,
+            polling=Polling(self.poll_min, self.poll_max, self.poll_patience),
+            retention=self.server_retention,
+        )
+
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
 
@@ -167,6 +227,7 @@ class OpenPai(luigi.Config):
             for name, words, none_of in (
                 ("hdfs_auth", ("simple", "kerberos"), "neither simple nor kerberos"),
                 ("api_version", ("auto", "v1", "v2"), "none of auto, v1 and v2"),
+                ("on_forgotten", ("fail", "submit"), "neither fail nor submit"),
             )
             if getattr(self, name) not in words
         ]
@@ -182,8 +243,9 @@ class OpenPai(luigi.Config):
             )
         wrong += [
             f"{name} = {getattr(self, name)} must be a number of seconds greater than 0"
-            for name in ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
-            if not 0 < getattr(self, name) < math.inf
+            for name in (*_DURATIONS, *_OPTIONAL_DURATIONS)
+            if not (getattr(self, name) is None and name in _OPTIONAL_DURATIONS)
+            and not 0 < getattr(self, name) < math.inf
         ]
         if self.poll_max < self.poll_min:
             wrong.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")
@@ -221,6 +283,18 @@ class OpenPai(luigi.Config):
         if word.lower() in ("false", "no", "0"):
             return False
         return os.path.expandvars(str(Path(word).expanduser()))
+
+
+def _source() -> tuple[Any, ...]:
+    """Return what the settings are made of: two that are equal give the same settings."""
+    parser = luigi.configuration.get_config()
+    data = getattr(parser, "data", None)  # of TOML
+    if isinstance(data, dict):
+        text = repr(data.get("OpenPai"))
+    else:
+        text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
+    named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
+    return text, named, CmdlineParser.get_instance()
 
 
 def _is_http(url: str) -> bool:

@@ -17,8 +17,11 @@ The tree::
     │       └── ServerFault          5xx
     ├── PaiJobError        a job did not come to a good end                  (also a RuntimeError)
     │   ├── PaiJobFailed         it ended as FAILED or STOPPED
+    │   │   └── PaiJobTimeout        it was stopped for its queue_timeout or run_timeout
     │   ├── PaiNameTaken         its name belongs to another user
-    │   └── PaiJobLost           the server no longer knows it
+    │   ├── PaiJobLost           the server lost it while it was watched
+    │   ├── PaiJobForgotten      it was submitted once, and the server no longer knows how it ended
+    │   └── PaiOutputElsewhere   it succeeded, but wrote to another folder than the task's
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
 The second bases are those that ``luigi.contrib.pai`` raised, so that a user's
@@ -27,9 +30,10 @@ The second bases are those that ``luigi.contrib.pai`` raised, so that a user's
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from requests.exceptions import HTTPError
 
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.status import JobStatus
+
+_ApiError = TypeVar("_ApiError", bound="PaiApiError")
 
 __all__ = [
     "AuthenticationError",
@@ -51,8 +57,11 @@ __all__ = [
     "PaiHttpError",
     "PaiJobError",
     "PaiJobFailed",
+    "PaiJobForgotten",
     "PaiJobLost",
+    "PaiJobTimeout",
     "PaiNameTaken",
+    "PaiOutputElsewhere",
     "PermissionRefused",
     "Problem",
     "RateLimited",
@@ -129,6 +138,16 @@ class SpecError(PaiError, ValueError):
 class PaiApiError(PaiError):
     """The cluster did not do what it was asked to do."""
 
+    def reworded(self: _ApiError, message: str) -> _ApiError:
+        """Return the same error with another text."""
+        new = copy.copy(self)
+        new.args = (message,)
+        return new
+
+    def extended(self: _ApiError, hint: str) -> _ApiError:
+        """Return the same error with a hint behind its text."""
+        return self.reworded(f"{self}; {hint}")
+
 
 class ClusterUnreachable(PaiApiError):
     """Nobody answered: connection refused, host unknown, timeout, TLS failure.
@@ -188,13 +207,17 @@ class RateLimited(PaiHttpError):
     """Too many requests (429).
 
     Attributes:
-        reset_at: when requests are taken again, in seconds since 1970 UTC
-            (``X-RateLimit-Reset``), or None where the server did not say.
+        reset_at: when requests are taken again, in seconds since 1970 UTC, or None
+            where the server did not say.
+        sent: False if the request was not sent, because the limit is known to be used up.
     """
 
-    def __init__(self, message: str, *, reset_at: float | None = None, **about: Any) -> None:
+    def __init__(
+        self, message: str, *, reset_at: float | None = None, sent: bool = True, **about: Any
+    ) -> None:
         super().__init__(message, **about)
         self.reset_at = reset_at
+        self.sent = sent
 
 
 class ServerFault(PaiHttpError):
@@ -202,7 +225,18 @@ class ServerFault(PaiHttpError):
 
 
 class PaiJobError(PaiError, RuntimeError):
-    """A job did not come to a good end."""
+    """A job did not come to a good end.
+
+    Attributes:
+        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; "" where there is none.
+    """
+
+    def __init__(self, message: str, job_name: str = "") -> None:
+        super().__init__(message, job_name)
+        self.job_name = job_name
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class PaiJobFailed(PaiJobError):
@@ -213,11 +247,13 @@ class PaiJobFailed(PaiJobError):
     """
 
     def __init__(self, message: str, status: JobStatus) -> None:
-        super().__init__(message, status)
+        super().__init__(message, status.name)
+        self.args = (message, status)
         self.status = status
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+
+class PaiJobTimeout(PaiJobFailed):
+    """A job was stopped because it waited longer than queue_timeout, or ran longer than run_timeout."""
 
 
 class PaiNameTaken(PaiJobError):
@@ -225,4 +261,12 @@ class PaiNameTaken(PaiJobError):
 
 
 class PaiJobLost(PaiJobError):
-    """A job that was there is no longer known to the server."""
+    """The server no longer knows a job that this process was watching."""
+
+
+class PaiJobForgotten(PaiJobError):
+    """A job was submitted longer ago than the server keeps jobs, and how it ended was never recorded."""
+
+
+class PaiOutputElsewhere(PaiJobError):
+    """The job of a task's name wrote to another output folder than the task has now."""

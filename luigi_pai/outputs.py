@@ -1,4 +1,4 @@
-"""What a task has to show for its work, and what outlives the server's memory of it."""
+"""A task's outputs: its folder and targets, and what in them outlives the server's knowledge of its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import luigi.task
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from luigi_pai.hdfs import CompletionFlag, WebHdfs
+    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.record import CompletionFlag, SubmissionRecord
 
 __all__ = ["Outputs", "own_targets"]
 
@@ -46,15 +47,23 @@ class Outputs:
         self._folder = folder
         self._targets = targets
 
-    @property
     def flag(self) -> CompletionFlag | None:
-        """The completion flag, None where there is no place for one."""
+        """Return the completion flag, None where there is no place for one."""
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
-        from luigi_pai.hdfs import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.record import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
 
         return CompletionFlag(hdfs, self._folder)
+
+    def record(self, job: str) -> SubmissionRecord | None:
+        """Return the record of a job's submissions, None where there is no place for one."""
+        hdfs = self.hdfs_of(self._folder)
+        if hdfs is None or self._folder is None:
+            return None
+        from luigi_pai.record import SubmissionRecord  # noqa: PLC0415  as above
+
+        return SubmissionRecord(hdfs, self._folder, job)
 
     def hdfs_of(self, folder: str | None) -> WebHdfs | None:
         """Return the HDFS that a folder is on, None where it is elsewhere or no HDFS is configured.
@@ -69,15 +78,19 @@ class Outputs:
 
         return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
 
-    def show_completion(self, job: str) -> bool:
+    def show_completion(self, job: str, *, submitted_here: bool) -> bool:
         """Return whether a job is done that the server does not know.
+
+        Args:
+            job: the name of the work.
+            submitted_here: there is a record of its submission.
 
         Raises:
             HdfsError: HDFS did not say.
         """
-        flag = self.flag
+        flag = self.flag()
         if flag is not None:
-            return flag.holds(job)
+            return flag.holds(job, submitted_here=submitted_here)
         targets = self._askable()
         return bool(targets) and all(target.exists() for target in targets)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
 import functools
 import hashlib
 import html
@@ -17,6 +16,7 @@ import luigi.task
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
+from luigi_pai.job_task import JobTask
 from luigi_pai.outputs import own_targets
 from luigi_pai.run import Run, Work
 from luigi_pai.source import folder_of
@@ -26,7 +26,7 @@ from luigi_pai.spec.secret_texts import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
@@ -36,19 +36,15 @@ _HASH = 10  # characters
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 
 
-class PaiProtocolTask(luigi.Task):
+class PaiProtocolTask(JobTask):
     """A Luigi task whose work is a job of the YAML job protocol (OpenPAI 0.15 to 1.8).
 
     Subclass it and give ``protocol``; ``parameters`` and ``secrets`` are merged into
     it. It lives as a ``PaiTask`` does: the name identifies the work, a job that is
     there is taken over, a failed one is submitted again as ``NAME__attempt2``.
 
-    Constructing a task asks nobody anything.
+    Constructing a task makes no network requests.
     """
-
-    if TYPE_CHECKING:  # Luigi's own has no types
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @property
     @abc.abstractmethod
@@ -87,11 +83,6 @@ class PaiProtocolTask(luigi.Task):
         """
         return {}
 
-    @property
-    def accepts_messages(self) -> bool:
-        """Luigi's page may send ``stop``, which stops the job."""
-        return True
-
     def job(self) -> JobProtocol:
         """Return the job that ``run()`` submits. Override it to change what has no property here.
 
@@ -101,19 +92,6 @@ class PaiProtocolTask(luigi.Task):
         """
         return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
 
-    def render(self, *, filled: bool = False) -> str:
-        """Return the job as it is sent, without sending it: YAML, its secrets as ``******``.
-
-        Args:
-            filled: only the command of each role, as the server renders it.
-
-        Raises:
-            SpecError: the job cannot be sent as it is written.
-        """
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
-
-        return rendered(self.job(), filled=filled)
-
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 
@@ -122,18 +100,6 @@ class PaiProtocolTask(luigi.Task):
         targets exist; the one of this method is then gone.
         """
         return PaiJobTarget(self)
-
-    def complete(self) -> bool:
-        """Return whether the work is done.
-
-        It is if an attempt of the job has succeeded; when the server does not know
-        it, if ``output()`` is overridden and all its targets exist.
-
-        Raises:
-            ConfigError: a setting is wrong.
-            PaiApiError: the server did not say. That is not "no".
-        """
-        return Run(self._work()).is_complete()
 
     def run(self) -> None:
         """Find or submit the job, and follow it to its end.
@@ -165,19 +131,39 @@ class PaiProtocolTask(luigi.Task):
         )
 
     def _work(self) -> Work:
-        if OpenPai().api_version == "v1":
+        if OpenPai.current().api_version == "v1":
             raise ConfigError(
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
                 "[OpenPai] of luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
             )
-        return Work(
-            task=self,
-            name=self.name,
-            make_job=lambda name: self.job().renamed(name),
-            targets=functools.partial(own_targets, self, PaiProtocolTask),
-            api_version="v2",
-            secrets=lambda: list(_as_logs_have_them(secret_values(self.job().to_dict()))),
-        )
+        return _ProtocolWork(self)
+
+
+class _ProtocolWork(Work):
+    """What a PaiProtocolTask wants done."""
+
+    api_version = "v2"
+    compares_stored_job = True
+
+    def __init__(self, task: PaiProtocolTask) -> None:
+        super().__init__(task, task.name)
+        self._task = task
+
+    def job_named(self, name: str) -> JobProtocol:
+        return self._task.job().renamed(name)
+
+    def targets(self) -> list[luigi.Target]:
+        return own_targets(self._task, PaiProtocolTask)
+
+    def secret_texts(self) -> Sequence[str]:
+        return list(_as_logs_have_them(secret_values(self._task.job().to_dict())))
+
+
+class _ProtocolWorkAlone(_ProtocolWork):
+    """The same, whatever the task's outputs are."""
+
+    def targets(self) -> list[luigi.Target]:
+        return []
 
 
 def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:
@@ -203,6 +189,5 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded, as far as the server remembers."""
-        work = self.task._work()  # noqa: SLF001  of this module
         # The task's own outputs are not asked: this target may be one of them.
-        return Run(dataclasses.replace(work, targets=list)).is_complete()
+        return Run(_ProtocolWorkAlone(self.task)).is_complete()

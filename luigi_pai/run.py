@@ -1,20 +1,22 @@
-"""One run of a task: find its job or submit it, follow it, remember its end."""
+"""One run of a task: find its job or submit it, watch it to its end, record that."""
 
 from __future__ import annotations
 
+import abc
 import logging
 import queue
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.attempts import Attempts
-from luigi_pai.api.client import PaiClient
-from luigi_pai.api.failure import failure_text, without_secrets
-from luigi_pai.api.session import Account
-from luigi_pai.api.watch import Polling, past_limits, watch
+from luigi_pai.api.failure import NEXT_SUBMISSION, failed_job
+from luigi_pai.api.job import lost
+from luigi_pai.api.retries import TRANSIENT, run_steps
+from luigi_pai.api.submissions import Found, Submissions
+from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import PaiError, PaiJobFailed
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
+from luigi_pai.history import History
+from luigi_pai.luigi_page import show_page
 from luigi_pai.outputs import Outputs
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
@@ -24,198 +26,258 @@ if TYPE_CHECKING:
 
     import luigi
 
+    from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.api.watcher import Deadline
     from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.job_task import JobTask
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["SERVER_OUTPUT", "Run", "Work"]
+__all__ = ["Run", "Work"]
 
 logger = logging.getLogger("luigi-interface")
 
-SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"
-"""Where a server puts the output of a job that names no folder: in ``USER/NAME`` below."""
-
-_clients: dict[tuple[object, ...], PaiClient] = {}
-_flagged: set[tuple[str, str]] = set()  # (output folder, job) whose completion flag is known to be there
-_cleared: set[tuple[str, str]] = set()  # the same, known not to be there
+_LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(abc.ABC):
     """What a task wants done.
 
     Attributes:
         task: the Luigi task; the callbacks that a worker puts on it while it runs are called.
-        name: of the job.
-        make_job: returns the job under the name of an attempt.
-        targets: returns what the task's own ``output()`` returns, flat; nothing where it has none.
-        output_dir: the job's output folder; None where it has none that is known here.
+        name: of the work, and of its first job.
         api_version: the dialect that the job is written in, where it is not for the cluster to say.
-        secrets: returns values that no text may show.
-        send_uploads: sends what a v1 job needs on HDFS, given its code folder and that HDFS.
+        compares_stored_job: where nothing is recorded, the job that the server has stored is compared.
     """
 
-    task: luigi.Task
-    name: str
-    make_job: Callable[[str], PaiJob | JobProtocol]
-    targets: Callable[[], Sequence[luigi.Target]]
-    output_dir: str | None = None
     api_version: str | None = None
-    secrets: Callable[[], Sequence[str]] = tuple
-    send_uploads: Callable[[str | None, WebHdfs | None], None] | None = None
+    compares_stored_job: bool = False
+
+    def __init__(self, task: JobTask, name: str) -> None:
+        self.task = task
+        self.name = name
+
+    @property
+    def output_folder(self) -> str | None:
+        """The job's output folder; None where it has none that is known here."""
+        return None
+
+    def job(self) -> PaiJob | JobProtocol:
+        """Return the job as the task describes it."""
+        return self.task.job()
+
+    @abc.abstractmethod
+    def job_named(self, name: str) -> PaiJob | JobProtocol:
+        """Return the job under the name of a submission."""
+
+    @abc.abstractmethod
+    def targets(self) -> list[luigi.Target]:
+        """Return what the task's own ``output()`` returns, flat; nothing where it has none."""
+
+    def secret_texts(self) -> Sequence[str]:
+        """Return values that no text may show."""
+        return ()
+
+    def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:  # noqa: B027  most have none
+        """Send what the job needs on HDFS, given its code folder and that HDFS."""
 
 
 class Run:
-    """One look at, or one run of, a task: its job with the settings of this moment.
+    """One lookup, or one run, of a task: its job with the settings of this moment.
 
     Args:
         work: what is to be done.
 
-    Attributes:
-        attempts: what the cluster knows of its job.
-
     Raises:
         ConfigError: a setting is wrong.
-        SpecError: the work's name is none that a job can have.
+        SpecError: the task's name is none that a job can have.
     """
 
     def __init__(self, work: Work) -> None:
-        self._settings = OpenPai()
-        self._settings.check()
-        check_name(work.name)
+        self._settings = OpenPai.current()
         self._work = work
-        self._client = _client(self._settings, work.api_version or self._settings.api_version)
-        self._followed: str | None = None
-        self._told = ""
-        self._progress: int | None = None
+        self._name = work.name
+        check_name(self._name)
+        cluster = self._settings.cluster()
+        self._cluster = cluster.speaking(work.api_version) if work.api_version else cluster
         self._hdfs = _hdfs(self._settings)
-        self._outputs = Outputs(self._hdfs, work.output_dir, work.targets)
-        self._flag_key = (work.output_dir or "", work.name)
-        self.attempts = Attempts(self._client, work.name, self._outputs.show_a_beginning)
+        self._outputs = Outputs(self._hdfs, work.output_folder, work.targets)
+        self._history = History(work, self._cluster, self._outputs)
+        self._watched: str | None = None
+        self._missed: Deadline | None = None
+        self._logged = ""
+        self._progress: int | None = None
 
     def is_complete(self) -> bool:
         """Return whether the work is done; ``complete()`` of the task."""
-        newest = past_limits(self.attempts.newest, self._settings.poll_patience, self._pause)
-        if newest is None:
-            return self._outputs.show_completion(self._work.name)
-        if newest.succeeded:
-            self.set_flag()
-        elif newest.finished:
-            self.clear_flag()
-        return newest.succeeded
+        patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
+        found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._pause)
+        if found.status is None:
+            return self._history.shows_completion()
+        if found.status.succeeded:
+            self._history.succeeded(found.status)
+        elif found.status.finished:
+            self._history.failed(found.status)
+        return found.succeeded
 
     def to_the_end(self) -> None:
-        """Find or submit the job, and follow it to its end; ``run()`` of the task.
+        """Find or submit the job, and watch it to its end; ``run()`` of the task.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
+            PaiJobForgotten: it was submitted once, and nobody knows how it ended.
         """
-        newest = past_limits(self.attempts.last_look, self._settings.poll_patience, self._pause)
-        if newest is None and self._outputs.show_completion(self._work.name):
-            logger.info(
-                "Job %s is complete: the server does not know it, its output shows it", self._work.name
-            )
+        run_steps(self.steps(), self._pause)
+
+    def steps(self) -> Steps[None]:
+        """Carry out ``to_the_end`` in steps that do not sleep."""
+        submissions = Submissions(self._cluster, self._name)
+        found = submissions.remembered()
+        if found is None:
+            found = yield from self._find(submissions)
+        if found.status is None and self._history.shows_completion():
+            logger.info("Job %s is complete: the server does not know it, its output shows it", self._name)
             return
-        status = self._follow(newest)
-        if not status.succeeded:
-            self.clear_flag()
-            secrets = self._work.secrets()
-            raise PaiJobFailed(failure_text(self._client, status, secrets), without_secrets(status, secrets))
-        self.set_flag()
-
-    def _follow(self, newest: JobStatus | None) -> JobStatus:
-        """Take over the newest attempt or submit the next, and return its last status."""
-        settings = self._settings
-        status, submitted = self.attempts.ensure(newest, self._make_job, settings.poll_patience, self._pause)
-        if not submitted:
-            logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
-        self._followed = status.name
-        _cleared.discard(self._flag_key)  # the command that runs may write a flag
-        self._report("set_tracking_url", self._client.job_page(status.name))
-        polling = Polling(settings.poll_min, settings.poll_max, settings.poll_patience)
-        status = watch(
-            self._client,
-            status,
-            polling,
-            just_submitted=submitted,
-            on_change=self._changed,
-            pause=self._pause,
-        )
-        self._followed = None
-        self.attempts.ended(status)
-        return status
-
-    def set_flag(self) -> None:
-        """Write the completion flag, if it has a place, so that the end outlives the server's memory of it.
-
-        What fails here fails nobody's task: the server knows the end for hours
-        yet, and the next ``complete()`` writes the flag.
-        """
-        key = self._flag_key
-        flag = None if key in _flagged else self._outputs.flag
-        if flag is None:
-            return
-        try:
-            flag.add(self._work.name)
-        except PaiError as error:
-            logger.warning(
-                "Job %s has succeeded, but this could not be noted on HDFS (%s); once the server forgets "
-                "the job, the task would run again",
-                self._work.name,
-                error,
-            )
+        found = yield from self._ensure(submissions, found)
+        if found.status is None:  # cannot be: ensure found or submitted one
+            raise PaiApiError(f"job {self._name!r} was neither found nor submitted")
+        status = found.status
+        if not status.finished:
+            status = yield from self._watch(found.status, submitted=found.submitted)
+            submissions.ended(found.number, status)
+        if status.succeeded:
+            self._history.succeeded(status)
         else:
-            _flagged.add(key)
-            _cleared.discard(key)
+            self._history.failed(status)
+            raise self._failed(status)
 
-    def clear_flag(self) -> None:
-        """Take the job out of the completion flag: its newest attempt did not succeed.
-
-        A flag may be there all the same: the job's own command may have written
-        one (Spark does) and failed afterwards.
-        """
-        key = self._flag_key
-        _flagged.discard(key)
-        flag = None if key in _cleared else self._outputs.flag
-        if flag is None:
-            return
+    def _find(self, submissions: Submissions) -> Steps[Found]:
+        """Find the newest submission: by its name, by its record, by the user's list."""
         try:
-            flag.discard(self._work.name)
-        except PaiError as error:
-            logger.warning("The completion flag of failed job %s was not cleared: %s", self._work.name, error)
-        else:
-            _cleared.add(key)
+            self._cluster.check_reachable()
+            found = yield from submissions.newest()
+            if found.status is None:
+                last = self._history.last
+                if last is not None:
+                    number = last.attempt
+                elif not self._cluster.dialect.can.shared_names or self._history.shows_a_beginning():
+                    number = yield from submissions.latest_listed()
+                else:
+                    number = 0
+                if number > 1:
+                    found = yield from submissions.newest(number)
+        except ClusterUnreachable as error:
+            self._cluster.note_unreachable(error)
+            raise
+        return found
 
-    def _make_job(self, name: str, number: int) -> PaiJob | JobProtocol:
-        """Return the job under an attempt's name, with its uploads and its output folder in place on HDFS."""
+    def _ensure(self, submissions: Submissions, found: Found) -> Steps[Found]:
+        """Return a submission that goes on or has ended now, submitting the next one if there is none."""
+        while not (found.submitted or found.goes_on or found.succeeded):
+            number = found.number
+            if found.status is None:
+                number = self._history.check_forgotten(self._settings_of("on_forgotten"))
+            number += 1
+            job = self._prepared(submissions.job_name(number), number)
+            self._history.begin(number, submissions.job_name(number))
+            try:
+                found = yield from submissions.submit(number, job)
+            except TRANSIENT as error:
+                raise error.extended(_unsure(submissions.job_name(number))) from None
+            except PaiError:
+                self._history.refused()
+                raise
+            except BaseException:
+                logger.warning("Interrupted: %s", _unsure(submissions.job_name(number)))
+                raise
+        if found.status is not None and not found.submitted:
+            state = found.status.raw_state
+            logger.info("Job %s is there already (%s); nothing is submitted", found.status.name, state)
+            self._history.taken_over(found.status)
+        return found
+
+    def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
+        """Return the job under a submission's name, with its uploads and its output folder in place on HDFS."""
         work = self._work
-        if not name.startswith(work.name):
+        if not name.startswith(self._name):
             logger.warning(
                 "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only",
-                work.name,
+                self._name,
                 name,
             )
-        job = work.make_job(name)
-        if isinstance(job, PaiJob) and (number > 1 or self._client.speaks_v2):  # v2 servers choose no folder
-            job.outputDir = job.outputDir or work.output_dir
-        if isinstance(job, PaiJob) and work.send_uploads is not None:
+        job = work.job_named(name)
+        if isinstance(job, PaiJob):
+            if number > 1 or not self._cluster.dialect.can.output_folders:
+                job.outputDir = job.outputDir or work.output_folder
             work.send_uploads(job.codeDir, self._hdfs)
-        flag = self._outputs.flag
-        if flag is None and work.output_dir is not None:
+        flag = self._outputs.flag()
+        if flag is None and work.output_folder is not None:
             logger.info("Job %s gets no completion flag, because %s", name, self._outputs.what_remembers())
         elif flag is not None and number > 1:
-            flag.discard(work.name)
+            flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
         hdfs = self._outputs.hdfs_of(folder) if folder else None
         if folder and hdfs is not None:
             hdfs.mkdir(folder)
         return job
 
-    def _changed(self, status: JobStatus) -> None:
-        """Tell the log and Luigi's page what is new of the job."""
+    def _watch(self, status: JobStatus, *, submitted: bool) -> Steps[JobStatus]:
+        """Watch a job to its end and return its last status."""
+        self._watched = status.name
+        show_page(self._work.task, self._cluster.page(status.name))
+        watcher = Watcher(self._cluster)
+        watcher.add(
+            status,
+            new=submitted,
+            queue_timeout=self._settings_of("queue_timeout"),
+            run_timeout=self._settings_of("run_timeout"),
+        )
+        self._show(status)
+        try:
+            while True:
+                yield watcher.idle()
+                for update in watcher.step():
+                    self._show(update.status)
+                    if update.outcome is Outcome.LOST:
+                        raise lost(self._cluster, update.name)
+                    if update.outcome is Outcome.ENDED:
+                        self._missed = update.missed
+                        return update.status
+        except PaiApiError as error:
+            raise error.extended(self._goes_on(status.name)) from None
+        except PaiError:
+            raise
+        except BaseException:
+            logger.warning("Interrupted: %s", self._goes_on(status.name))
+            raise
+        finally:
+            self._watched = None
+
+    def _goes_on(self, name: str) -> str:
+        page = self._cluster.page(name)
+        return f"job {name} goes on ({page}); to take it over, run the task again; to stop it, use its page"
+
+    def _failed(self, status: JobStatus) -> PaiError:
+        return failed_job(
+            self._cluster,
+            status,
+            missed=self._missed,
+            secrets=self._work.secret_texts(),
+            next_step=NEXT_SUBMISSION,
+        )
+
+    def _settings_of(self, name: str) -> Any:
+        """Return a setting of the task; where it says none, that of [OpenPai]."""
+        own = getattr(self._work.task, name)
+        return getattr(self._settings, name) if own is None else own
+
+    # Luigi's page and messages
+
+    def _show(self, status: JobStatus) -> None:
+        """Log what is new of the job, and show it on Luigi's page."""
         summary = f"{status.name}: {status.summary()}"
-        if summary != self._told:
-            self._told = summary
+        if summary != self._logged:
+            self._logged = summary
             logger.info("Job %s", summary)
             self._report("set_status_message", summary)
         progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
@@ -233,7 +295,7 @@ class Run:
         """Wait, and obey the scheduler's messages meanwhile."""
         messages = getattr(self._work.task, "scheduler_messages", None)
         if messages is None:
-            time.sleep(seconds)
+            self._cluster.clock.sleep(seconds)
             return
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -247,31 +309,17 @@ class Run:
         """Carry out a message of the scheduler and return the answer to it."""
         if message.strip().lower() != "stop":
             return f"{message!r} is not understood; send: stop"
-        if self._followed is None:
+        if self._watched is None:
             return "the job is not submitted yet; send it again in a moment"
         try:
-            self._client.stop(self._followed)
+            self._cluster.stop(self._watched)
         except PaiError as error:
-            return f"{self._followed} could not be stopped: {error}"
-        return f"{self._followed} is being stopped"
+            return f"{self._watched} could not be stopped: {error}"
+        return f"{self._watched} is being stopped"
 
 
-def _client(settings: OpenPai, api_version: str) -> PaiClient:
-    """Return this process's client for the user and cluster of the settings."""
-    account = Account(
-        url=settings.pai_url,
-        username=settings.username,
-        password=settings.password,
-        token=settings.token,
-        expiration=settings.expiration,
-        verify=settings.tls_verify(),
-        connect_timeout=settings.connect_timeout,
-        read_timeout=settings.read_timeout,
-    )
-    about = (account, settings.portal_url, api_version, settings.fs_uri)
-    if about not in _clients:
-        _clients[about] = PaiClient(*about)
-    return _clients[about]
+def _unsure(name: str) -> str:
+    return f"whether job {name} was submitted is not known; run the task again: it looks for the job first"
 
 
 def _hdfs(settings: OpenPai) -> WebHdfs | None:

@@ -11,8 +11,9 @@ import luigi.worker
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
+from luigi_pai.job_task import JobTask
 from luigi_pai.outputs import own_targets
-from luigi_pai.run import SERVER_OUTPUT, Run, Work
+from luigi_pai.run import Run, Work
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.uploads import send_uploads
@@ -20,12 +21,15 @@ from luigi_pai.uploads import send_uploads
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.job import TaskRole
 
 __all__ = ["PaiTask"]
 
+_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # where a server puts the output of a job that names no folder
 
-class PaiTask(luigi.Task):
+
+class PaiTask(JobTask):
     """A Luigi task whose work is a job on an OpenPAI cluster.
 
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
@@ -34,12 +38,8 @@ class PaiTask(luigi.Task):
     under that name, takes it over if it waits or runs, is content if it has
     succeeded, and submits it, after a failure as ``NAME__attempt2``, otherwise.
 
-    Constructing a task asks nobody anything.
+    Constructing a task makes no network requests.
     """
-
-    if TYPE_CHECKING:  # Luigi's own has no types
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @property
     @abc.abstractmethod
@@ -99,11 +99,6 @@ class PaiTask(luigi.Task):
         """How often OpenPAI starts the job again after it failed; Luigi's own retries are apart from it."""
         return 0
 
-    @property
-    def accepts_messages(self) -> bool:
-        """Luigi's page may send ``stop``, which stops the job."""
-        return True
-
     def job(self) -> PaiJob:
         """Return the job that ``run()`` submits. Override it to set what has no property here.
 
@@ -123,19 +118,6 @@ class PaiTask(luigi.Task):
             retryCount=self.retry_count,
         )
 
-    def render(self, *, filled: bool = False) -> str:
-        """Return the job as it is sent, without sending it: JSON.
-
-        Args:
-            filled: only the command of each role, as the server renders it.
-
-        Raises:
-            SpecError: the job cannot be sent as it is written.
-        """
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
-
-        return rendered(self.job(), filled=filled)
-
     def output(self) -> Any:
         """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it.
 
@@ -150,29 +132,13 @@ class PaiTask(luigi.Task):
         from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only pipelines with HDFS need
         from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
 
-        folder = self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}"
+        folder = self._output_folder()
         if is_foreign(folder):
             raise NotImplementedError(
                 f"output_dir of job {self.name!r} is {folder!r}, which is not on HDFS: override output() to "
                 "return the targets through which its results are read"
             )
         return HdfsTarget(folder)
-
-    def complete(self) -> bool:
-        """Return whether the work is done.
-
-        It is if an attempt of this user's has succeeded. When the server no longer
-        knows the job, the completion flag in the output folder tells; where there
-        can be none (no HDFS is configured, or ``output_dir`` is elsewhere), it is
-        complete if ``output()`` is overridden and all its targets exist.
-
-        Raises:
-            ConfigError: a setting is wrong.
-            PaiNameTaken: the name belongs to somebody else.
-            PaiApiError: the server did not say. That is not "no".
-            HdfsError: HDFS did not say, and it was needed.
-        """
-        return Run(self._work()).is_complete()
 
     def run(self) -> None:
         """Find or submit the job, and follow it to its end.
@@ -181,7 +147,9 @@ class PaiTask(luigi.Task):
             SpecError: the job cannot run as it is written, or its uploads cannot be sent; nothing was.
             ConfigError: a setting is wrong.
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobLost: the server has forgotten the job.
+            PaiJobForgotten: it was submitted once, and the server no longer knows how it ended.
+            PaiJobLost: the server no longer knows the job that runs.
+            PaiOutputElsewhere: the job of this name writes to another output folder.
             PaiNameTaken: the name belongs to somebody else.
             PaiApiError: the server refused the job, or did not answer for too long.
             HdfsError: the uploads could not be sent, or the output folder could not be made.
@@ -193,20 +161,11 @@ class PaiTask(luigi.Task):
         Run(self._work()).to_the_end()
 
     def _work(self) -> Work:
-        return Work(
-            task=self,
-            name=self.name,
-            make_job=self._attempt,
-            targets=functools.partial(own_targets, self, PaiTask),
-            send_uploads=functools.partial(send_uploads, self),
-            output_dir=self.output_dir or f"{SERVER_OUTPUT}/{OpenPai().username}/{self.name}",
-        )
+        return _PaiWork(self)
 
-    def _attempt(self, name: str) -> PaiJob:
-        """Return the job under an attempt's name."""
-        job = self.job()
-        job.jobName = name
-        return job
+    def _output_folder(self) -> str:
+        """Return the output folder, also where the server chooses it: ``USER/NAME`` below its own."""
+        return self.output_dir or f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""
@@ -218,6 +177,29 @@ class PaiTask(luigi.Task):
             )
             if said != meant
         ]
+
+
+class _PaiWork(Work):
+    """What a PaiTask wants done."""
+
+    def __init__(self, task: PaiTask) -> None:
+        super().__init__(task, task.name)
+        self._task = task
+
+    @property
+    def output_folder(self) -> str:
+        return self._task._output_folder()  # noqa: SLF001  of this module
+
+    def job_named(self, name: str) -> PaiJob:
+        job = self._task.job()
+        job.jobName = name
+        return job
+
+    def targets(self) -> list[luigi.Target]:
+        return own_targets(self._task, PaiTask)
+
+    def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:
+        send_uploads(self._task, code_dir, hdfs)
 
 
 _POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8

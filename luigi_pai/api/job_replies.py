@@ -73,6 +73,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=_sentence(spec.get("solution")),
         exit_task=_exit_task(fields),
         created_ms=_integer(fields.get("createdTime")) or _integer(fields.get("submissionTime")),
+        launched_ms=_integer(fields.get("launchedTime")) or _integer(fields.get("appLaunchedTime")) or None,
         completed_ms=_integer(fields.get("completedTime")) or None,
         # v2 servers, which have no application to track, know 0 and 1 only
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,

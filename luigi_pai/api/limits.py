@@ -1,29 +1,36 @@
-"""The request limits of a server, kept without being run into.
+"""The request limits of a server, kept by all processes together without being hit.
 
 From 1.0 on a server counts: by default 600 requests a minute and address, 60 lists a
-minute and user, 60 submits an hour and user. Each answer says how many are left of
-its kind and when the count begins anew. When none is left, a request would only be
-refused (and refused submits count too), so it is not sent.
+minute and user, 60 submissions an hour and user. Each answer says how many are left of
+its kind and when the count begins anew. A request that would only be refused is not
+sent (refused submissions count too), and polling is spread over the window so that it
+never uses up what other requests need.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-import time
+from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Kind", "Limits", "reset_time"]
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.shared import SharedState
+
+__all__ = ["Kind", "Limits", "reset_after"]
+
+_KEY = "limits"
+_POLLING_SHARE = 0.8  # of an even use of the window; the rest is for what cannot wait
+_SAME_WINDOW = 2.0  # seconds that two answers' ends of one window may lie apart
 
 
 class Kind(Enum):
-    """What a server counts apart."""
+    """What a server counts separately."""
 
     CALL = "call"
     LIST = "list"
@@ -35,54 +42,102 @@ _WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
 
 
 class Limits:
-    """What is left of each limit. Safe to share between threads."""
+    """What is left of each limit, for all processes that share the state.
 
-    def __init__(self) -> None:
-        self._ends: dict[Kind, float] = {}
-        self._lock = threading.Lock()
+    Args:
+        shared: where it is kept.
+        clock: measures the windows; a wall clock that is set plays no part.
+    """
 
-    def check(self, kind: Kind, what: str) -> None:
-        """Refuse a request that the server would refuse.
+    def __init__(self, shared: SharedState, clock: Clock) -> None:
+        self._shared = shared
+        self._clock = clock
+
+    def reserve(self, kind: Kind, what: str) -> None:
+        """Count a request that is about to be sent.
 
         Args:
             kind: of the request.
             what: the request, for the error.
 
         Raises:
-            RateLimited: with the time at which requests are taken again.
+            RateLimited: the server would refuse it; with ``sent`` False and the moment from which on it
+                takes requests again.
         """
-        now = time.time()
-        with self._lock:
-            ends = self._ends.get(kind, 0.0)
-        if now < ends:
-            raise RateLimited(
-                f"{what}: not sent, the server's limit is used up for {ends - now:.0f} s", reset_at=ends
-            )
+        if self._window(self._shared.read(), kind) is None:
+            return
+        with self._shared.update() as state:
+            window = self._window(state, kind)
+            if window is None:
+                return
+            wait = window["ends"] - self._clock.monotonic()
+            if window["left"] <= 0:
+                raise RateLimited(
+                    f"{what}: not sent, the server's limit of requests is used up for {wait:.0f} s",
+                    reset_at=self._clock.time() + wait,
+                    sent=False,
+                )
+            state[_KEY] = {**state[_KEY], kind.value: {**window, "left": window["left"] - 1}}
 
-    def note(self, kind: Kind, headers: Mapping[str, str]) -> None:
-        """Take in what an answer says of its limit; most say nothing."""
-        left, ends = _number(headers.get("X-RateLimit-Remaining")), reset_time(headers, _WINDOWS[kind])
-        with self._lock:
-            if left is not None and left <= 0 and ends is not None:
-                self._ends[kind] = ends
-            else:
-                self._ends.pop(kind, None)
+    def note(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
+        """Record what an answer says of its limit; most say nothing.
+
+        Args:
+            kind: of the request.
+            headers: of its answer.
+            refused: the answer is a 429.
+        """
+        left, size = _number(headers.get("X-RateLimit-Remaining")), _number(headers.get("X-RateLimit-Limit"))
+        wait = reset_after(headers, self._clock.time(), _WINDOWS[kind])
+        if wait is None or (left is None and not refused):
+            return
+        left = 0.0 if refused or left is None else left
+        ends = self._clock.monotonic() + wait
+        with self._shared.update() as state:
+            known = self._window(state, kind)
+            if known is not None and ends - known["ends"] < _SAME_WINDOW:
+                left = min(left, known["left"])  # requests of other processes are on their way
+                ends = known["ends"]
+            state[_KEY] = {**state.get(_KEY, {}), kind.value: {"left": left, "of": size, "ends": ends}}
+
+    def polling_wait(self, kind: Kind = Kind.CALL) -> float:
+        """Return for how many seconds polling should pause, so that requests last until the window's end."""
+        window = self._window(self._shared.read(), kind)
+        if window is None or not window["of"]:
+            return 0.0
+        rest = window["ends"] - self._clock.monotonic()
+        even = _POLLING_SHARE * window["of"] / _WINDOWS[kind]  # requests a second
+        return max(0.0, float(rest - window["left"] / even))
+
+    def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:
+        """Return the window that is open, None where none is known."""
+        window: dict[str, Any] | None = state.get(_KEY, {}).get(kind.value)
+        return window if window is not None and self._clock.monotonic() < window["ends"] else None
 
 
-def reset_time(headers: Mapping[str, str], window: float | None = None) -> float | None:
-    """Return when a limit ends, in seconds since 1970 UTC, or None where the server does not say.
+def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
+    """Return in how many seconds a limit ends, or None where the server does not say.
 
-    X-RateLimit-Reset is that moment by the server's clock. Retry-After is the
-    whole window: the end is never later, whatever the clocks say.
+    X-RateLimit-Reset is that moment by the server's clock, which Date shows too.
+    Retry-After is at most the whole window.
 
     Args:
         headers: of the answer.
+        now: seconds since 1970 UTC, for a server that sends no Date.
         window: seconds after which the server counts anew, where known.
     """
     moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
     waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]
-    ends = [time.time() + seconds for seconds in waits] + ([] if moment is None else [moment])
-    return min(ends, default=None)
+    if moment is not None:
+        waits.append(moment - _server_time(headers, now))
+    return None if not waits else max(0.0, min(waits))
+
+
+def _server_time(headers: Mapping[str, str], now: float) -> float:
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (TypeError, ValueError):
+        return now
 
 
 def _number(text: str | None) -> float | None:

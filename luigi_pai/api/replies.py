@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from luigi_pai.api.limits import reset_time
+from luigi_pai.api.limits import reset_after
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import requests
 
-__all__ = ["error_of", "is_success", "json_of", "raise_error"]
+__all__ = ["error_of", "is_success", "json_of", "list_of", "object_of", "raise_error", "stop_accepted"]
 
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
@@ -55,8 +55,43 @@ def json_of(response: requests.Response, server: str) -> Any:
         ) from None
 
 
+def object_of(reply: Any, path: str) -> dict[str, Any]:
+    """Return a reply that must be a JSON object.
+
+    Raises:
+        InvalidReply: it is none.
+    """
+    if not isinstance(reply, dict):
+        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of an object")
+    return reply
+
+
+def list_of(reply: Any, path: str) -> list[Any]:
+    """Return a reply that must be a JSON array.
+
+    Raises:
+        InvalidReply: it is none.
+    """
+    if not isinstance(reply, list):
+        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of a list")
+    return reply
+
+
+def stop_accepted(reply: Any, name: str) -> None:
+    """Check the answer to a stop: every release sends an object with a message.
+
+    Raises:
+        InvalidReply: it is something else, so nothing may have been stopped.
+    """
+    if not isinstance(reply, dict):
+        raise InvalidReply(
+            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an object; "
+            "it may not be stopped"
+        )
+
+
 def raise_error(
-    response: requests.Response, server: str, credentials: str, hide: Callable[[str], str]
+    response: requests.Response, server: str, credentials: str, hide: Callable[[str], str], now: float
 ) -> None:
     """Raise the error that an answer without a 2xx status is.
 
@@ -65,6 +100,7 @@ def raise_error(
         server: the address in ``pai_url``.
         credentials: the keys of [OpenPai] that it was asked with.
         hide: takes secrets out of a text, for what a server repeats.
+        now: seconds since 1970 UTC.
 
     Raises:
         InvalidReply: it is no answer of an OpenPAI.
@@ -85,7 +121,8 @@ def raise_error(
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise ServerFault(text, **about)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        raise RateLimited(text, reset_at=reset_time(response.headers), **about)
+        wait = reset_after(response.headers, now)
+        raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
     if status == HTTPStatus.NOT_FOUND and _says_not_found(response, code):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):

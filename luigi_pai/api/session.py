@@ -8,29 +8,39 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import math
-import os
-import threading
-import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
+from luigi_pai.api.clock import Clock
 from luigi_pai.api.limits import Kind, Limits
 from luigi_pai.api.replies import error_of, is_success, json_of, raise_error
+from luigi_pai.api.shared import SharedState
 from luigi_pai.api.transport import Account, Transport
-from luigi_pai.errors import AuthenticationError, ConfigError, InvalidReply, PaiHttpError
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    InvalidReply,
+    PaiHttpError,
+)
 
 if TYPE_CHECKING:
     import requests
 
 __all__ = ["Account", "Session"]
 
-logger = logging.getLogger("luigi-interface")
+logger = logging.getLogger(__name__)
+http_logger = logging.getLogger("luigi_pai.http")
+"""A line for each request, at level DEBUG; off unless its level is set to that."""
+
+if http_logger.level == logging.NOTSET:
+    http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and a study polls thousands of times
 
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _RENEWED_BEFORE_END = 30.0  # seconds
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
+_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
     "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
@@ -48,34 +58,43 @@ class Session:
     """Requests to one rest-server as one user. Safe to share between threads and over a fork.
 
     A token is asked for when a request first needs one, kept for as long as it
-    says that it lives, and asked for again when the server no longer takes it.
+    says that it lives, and asked for again when the server no longer takes it. It is
+    shared with all forks, and so are the request limits.
 
     Args:
         account: who asks, and where.
+        shared: what forked processes know together.
+        clock: measures the lives of tokens and the windows of limits.
+
+    Attributes:
+        limits: the server's request limits.
 
     Raises:
         ConfigError: the account's token is none that a request could carry.
     """
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, shared: SharedState | None = None, clock: Clock | None = None) -> None:
         if account.token and not _can_be_sent(account.token):
             raise ConfigError(
                 "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token "
                 "has; copy it again"
             )
         self.account = account
+        self.clock = clock or Clock()
+        self._shared = shared or SharedState()
         self._base = account.url.rstrip("/") + "/"
         self._transport = Transport(account)
-        self._token: str | None = account.token
-        self._token_ends = math.inf
-        self._limits = Limits()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self.limits = Limits(self._shared, self.clock)
 
     @property
     def answered(self) -> bool:
         """Whether the server has ever answered, with anything."""
         return self._transport.answered
+
+    @property
+    def connection_epoch(self) -> int:
+        """A number that changes when connections were lost: another server may be there since."""
+        return self._transport.connection_epoch()
 
     def url(self, path: str) -> str:
         """Return the address of an API path, below the path that ``pai_url`` has."""
@@ -112,15 +131,31 @@ class Session:
             RateLimited: the server takes no more of these for now; it was asked, or has said so before.
             PaiHttpError: the class for the answer, see ``errors``.
         """
-        if self._pid != os.getpid():  # a fork: nobody in it will release its parent's locks
-            self._lock, self._limits, self._pid = threading.Lock(), Limits(), os.getpid()
-        self._limits.check(kind, f"{method} {self.url(path)}")
         token = self._kept_token() or (self._login(None) if authorize else None)
-        response = self._send(method, path, body, token, content_type)
+        response = self._send(method, path, body, token, content_type, kind)
         if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
-            response = self._send(method, path, body, self._login(token), content_type)
-        self._limits.note(kind, response.headers)
+            response = self._send(method, path, body, self._login(token), content_type, kind)
         return self._read(response)
+
+    def server_info(self) -> dict[str, Any]:
+        """Return what ``GET /api/v1/`` says: name, version, launcherType, authnMethod (0.15 and later).
+
+        Older servers answer with a page, or not at all: ``{}``.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time.
+            ServerFault, RateLimited: the server did not say.
+        """
+        response = self._send("GET", "/api/v1/", None, self._kept_token())
+        if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
+            response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
+            self._read(response)
+        try:
+            reply = response.json()
+        except ValueError:
+            return {}
+        return reply if is_success(response) and isinstance(reply, dict) else {}
 
     def text(self, url: str) -> str:
         """Return what an address of the cluster shows: the log of a task.
@@ -145,17 +180,17 @@ class Session:
 
     def _login(self, refused: str | None) -> str:
         """Return a token other than the refused one."""
-        with self._lock:
+        with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:
-                return kept  # another thread has renewed it
+                return kept  # another thread or process has renewed it
             account = self.account
             form = {
                 "username": account.username,
                 "password": account.password,
                 "expiration": account.expiration,
             }
-            answer = self._send("POST", _TOKEN, form, None)
+            answer = self._repeated_login(form)
             if HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._refuse_login(answer)
             reply = self._read(answer)
@@ -166,11 +201,34 @@ class Session:
                     f"is {account.url} (pai_url in [OpenPai]) the rest-server?"
                 )
             logger.debug("Logged in to %s as %s", account.url, account.username)
-            self._token, self._token_ends = token, time.monotonic() + _life_of(token)
+            life = _life_of(token)
+            with self._shared.update() as state:
+                state["token"] = [token, self.clock.monotonic() + life]
             return token
 
+    def _repeated_login(self, form: dict[str, Any]) -> requests.Response:
+        """Post the login; after a transient error again, twice and within a second."""
+        for wait in _LOGIN_WAITS:
+            try:
+                answer = self._send("POST", _TOKEN, form, None)
+            except ClusterUnreachable as error:
+                if not error.answer_lost:
+                    raise  # nobody is there
+            else:
+                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    return answer
+            self.clock.sleep(wait)
+        return self._send("POST", _TOKEN, form, None)
+
+    def _last_token(self) -> str | None:
+        token: str | None = self.account.token or self._shared.read().get("token", [None])[0]
+        return token
+
     def _kept_token(self) -> str | None:
-        return self._token if time.monotonic() < self._token_ends else None
+        if self.account.token:
+            return self.account.token
+        token, ends = self._shared.read().get("token", (None, 0.0))
+        return token if token and self.clock.monotonic() < ends else None
 
     def _refuse_login(self, answer: requests.Response) -> NoReturn:
         code, message = error_of(answer)
@@ -188,25 +246,34 @@ class Session:
         )
 
     def _send(
-        self, method: str, path: str, body: Any, token: str | None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        token: str | None,
+        content_type: str = "application/json",
+        kind: Kind = Kind.CALL,
     ) -> requests.Response:
         url = self.url(path)
+        self.limits.reserve(kind, f"{method} {url}")
         data = body if body is None or isinstance(body, str) else json.dumps(body)
-        started = time.monotonic()
+        started = self.clock.monotonic()
         response = self._transport.send(method, url, data, token, content_type)
-        milliseconds = (time.monotonic() - started) * 1000
-        logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
+        milliseconds = (self.clock.monotonic() - started) * 1000
+        http_logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
+        refused = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
+        self.limits.note(kind, response.headers, refused=refused)
         return response
 
     def _read(self, response: requests.Response) -> Any:
         if not is_success(response):
             credentials = "token" if self.account.token else "username and password"
-            raise_error(response, self.account.url, credentials, self._hide)
+            raise_error(response, self.account.url, credentials, self._hide, self.clock.time())
         return json_of(response, self.account.url)
 
     def _hide(self, text: str) -> str:
         """Take the password and the token out of a text of the server's."""
-        for secret in (self.account.password, self._token):
+        for secret in (self.account.password, self._last_token()):
             if secret and len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "***")
         return text

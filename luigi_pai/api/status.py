@@ -63,6 +63,9 @@ class TaskStatus:
     exit_code: int | None = None
     attempt: int | None = None
 
+    def __str__(self) -> str:
+        return f"{self.role}[{self.index}]"
+
 
 @dataclass(frozen=True)
 class JobStatus:
@@ -79,7 +82,7 @@ class JobStatus:
         exit_type: the server's class of that end (``NON_TRANSIENT``, ``UserAppFailed``).
         exit_reason, exit_solution: what that class means and what to do, in words (v2 only).
         exit_task: role and index of the task that decided that end (v2 only).
-        created_ms, completed_ms: milliseconds since 1970 UTC, or None.
+        created_ms, launched_ms, completed_ms: milliseconds since 1970 UTC, or None.
         progress: 0 to 1 where known.
         tracking_url: page of the application in the launcher below OpenPAI.
         virtual_cluster: where it runs.
@@ -100,6 +103,7 @@ class JobStatus:
     exit_solution: str | None = None
     exit_task: tuple[str, int] | None = None
     created_ms: int | None = None
+    launched_ms: int | None = None
     completed_ms: int | None = None
     progress: float | None = None
     tracking_url: str | None = None
@@ -122,6 +126,10 @@ class JobStatus:
     def identified(self) -> bool:
         """Whether the reply said whose job this is and when it was made, as real servers do."""
         return self.username is not None and self.created_ms is not None
+
+    def failed_tasks(self) -> list[TaskStatus]:
+        """Return the tasks whose container ended with another exit code than 0 (0.9.1 and later say them)."""
+        return [task for task in self.tasks if task.exit_code]
 
     def summary(self) -> str:
         """Return the status in a line: state, tasks, retries, and where it waits."""

@@ -94,6 +94,9 @@ class Transport:
         self._pid = os.getpid()
         self.answered = False
 
+    def connection_epoch(self) -> int:
+        return 0
+
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
         self._http.close()

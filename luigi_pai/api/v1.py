@@ -2,35 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
+from luigi_pai.api.dialect import Capabilities, LogFile
 from luigi_pai.api.job_replies import job_status, listed_jobs
-from luigi_pai.errors import JobNotFound, PaiHttpError
+from luigi_pai.api.replies import object_of, stop_accepted
+from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
+from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
+    import builtins
+
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["V1Dialect"]
 
 _JOBS = "/api/v1/jobs"
+_LAUNCHER_HINT = (
+    "the launcher behind the server refused the job and its reason was lost; it is known to refuse "
+    "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports that begin at a fixed number"
+)
+_TILDE_HINT = "OpenPAI 0.8 to 0.14 take no '~' in a name: choose another name for the task"
 
 
 class V1Dialect:
-    """The calls of the v1 dialect. Errors are those of ``Session.request``.
+    """The calls of the v1 dialect, see ``Dialect``.
 
     Args:
         session: the connection to the rest-server.
     """
 
+    version = "v1"
+    can = Capabilities(
+        logs=False,
+        events=False,
+        tags=False,
+        list_filters=False,
+        shared_names=True,
+        output_folders=True,
+        retention=12 * 3600.0,
+    )
+
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def submit(self, job: PaiJob) -> None:
-        """Post a job; the server has taken it when this returns (202, or 201 from 0.12 on)."""
-        self._session.request("POST", _JOBS, body=job.to_json())
+    def job_name(self, name: str) -> str:
+        """Return the name as it is."""
+        return name
+
+    def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
+        """Return the job config that is posted."""
+        return _config_of(job).to_dict()
+
+    def submit(self, job: PaiJob | JobProtocol) -> None:
+        """Post a job; the server has accepted it when this returns (202, or 201 from 0.12 on)."""
+        config = _config_of(job)
+        try:
+            self._session.request("POST", _JOBS, body=config.to_json())
+        except PaiHttpError as error:
+            hint = None
+            if (error.code, error.server_message) == ("UnknownError", "Bad Request"):
+                hint = _LAUNCHER_HINT
+            elif error.code == "InvalidParametersError" and "~" in str(config.jobName):
+                hint = _TILDE_HINT
+            if hint is None:
+                raise
+            raise error.extended(hint) from None
 
     def status(self, name: str) -> JobStatus:
         """Return what the server says of a job now."""
@@ -49,7 +90,8 @@ class V1Dialect:
             JobNotFound: the server knows no job of this name.
         """
         try:
-            self._session.request("PUT", f"{_path(name)}/executionType", body={"value": "STOP"})
+            path = f"{_path(name)}/executionType"
+            stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
         except PaiHttpError as error:
             if (error.status, error.code) != (404, "UnknownError"):
                 raise
@@ -60,6 +102,54 @@ class V1Dialect:
                 code=error.code,
                 server_message=error.server_message,
             ) from None
+
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return the job config that a job was submitted with.
+
+        It is an object on 0.7, a string that holds one on 0.8 to 0.11.
+        """
+        path = f"{_path(name)}/config"
+        reply = self._session.request("GET", path, authorize=False)
+        if isinstance(reply, str):
+            try:
+                reply = json.loads(reply)
+            except ValueError:
+                raise InvalidReply(f"the server answered {path} with a text that is no JSON") from None
+        return object_of(reply, path)
+
+    def output_folder(self, config: dict[str, Any]) -> str | None:
+        """Return ``outputDir``; the server has put its own HDFS in place of $PAI_DEFAULT_FS_URI."""
+        folder = config.get("outputDir")
+        return folder if isinstance(folder, str) and folder else None
+
+    def events(self, _name: str) -> builtins.list[dict[str, Any]]:
+        """Return nothing: these servers record no events."""
+        return []
+
+    def task_logs(self, _status: JobStatus, _role: str, _index: int, *, tail: bool) -> tuple[LogFile, ...]:
+        """Return nothing: ``TaskStatus.log_url`` is a page for people."""
+        del tail
+        return ()
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with what they have and what of it is in use."""
+        path = "/api/v1/virtual-clusters"
+        return object_of(self._session.request("GET", path, authorize=False), path)
+
+    def page(self, name: str, _username: str) -> str:
+        """Return the path of a job's page: ``view.html`` to 0.10."""
+        return f"view.html?{urlencode({'jobName': name})}"
+
+
+def _config_of(job: PaiJob | JobProtocol) -> PaiJob:
+    if isinstance(job, PaiJob):
+        return job
+    wrong = (
+        "is a job of the YAML protocol, and the cluster speaks v1 (OpenPAI 0.7 to 0.14), which runs "
+        "v1 job configs only: PaiJob, or a PaiTask"
+    )
+    raise SpecError(str(job.name), [Problem("", wrong)])
 
 
 def _path(name: str) -> str:

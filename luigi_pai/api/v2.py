@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from luigi_pai.api.dialect import Capabilities, LogFile
 from luigi_pai.api.job_replies import job_status, listed_jobs
 from luigi_pai.api.limits import Kind
-from luigi_pai.errors import InvalidReply, PaiHttpError
+from luigi_pai.api.replies import list_of, object_of, stop_accepted
+from luigi_pai.errors import PaiHttpError
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.names import v2_name
 
 if TYPE_CHECKING:
     import builtins
@@ -17,47 +21,70 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["LogFile", "V2Dialect"]
+__all__ = ["V2Dialect"]
+
+logger = logging.getLogger(__name__)
 
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
 _MOST_PAGES = 200
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """A log of a task.
-
-    Attributes:
-        name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
-        uri: where it is, relative to the cluster's site; it carries what is
-            needed to read it, and is not shown.
-    """
-
-    name: str
-    uri: str = field(repr=False)
+_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
+_OLD_V2_HINT = (
+    "this is not the YAML job protocol's API: OpenPAI 0.8 to 0.14 serve an older one at the same address; "
+    "such a cluster runs PaiTask only"
+)
 
 
 class V2Dialect:
-    """The calls of the v2 dialect. Errors are those of ``Session.request``.
+    """The calls of the v2 dialect, see ``Dialect``.
 
     A job's full name is ``USER~NAME``; every method takes the NAME of a job of the
     session's user.
 
     Args:
         session: the connection to the rest-server.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs.
     """
 
-    def __init__(self, session: Session) -> None:
+    version = "v2"
+    can = Capabilities(
+        logs=True,
+        events=True,
+        tags=True,
+        list_filters=True,
+        shared_names=False,
+        output_folders=False,
+        retention=30 * 86400.0,
+    )
+
+    def __init__(self, session: Session, fs_uri: str | None = None) -> None:
         self._session = session
         self._user = session.account.username
+        self._fs_uri = fs_uri
 
     # jobs
 
-    def submit(self, protocol: str) -> None:
-        """Post a job protocol, YAML text; the server has taken it when this returns (202).
+    def job_name(self, name: str) -> str:
+        """Return the name with the characters that v2 servers take."""
+        return v2_name(name)
+
+    def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
+        """Return the job protocol that is posted, secrets as ``******``."""
+        from luigi_pai.spec.secret_texts import masked  # noqa: PLC0415  costs what no v1 cluster needs
+
+        return masked(self._protocol(job).to_dict())
+
+    def submit(self, job: PaiJob | JobProtocol) -> None:
+        """Post a job; the server has accepted it when this returns (202)."""
+        from luigi_pai.spec.submission import submission_text  # noqa: PLC0415  as above
+
+        self.post(submission_text(self._protocol(job, log_losses=True)))
+
+    def post(self, protocol: str) -> None:
+        """Post a job protocol, YAML text.
 
         Raises:
             PaiHttpError: with what the server finds wrong, as one line each.
@@ -65,15 +92,31 @@ class V2Dialect:
         try:
             self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
+            if error.code == "InvalidParametersError":  # v2 says InvalidProtocolError
+                raise error.extended(_OLD_V2_HINT) from None
             findings = _findings(error.server_message) if error.code == "InvalidProtocolError" else ""
             if not findings:
                 raise
-            raise type(error)(
-                f"POST {self._session.url(_JOBS)}: {error.status} {error.code}: {findings}",
-                status=error.status,
-                code=error.code,
-                server_message=error.server_message,
-            ) from None
+            text = f"POST {self._session.url(_JOBS)}: {error.status} {error.code}: {findings}"
+            raise error.reworded(text) from None
+
+    def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
+        """Return a job as a protocol: a v1 job is converted.
+
+        Raises:
+            SpecError: it cannot be.
+        """
+        if not isinstance(job, PaiJob):
+            return job
+        from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
+        from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+        conversion = convert(job, fs_uri=self._fs_uri)
+        if log_losses:
+            for loss in conversion.losses:
+                logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
+        check_protocol(conversion.protocol)
+        return conversion.protocol
 
     def status(self, name: str) -> JobStatus:
         """Return what the server says of a job now."""
@@ -130,13 +173,38 @@ class V2Dialect:
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
-        self._session.request("PUT", f"{self._path(name)}/executionType", body={"value": "STOP"})
+        path = f"{self._path(name)}/executionType"
+        stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, its secrets as ``******``."""
         return self._object(f"{self._path(name)}/config")
 
+    def output_folder(self, config: dict[str, Any]) -> str | None:
+        """Return the address of the prerequisite of type output, if there is just one."""
+        prerequisites = config.get("prerequisites")
+        named = prerequisites if isinstance(prerequisites, list) else []
+        outputs = [each.get("uri") for each in named if isinstance(each, dict) and each.get("type") == "output"]
+        only = outputs[0] if len(outputs) == 1 else None
+        return only if isinstance(only, str) and only else None
+
+    def page(self, name: str, username: str) -> str:
+        """Return the path of a job's page."""
+        return f"job-detail.html?{urlencode({'username': username, 'jobName': name})}"
+
     # what a job has
+
+    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+        """Return the logs of the last start of a task."""
+        attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
+        return self.logs(
+            status.name,
+            role,
+            index,
+            job_attempt=status.attempt or 0,
+            task_attempt=next(iter(attempts), None) or 0,
+            tail=tail,
+        )
 
     def logs(
         self,
@@ -221,18 +289,10 @@ class V2Dialect:
         return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
 
     def _object(self, path: str) -> dict[str, Any]:
-        reply = self._session.request("GET", path)
-        if not isinstance(reply, dict):
-            raise InvalidReply(
-                f"the server answered {path} with {type(reply).__name__} in place of an object"
-            )
-        return reply
+        return object_of(self._session.request("GET", path), path)
 
     def _list(self, path: str) -> builtins.list[Any]:
-        reply = self._session.request("GET", path)
-        if not isinstance(reply, list):
-            raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of a list")
-        return reply
+        return list_of(self._session.request("GET", path), path)
 
 
 def _findings(message: str) -> str:
@@ -243,7 +303,20 @@ def _findings(message: str) -> str:
         return ""
     if not isinstance(errors, list):
         return ""
-    found: Iterable[Mapping[str, Any]] = (error for error in errors if isinstance(error, dict))
-    return "; ".join(
-        f"{str(each.get('dataPath', '')).lstrip('.')}: {each.get('message')}".lstrip(": ") for each in found
-    )
+    return "; ".join(_finding(error) for error in errors if isinstance(error, dict))
+
+
+def _finding(error: Mapping[str, Any]) -> str:
+    """Return one schema error, of Ajv 6 or 8, with the property or the values that it is about."""
+    place = str(error.get("dataPath") or error.get("instancePath") or "").lstrip(".")
+    text = f"{place}: {error.get('message')}".lstrip(": ")
+    params = error.get("params")
+    params = params if isinstance(params, dict) else {}
+    extra = params.get("additionalProperty")
+    if isinstance(extra, str):
+        since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 else ""
+        return f"{text}: {extra!r}{since}"
+    allowed = params.get("allowedValues")
+    if isinstance(allowed, list):
+        return f"{text}: {', '.join(map(str, allowed))}"
+    return text

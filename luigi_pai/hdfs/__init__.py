@@ -1,4 +1,4 @@
-"""The cluster's HDFS, over WebHDFS: targets, file system, paths, uploads and downloads, the completion flag.
+"""The cluster's HDFS, over WebHDFS: targets, file system, paths, uploads and downloads.
 
 Imported only where it is needed: it costs the ``hdfs`` library and Luigi's ``contrib.hdfs``.
 """
@@ -13,14 +13,12 @@ from luigi_pai.hdfs.errors import (
     NotADirectory,
     TransferError,
 )
-from luigi_pai.hdfs.flag import CompletionFlag
 from luigi_pai.hdfs.paths import hdfs_path
 from luigi_pai.hdfs.target import HdfsFlagTarget, HdfsTarget
 from luigi_pai.hdfs.transfer import Transfer
 from luigi_pai.hdfs.uploading import Upload, upload
 
 __all__ = [
-    "CompletionFlag",
     "FileAlreadyExists",
     "HdfsError",
     "HdfsFlagTarget",

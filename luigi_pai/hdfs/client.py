@@ -80,8 +80,7 @@ class WebHdfs(HdfsFileSystem):
         """
         from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
 
-        settings = OpenPai()
-        settings.check()
+        settings = OpenPai.current()
         user = settings.hdfs_user or settings.username
         account = settings.hdfs_account() or HdfsAccount((), user, settings.hdfs_auth)
         return cls(

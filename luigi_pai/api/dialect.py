@@ -1,0 +1,111 @@
+"""What the two dialects of the REST API have in common: the calls that a Cluster makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import builtins
+
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["Capabilities", "Dialect", "LogFile"]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What servers of a dialect can do beyond submit, status, list, stop and config.
+
+    Attributes:
+        logs: they give out the logs of tasks (1.4 and later).
+        events: they give out the events of a job (1.3 and later).
+        tags: a job has tags (1.3 and later).
+        list_filters: a list can be filtered and paged (1.2 and later).
+        shared_names: a name is taken for all users, not only for its owner's jobs.
+        output_folders: a job without an output folder gets one on HDFS from the server.
+        retention: seconds after its end for which a job is known, by default.
+    """
+
+    logs: bool
+    events: bool
+    tags: bool
+    list_filters: bool
+    shared_names: bool
+    output_folders: bool
+    retention: float
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log of a task.
+
+    Attributes:
+        name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
+        uri: where it is, relative to the cluster's site; it carries what is
+            needed to read it, and is not shown.
+    """
+
+    name: str
+    uri: str = field(repr=False)
+
+
+class Dialect(Protocol):
+    """One of the two ways to talk to a rest-server.
+
+    Every method takes the plain NAME of a job of the session's user and raises the errors
+    of ``Session.request``.
+
+    Attributes:
+        version: ``v1`` or ``v2``, as in ``api_version``.
+        can: what its servers can do.
+    """
+
+    version: str
+    can: Capabilities
+
+    def job_name(self, name: str) -> str:
+        """Return the name that a job has on servers of this dialect."""
+
+    def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
+        """Return what is posted for a job, as plain dicts and lists; secrets as ``******``.
+
+        Raises:
+            SpecError: the job cannot be written in this dialect.
+        """
+
+    def submit(self, job: PaiJob | JobProtocol) -> None:
+        """Post a job; the server has accepted it when this returns.
+
+        Raises:
+            SpecError: the job cannot be written in this dialect; nothing was sent.
+        """
+
+    def status(self, name: str) -> JobStatus:
+        """Return what the server says of a job now."""
+
+    def list(self, username: str) -> list[JobStatus]:
+        """Return all jobs of a user that the server still knows, in its order."""
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job."""
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return the job as the server has stored it."""
+
+    def output_folder(self, config: dict[str, Any]) -> str | None:
+        """Return the output folder that a stored job names, None where it names none."""
+
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
+        """Return what the cluster recorded of a job; nothing where ``can.events`` is False."""
+
+    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+        """Return the logs of a task of a job; nothing where ``can.logs`` is False."""
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with what they have and what of it is in use."""
+
+    def page(self, name: str, username: str) -> str:
+        """Return the path of a job's page in the web portal."""

@@ -1,0 +1,101 @@
+"""What forked processes know together: one small JSON document in anonymous memory.
+
+Luigi runs each task in a fork of its worker. What one of them learns (the token, the
+dialect, what is left of a request limit) must reach its siblings, not only its own
+children, so it cannot stay in the memory of one process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import tempfile
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SharedState"]
+
+_HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
+_FIRST = 64  # offset of the first document
+_LOCKS = {"document": 0, "login": 1, "dialect": 2}  # the byte of the file that is locked for each
+
+
+class SharedState:
+    """A JSON object that a process shares with the processes forked from it.
+
+    It lives in a file without a name (in memory on Linux) that only these processes
+    have open, so a token in it is as private as one in a variable. Locks are those of
+    the kernel, which releases them when a process is killed; a write that is cut off
+    leaves the document as it was. Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._fd = _anonymous_file()
+        weakref.finalize(self, os.close, self._fd)
+        self._pid = os.getpid()
+        self._threads = {name: threading.Lock() for name in _LOCKS}
+        self._version = 0
+        self._document: dict[str, Any] = {}
+        os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
+
+    def read(self) -> dict[str, Any]:
+        """Return the document as it is now. Do not change it: see ``update``."""
+        if self._header()[0] != self._version:
+            with self.locked("document"):
+                self._load()
+        return self._document
+
+    @contextmanager
+    def update(self) -> Iterator[dict[str, Any]]:
+        """Yield a copy of the document to change; it is written at the end of ``with``."""
+        with self.locked("document"):
+            self._load()
+            changed = dict(self._document)
+            yield changed
+            self._store(changed)
+
+    @contextmanager
+    def locked(self, what: str) -> Iterator[None]:
+        """Hold a lock against all threads and processes that share this: ``document``, ``login``, ``dialect``."""
+        if self._pid != os.getpid():  # a fork: the threads that held these locks are not in it
+            self._threads, self._pid = {name: threading.Lock() for name in _LOCKS}, os.getpid()
+        lock = self._threads[what]
+        with lock:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _LOCKS[what])
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
+
+    def _header(self) -> tuple[int, int, int]:
+        version, offset, length = _HEADER.unpack(os.pread(self._fd, _HEADER.size, 0))
+        return version, offset, length
+
+    def _load(self) -> None:
+        version, offset, length = self._header()
+        if version != self._version:
+            self._document = json.loads(os.pread(self._fd, length, offset))
+            self._version = version
+
+    def _store(self, document: dict[str, Any]) -> None:
+        """Write a document beside the one in force, then point the header to it."""
+        data = json.dumps(document).encode()
+        version, offset, length = self._header()
+        place = _FIRST if _FIRST + len(data) <= offset else offset + length
+        os.pwrite(self._fd, data, place)
+        os.pwrite(self._fd, _HEADER.pack(version + 1, place, len(data)), 0)
+        self._document, self._version = document, version + 1
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("luigi_pai")
+    with tempfile.TemporaryFile() as file:  # already without a name
+        return os.dup(file.fileno())

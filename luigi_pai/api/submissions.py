@@ -1,0 +1,265 @@
+"""The submissions of one piece of work: NAME, NAME__attempt2, ... found, and submitted once.
+
+A server keeps a name for ever, so work whose job failed is submitted again under the
+next name. Whatever is lost on the way, a name is posted again only after the server has
+said that it does not know it. All functions are steps (``retries.Steps``): they yield
+the seconds to wait and never sleep.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    NameConflict,
+    PaiHttpError,
+    PaiNameTaken,
+    ServerFault,
+)
+from luigi_pai.spec.names import attempt_name
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["Found", "Submissions"]
+
+logger = logging.getLogger(__name__)
+
+_RECENT = 30.0  # seconds for which a lookup need not be repeated; a 409 corrects it
+_SERVER_ERROR = 500  # unlike 502 to 504, it tends to mean that this job makes the server fail
+_SERVER_ERRORS_TAKEN = 3
+_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
+
+
+@dataclass(frozen=True)
+class Found:
+    """The newest submission of a piece of work.
+
+    Attributes:
+        number: 1 for NAME, 2 for NAME__attempt2, ...; 0 where the server knows none.
+        status: its status, None where the server knows none.
+        submitted: it was submitted just now, by this process.
+    """
+
+    number: int
+    status: JobStatus | None
+    submitted: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it waits or runs."""
+        return self.status is not None and not self.status.finished
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has succeeded."""
+        return self.status is not None and self.status.succeeded
+
+
+class Submissions:
+    """The submissions of one piece of work on a cluster.
+
+    Args:
+        cluster: the cluster and the user.
+        name: of the work, and of its first job.
+        patience: seconds for which transient errors are retried; the cluster's where not given.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._patience = cluster.polling.patience if patience is None else patience
+
+    def job_name(self, number: int) -> str:
+        """Return the name of a submission on this cluster."""
+        return attempt_name(self._cluster.job_name(self._name), number)
+
+    def remembered(self) -> Found | None:
+        """Return what ``newest`` found in the last seconds, once: Luigi asks complete() right before run()."""
+        known = self._cluster.lookup_of(self._name)
+        if known is None or not known.reusable or known.age(self._cluster.clock) > _RECENT:
+            return None
+        self._cluster.note_lookup(self._name, known.found, reusable=False)
+        return known.found
+
+    def newest(self, first: int | None = None) -> Steps[Found]:
+        """Find the newest submission.
+
+        Looks at NAME; if that failed, at NAME__attempt2, and so on to the first that is
+        unknown. It begins at the newest that this process has seen, and ends there if
+        that was in the last seconds.
+
+        Args:
+            first: number of the submission to begin with.
+
+        Raises:
+            PaiNameTaken: the name belongs to somebody else.
+            PaiApiError: the server did not say.
+        """
+        known = self._cluster.lookup_of(self._name) if first is None else None
+        number = first or (max(known.found.number, 1) if known else 1)
+        status = yield from self._status(number)
+        if status is None and number > 1 and first is None:
+            number = 1
+            status = yield from self._status(number)
+        fresh = known is not None and number == known.found.number and known.age(self._cluster.clock) < _RECENT
+        while status is not None and status.finished and not status.succeeded and not fresh:
+            later = yield from self._status(number + 1)
+            if later is None:
+                break
+            status, number = later, number + 1
+        found = Found(number if status else 0, status)
+        self._cluster.note_lookup(self._name, found, reusable=True)
+        return found
+
+    def latest_listed(self) -> Steps[int]:
+        """Return the number of the latest submission after the first in the user's list; 0 where there is none."""
+        latest = yield from self._retry().call(self._cluster.latest_submissions)
+        return latest.get(self._cluster.job_name(self._name), 0)
+
+    def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[Found]:
+        """Post a submission until the server is known to have it.
+
+        Args:
+            number: of the submission.
+            job: the job, under the name ``job_name(number)``.
+
+        Returns:
+            what was submitted; or, not ``submitted``, what a new lookup found after nothing was: the
+            name is in use, or the server turned out to speak the other dialect.
+
+        Raises:
+            PaiNameTaken: the server refuses the name as in use, but shows no job of it.
+            PaiHttpError: the server refused the job.
+            PaiApiError: nobody answers.
+        """
+        name = self.job_name(number)
+        spoken = self._cluster.dialect.version
+        try:
+            status = yield from self._post(name, job)
+        except NameConflict:
+            return (yield from self._in_use(number))
+        except PaiHttpError:
+            if self._cluster.dialect.version == spoken:
+                raise
+            self._cluster.forget_lookup(self._name)  # it was made in the other dialect
+            return (yield from self.newest())
+        found = Found(number, status, submitted=True)
+        self._cluster.note_lookup(self._name, found, reusable=False)
+        return found
+
+    def submit_new(self, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
+        """Post a job under its own name, which must be new, and return its first status.
+
+        Raises:
+            NameConflict: the name is in use.
+            PaiHttpError: the server refused the job.
+            PaiApiError: nobody answers.
+        """
+        return (yield from self._post(self.job_name(1), job))
+
+    def _post(self, name: str, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
+        posts, lookups = self._retry(name), self._retry(name)
+        maybe_taken = False  # a post went out whose answer was lost
+        failures = 0  # of the server itself
+        while True:
+            try:
+                self._cluster.post(job)
+                break
+            except NameConflict:
+                if not maybe_taken:
+                    raise
+                break
+            except TRANSIENT as error:
+                if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
+                    raise  # nobody was ever there: a wrong address, not an outage
+                yield posts.wait_after(error)
+                if not _may_be_taken(error):
+                    continue
+                maybe_taken = True
+                there = yield from lookups.call(lambda: self._status_of(name))
+                if there is not None:
+                    logger.info("Job %s is on the server: its submission went through", name)
+                    return there
+                failures += isinstance(error, ServerFault) and error.status == _SERVER_ERROR
+                if isinstance(error, InvalidReply) or failures >= _SERVER_ERRORS_TAKEN:
+                    raise
+        posts.succeeded()
+        logger.info("Submitted job %s to %s", name, self._cluster.url)
+        return self._first_status(name)
+
+    def _in_use(self, number: int) -> Steps[Found]:
+        """Find the job that has the name of a submission; a server may need a moment to show it."""
+        clock = self._cluster.clock
+        since = clock.monotonic()
+        while True:
+            self._cluster.forget_lookup(self._name)
+            found = yield from self.newest()
+            if found.status is None and number > 1:
+                found = yield from self.newest(number)
+            if found.number >= number:
+                return found
+            if clock.monotonic() - since > _SHOWN_WITHIN:
+                raise PaiNameTaken(
+                    f"the server refuses the name {self.job_name(number)!r} as in use, but shows no job of "
+                    "that name; choose another name for the task",
+                    self.job_name(number),
+                )
+            yield 1.0
+
+    def ended(self, number: int, status: JobStatus) -> None:
+        """Note the end of a submission that was watched."""
+        self._cluster.note_lookup(self._name, Found(number, status), reusable=False)
+
+    def _first_status(self, name: str) -> JobStatus:
+        """Look at a job that was just submitted; a server may not show it yet, or not answer."""
+        try:
+            status = self._status_of(name)
+        except TRANSIENT:
+            status = None
+        return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
+
+    def _status(self, number: int) -> Steps[JobStatus | None]:
+        """Look a submission up; where the server never answered, a failure is final."""
+        retry = self._retry(self.job_name(number))
+        while True:
+            try:
+                return self._status_of(self.job_name(number))
+            except TRANSIENT as error:
+                if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
+                    raise
+                yield retry.wait_after(error)
+
+    def _status_of(self, name: str) -> JobStatus | None:
+        try:
+            status = self._cluster.status(name)
+        except JobNotFound:
+            return None
+        if status.username is not None and status.username != self._cluster.username:
+            raise PaiNameTaken(
+                f"the name {name!r} belongs to a job of user {status.username!r} "
+                f"({self._cluster.page(name, status.username)}); names are shared by all users of a "
+                "cluster: choose another name for the task",
+                name,
+            )
+        return status
+
+    def _retry(self, name: str = "") -> Retry:
+        return Retry(self._patience, self._cluster.clock, f"job {name}" if name else "")
+
+
+def _may_be_taken(error: Exception) -> bool:
+    """Return whether a submission that ended so may have been accepted all the same."""
+    if isinstance(error, ClusterUnreachable):
+        return error.answer_lost
+    return isinstance(error, (ServerFault, InvalidReply))

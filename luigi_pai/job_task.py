@@ -1,0 +1,87 @@
+"""JobTask: what the tasks of both job formats share."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+import luigi
+
+from luigi_pai.luigi_page import has_page
+from luigi_pai.run import Run
+
+if TYPE_CHECKING:
+    from luigi_pai.run import Work
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["JobTask"]
+
+
+class JobTask(luigi.Task):
+    """A Luigi task whose work is a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
+
+    if TYPE_CHECKING:  # Luigi's own has no types
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    @property
+    def on_forgotten(self) -> str | None:
+        """What to do if the server no longer knows the job and its end was not recorded: ``fail`` or ``submit``.
+
+        The setting of the same name where None.
+        """
+        return None
+
+    @property
+    def queue_timeout(self) -> float | None:
+        """Seconds that the job may wait in the queue before it is stopped; the setting where None."""
+        return None
+
+    @property
+    def run_timeout(self) -> float | None:
+        """Seconds that the job may run before it is stopped; the setting where None."""
+        return None
+
+    @property
+    def accepts_messages(self) -> bool:
+        """Luigi's page may send ``stop``, which stops the job."""
+        return has_page()
+
+    @abc.abstractmethod
+    def job(self) -> PaiJob | JobProtocol:
+        """Return the job that ``run()`` submits."""
+
+    def render(self, *, filled: bool = False) -> str:
+        """Return the job as it is sent, without sending it: JSON, or YAML with its secrets as ``******``.
+
+        Args:
+            filled: only the command of each role, as the server renders it.
+
+        Raises:
+            SpecError: the job cannot be sent as it is written.
+        """
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
+
+        return rendered(self.job(), filled=filled)
+
+    def complete(self) -> bool:
+        """Return whether the work is done.
+
+        It is if a submission of this user's has succeeded. When the server no longer
+        knows the job, the completion flag in the output folder tells; where there
+        can be none (no HDFS is configured, or the output folder is elsewhere), it is
+        complete if ``output()`` is overridden and all its targets exist.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            PaiNameTaken: the name belongs to somebody else.
+            PaiOutputElsewhere: the job of this name wrote to another output folder.
+            PaiApiError: the server did not say. That is not "no".
+            HdfsError: HDFS did not say, and it was needed.
+        """
+        return Run(self._work()).is_complete()
+
+    @abc.abstractmethod
+    def _work(self) -> Work:
+        """Return what is to be done."""

@@ -1,0 +1,52 @@
+"""What Luigi's page shows of a task that runs: the link to its job, and the button that stops it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import luigi.configuration
+import luigi.worker
+from luigi.cmdline_parser import CmdlineParser
+from luigi.task_status import RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import luigi
+
+__all__ = ["has_page", "show_page"]
+
+
+def show_page(task: luigi.Task, url: str) -> None:
+    """Link a job's page from the page of its task.
+
+    Luigi's own callback (3.2 to 3.8) announces the task anew as one that takes no messages,
+    and its stop button is gone; so the task is announced here, where the callback is Luigi's.
+    """
+    callback: Callable[[str], None] | None = getattr(task, "set_tracking_url", None)
+    if callback is None:
+        return
+    reporter: Any = getattr(callback, "__self__", None)
+    if not (task.accepts_messages and isinstance(reporter, luigi.worker.TaskStatusReporter)):
+        callback(url)
+        return
+    reporter._scheduler.add_task(  # noqa: SLF001  as TaskStatusReporter.update_tracking_url does it
+        task_id=reporter._task_id,  # noqa: SLF001
+        worker=reporter._worker_id,  # noqa: SLF001
+        status=RUNNING,
+        tracking_url=url,
+        accepts_messages=True,
+    )
+
+
+def has_page() -> bool:
+    """Return whether tasks have a page that messages could come from: not with ``--local-scheduler``.
+
+    A task that takes messages costs Luigi's worker a queue, two open files for each job in flight.
+    ``luigi.build(..., local_scheduler=True)`` does not say so anywhere that a task could see.
+    """
+    parser = CmdlineParser.get_instance()
+    known = getattr(parser, "known_args", None)
+    if known is not None and getattr(known, "core_local_scheduler", None) is not None:
+        return not known.core_local_scheduler
+    return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)  # noqa: FBT003

@@ -1,0 +1,191 @@
+"""What outlives the server's knowledge of a job, in its output folder: submission record, completion flag."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.client import WebHdfs
+
+__all__ = ["CompletionFlag", "Submission", "SubmissionRecord"]
+
+_FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One submission of a piece of work, as it is recorded.
+
+    Attributes:
+        name: of the work.
+        attempt: number of the submission, from 1.
+        job: its name on the server.
+        cluster: the rest-server.
+        user: who submitted it.
+        submitted_ms: when, in milliseconds since 1970 UTC, by the clock of the machine that did.
+        digest: of what the job does, see ``spec.submission.job_digest``.
+        state: how it ended: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None while that is not known.
+    """
+
+    name: str
+    attempt: int
+    job: str
+    cluster: str
+    user: str
+    submitted_ms: int
+    digest: str
+    state: str | None = None
+
+
+class SubmissionRecord:
+    """The file ``_luigi_pai/NAME.json`` in an output folder: the last submission of a piece of work.
+
+    It is written before the job is posted and again when its end is known, each time whole.
+
+    Args:
+        fs: the file system.
+        folder: the output folder.
+        name: of the work.
+    """
+
+    def __init__(self, fs: WebHdfs, folder: str, name: str) -> None:
+        self._fs = fs
+        self.path = f"{folder.rstrip('/')}/{_FOLDER}/{name}.json"
+
+    def read(self) -> Submission | None:
+        """Return the last submission, None where nothing was ever submitted there.
+
+        Raises:
+            HdfsError: HDFS did not say, or the file is not a record.
+        """
+        data = _content(self._fs, self.path)
+        if data is None:
+            return None
+        try:
+            return _submission(json.loads(data))
+        except (ValueError, TypeError, KeyError):
+            raise HdfsError(
+                f"{self.path} is not the record of a submission; remove it if nothing of that name runs: it "
+                "says whether the job was submitted before",
+                operation="read",
+                path=self.path,
+            ) from None
+
+    def write(self, submission: Submission) -> None:
+        """Record a submission; folders are made where they are missing."""
+        text = json.dumps(asdict(submission), indent=2) + "\n"
+        with self._fs.open_writer(self.path, overwrite=True) as file:
+            file.write(text.encode())
+
+    def end(self, submission: Submission, state: str) -> Submission:
+        """Record how a submission ended and return it so."""
+        ended = replace(submission, state=state)
+        if ended != submission:
+            self.write(ended)
+        return ended
+
+    def restore(self, submission: Submission | None) -> None:
+        """Put back what was recorded before a submission that was refused."""
+        if submission is not None:
+            self.write(submission)
+        else:
+            self._fs.remove(self.path, recursive=False)
+
+
+def _submission(fields: dict[str, Any]) -> Submission:
+    return Submission(
+        name=str(fields["name"]),
+        attempt=int(fields["attempt"]),
+        job=str(fields["job"]),
+        cluster=str(fields["cluster"]),
+        user=str(fields["user"]),
+        submitted_ms=int(fields["submitted_ms"]),
+        digest=str(fields["digest"]),
+        state=None if fields.get("state") is None else str(fields["state"]),
+    )
+
+
+def _content(fs: WebHdfs, path: str) -> bytes | None:
+    """Return what is in a small file, None where there is no file."""
+    try:
+        with fs.open_reader(path) as file:
+            data: bytes = file.read()
+    except HdfsError as error:
+        if error.exception == "FileNotFoundException":
+            return None
+        raise
+    return data
+
+
+class CompletionFlag:
+    """The file ``_SUCCESS`` in an output folder, Hadoop's convention.
+
+    It holds the name of the job that completed into this folder. An empty one,
+    as Spark, Hadoop or a person write it, counts for the jobs that were submitted
+    there. Jobs that share a folder get a file each beside it, ``_SUCCESS.NAME``:
+    nothing is read and rewritten, so jobs that end at the same moment do not lose
+    each other's flag.
+
+    Args:
+        fs: the file system.
+        directory: the output folder.
+        name: of the file.
+    """
+
+    def __init__(self, fs: WebHdfs, directory: str, name: str = "_SUCCESS") -> None:
+        self._fs = fs
+        self.path = f"{directory.rstrip('/')}/{name}"
+
+    def holds(self, job: str, *, submitted_here: bool = False) -> bool:
+        """Return whether the flag counts for a job.
+
+        Args:
+            job: its name.
+            submitted_here: it was submitted with this output folder, so an empty flag may be its own.
+        """
+        names = self._names()
+        if names is not None and (job in names or (submitted_here and not names)):
+            return True
+        return self._fs.exists(self._path_of(job))
+
+    def add(self, job: str) -> None:
+        """Add a job; folders are made where they are missing, the flags of other jobs stay."""
+        if self.holds(job):
+            return
+        try:
+            self._write(self.path, [job], overwrite=False)
+        except FileAlreadyExists:
+            self._write(self._path_of(job), [], overwrite=True)
+
+    def discard(self, job: str) -> None:
+        """Take a job out; ``_SUCCESS`` is deleted when it names no other, also an empty one."""
+        own = self._path_of(job)
+        if self._fs.exists(own):
+            self._fs.remove(own, recursive=False)
+        names = self._names()
+        if names is None:
+            return
+        others = [name for name in names if name != job]
+        if not others:
+            self._fs.remove(self.path, recursive=False)
+        elif len(others) < len(names):
+            self._write(self.path, others, overwrite=True)
+
+    def _path_of(self, job: str) -> str:
+        return f"{self.path}.{job}"
+
+    def _names(self) -> list[str] | None:
+        """Return the names in the file, None where there is no file."""
+        data = _content(self._fs, self.path)
+        if data is None:
+            return None
+        lines = data.decode("utf-8", "replace").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+    def _write(self, path: str, names: list[str], *, overwrite: bool) -> None:
+        with self._fs.open_writer(path, overwrite=overwrite) as file:
+            file.write("".join(f"{name}\n" for name in names).encode())
