@@ -110,6 +110,43 @@ def test_lenient_agrees_with_the_server(run, tmp_path):
     assert lines[1] == "wrong.yaml: valid"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("name: train\n", "name: train\n\tversion: 1\n", 3, "a tab indents this"),
+        ("cpu: 1", "cpu: .inf", 12, "makes null of infinity"),
+        ("rate: 0.1", "__proto__: 1, rate: 0.1", 6, "loses its value"),
+        ("rate: 0.1", "2020-01-01: 1, rate: 0.1", 6, "put the key into quotes"),
+    ],
+)
+def test_lenient_examines_the_rest_of_a_file_that_nobody_means_so(run, tmp_path, old, new, line, message):
+    """It is valid only if the rest is; each problem of the rest is listed too."""
+    (tmp_path / "odd.yaml").write_text(PROTOCOL.replace(old, new))
+    first, last = run("validate", "--lenient", "odd.yaml").stdout.splitlines()
+    assert first.startswith("odd.yaml: warning: ")
+    assert message in first
+    assert first.endswith(f"(line {line})")
+    assert last == "odd.yaml: valid"
+
+    wrong = PROTOCOL.replace(old, new).replace("dockerImage: image", "dockerImage: imag")
+    (tmp_path / "odd.yaml").write_text(wrong)
+    first, last = run("validate", "--lenient", "odd.yaml", expect=1).stdout.splitlines()
+    assert message in first
+    assert last.startswith("odd.yaml: taskRoles.worker.dockerImage: there is no prerequisite 'imag'")
+    assert run("validate", "odd.yaml", expect=1).stdout.count("\n") == 2
+
+
+def test_a_job_that_nobody_means_so_is_neither_rendered_nor_converted(run, tmp_path):
+    """These two have no lenient mode."""
+    (tmp_path / "tab.yaml").write_text(PROTOCOL.replace("name: train\n", "name: train\n\tversion: 1\n"))
+    (tmp_path / "tab.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  \tcommand: d\n")
+    message = "a tab indents this, which to the server is no indentation; use blanks"
+    done = run("render", "tab.yaml", expect=1)
+    assert (done.stdout, done.stderr) == ("", f"tab.yaml: column 1: {message} (line 3)\n")
+    done = run("convert", "tab.yml", expect=1)
+    assert (done.stdout, done.stderr) == ("", f"tab.yml: column 3: {message} (line 5)\n")
+
+
 def test_a_release_may_be_named(run, tmp_path):
     """What came later is refused for an older cluster."""
     (tmp_path / "envs.json").write_text(json.dumps(CONFIG | {"jobEnvs": {"A": "1"}}))

@@ -95,6 +95,8 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
         job = read_job_file(file)
         if job.dialect == "v2":
             give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
+        if not_meant := _refused(job.warnings, lenient=False):
+            _refuse(file, not_meant)
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
         _refuse(file, error.problems)
@@ -163,7 +165,10 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     if job.dialect == "v1":
         document: dict[str, Any] = job.document
         return document
-    return JobProtocol.from_file(path)
+    try:
+        return JobProtocol.from_file(path)
+    except SpecError as error:  # of what the server takes and nobody means
+        _refuse(path, error.problems)
 
 
 def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:

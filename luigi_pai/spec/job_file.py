@@ -32,7 +32,8 @@ class JobFile:
         document: as plain dicts, lists and values.
         text: of the file.
         lines: where in the file each part is (v2 only).
-        warnings: what the server reads otherwise than it is written (v2 only).
+        warnings: what the server reads otherwise than it is written, some of it stricter than a warning
+            (v2 only).
     """
 
     path: Path
@@ -91,10 +92,10 @@ def read_job_file(path: Path) -> JobFile:
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
                 return JobFile(path, "v1", document, text)
-    read = read_yaml(text, str(path))
+    read = read_yaml(text, str(path), lenient=True)
     value = read.value
     is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
-    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, tuple(read.warnings))
+    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, (*read.warnings, *read.problems))
 
 
 def _no_json(error: Exception) -> Problem:

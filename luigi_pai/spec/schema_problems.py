@@ -14,6 +14,7 @@ messages. Beside JSON Schema's own keywords they have four:
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,8 +130,16 @@ def _validator(name: str) -> Validator:
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
 
     keywords: dict[str, Any] = {"stricter": _descend, "warning": _descend, "since": _since, "near": _near}
-    made = validators.extend(Draft202012Validator, keywords)  # type: ignore[no-untyped-call]
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
     return cast("Validator", made(schema(name)))
+
+
+def _is_integer(_: Any, value: Any) -> bool:
+    """Return whether a value is an integer to the servers' Ajv 6, which infinity is too."""
+    if isinstance(value, float):
+        return value.is_integer() or math.isinf(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:

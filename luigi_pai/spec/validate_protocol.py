@@ -121,7 +121,7 @@ def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
         return
     kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
     try:
-        is_hidden = read_yaml(kept).value == {**document, "secrets": MASK}
+        is_hidden = read_yaml(kept, lenient=True).value == {**document, "secrets": MASK}
     except SpecError:
         is_hidden = False
     if not is_hidden:

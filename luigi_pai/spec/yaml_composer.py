@@ -11,10 +11,11 @@ from yaml import events as ev
 from luigi_pai.errors import Level
 from luigi_pai.spec.yaml_nodes import Entries, Node
 from luigi_pai.spec.yaml_scalars import MERGE, Binary, Moment, javascript_text, plain_value, tagged_value
-from luigi_pai.spec.yaml_scanner import DEEPEST, YamlTrouble, events, too_deep
+from luigi_pai.spec.yaml_scanner import Events
+from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, too_deep
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.yaml_scanner import Steps
+    from luigi_pai.spec.yaml_trouble import Steps
 
 __all__ = ["compose"]
 
@@ -30,22 +31,31 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def compose(text: str) -> Node:
+def compose(text: str, troubles: list[YamlTrouble]) -> Node:
     """Read a text with one document; a text without any is null.
+
+    Args:
+        text: the document.
+        troubles: to this list is added what the server takes, and nobody means; also before an error.
 
     Raises:
         YamlTrouble: it is not YAML, or the server does not take it.
     """
     if text and text[-1] not in "\r\n":
         text += "\n"
-    return _Composer(text.removeprefix("\ufeff")).document()
+    composer = _Composer(text.removeprefix("\ufeff"))
+    try:
+        return composer.document()
+    finally:
+        troubles += composer.troubles
 
 
 class _Composer:
     def __init__(self, text: str) -> None:
         self._text = text
         self._check_characters()
-        self._events = events(text)
+        self._events = Events(text)
+        self.troubles = self._events.troubles
         self._anchors: dict[str, Node] = {}
 
     def _check_characters(self) -> None:
@@ -182,15 +192,23 @@ class _Composer:
 
     def _entry(self, key_node: Node, mapping: Any, entries: Entries, merged: set[str], path: Steps) -> None:
         key = _key(key_node, path)
+        self._check_key(key_node, key, path)
         event: Any
         event, value = next(self._events)
         place = (*path, key)
         item = self._node(event, value, place)
         is_block = isinstance(event, ev.ScalarEvent) and event.style in ("|", ">")
-        if is_block and item.line > key_node.line and item.column <= mapping.start_mark.column + 1:
+        if (
+            is_block
+            and item.line > key_node.line
+            and self._events.indentation(item) <= mapping.start_mark.column
+        ):
             raise item.trouble("this is indented no more than the key that it belongs to", place)
         if key_node.is_merge:
             _merge(item, entries, merged, path)
+            return
+        if key == _PROTO:
+            _inherit(item, entries, merged)
             return
         if key in entries and key not in merged:
             raise key_node.trouble(
@@ -199,6 +217,20 @@ class _Composer:
             )
         merged.discard(key)
         entries[key] = key_node.line, item
+
+    def _check_key(self, node: Node, key: str, path: Steps) -> None:
+        """Note a key of which the server makes something else than a key."""
+        parts = node.value if isinstance(node.value, list) else [node]
+        if any(isinstance(part.value, (Moment, Binary)) for part in parts):
+            message = (
+                "the server makes a long English text of a key that is a date, and of binary what it happens "
+                "to spell; put the key into quotes"
+            )
+        elif key == _PROTO:
+            message = f"the server takes the key {_PROTO} and loses its value; give it another name"
+        else:
+            return
+        self.troubles.append(node.trouble(message, path, Level.STRICTER))
 
     def _check_first_key(self, key: Any, path: Steps) -> None:
         """Refuse ``&anchor key: value`` and ``!tag key: value`` in a mapping's first line, as js-yaml."""
@@ -248,21 +280,11 @@ def _key(node: Node, path: Steps) -> str:
         return "[object Object]"
     if isinstance(value, list):
         return ",".join(_key_in_list(item, path) for item in value)
-    if isinstance(value, (Moment, Binary)):
-        raise node.trouble(
-            "the server makes a long English text of a key that is a date, and of binary what it happens to "
-            "spell; put the key into quotes",
-            path,
-            Level.STRICTER,
-        )
-    key = value if isinstance(value, str) else javascript_text(value)
-    if key == _PROTO:
-        raise node.trouble(
-            f"the server takes the key {_PROTO} and loses its value; give it another name",
-            path,
-            Level.STRICTER,
-        )
-    return key
+    if isinstance(value, Moment):
+        return value.javascript_text()
+    if isinstance(value, Binary):
+        return value.data.decode("utf-8", "replace")
+    return value if isinstance(value, str) else javascript_text(value)
 
 
 def _key_in_list(item: Node, path: Steps) -> str:
@@ -274,13 +296,19 @@ def _key_in_list(item: Node, path: Steps) -> str:
 def _merge(source: Node, entries: Entries, merged: set[str], path: Steps) -> None:
     """Take over what a mapping, or each of a list of mappings, has and the mapping itself has not."""
     for each in source.value if isinstance(source.value, list) else [source]:
-        if isinstance(each.value, dict):
-            found: Entries = each.value
-        elif isinstance(each.value, list):  # to JavaScript a list has keys too
-            found = {str(index): (item.line, item) for index, item in enumerate(each.value)}
-        else:
+        if not isinstance(each.value, dict | list):
             raise each.trouble("'<<' takes a mapping, or a list of them", (*path, MERGE))
-        for key, entry in found.items():
-            if key not in entries:
-                entries[key] = entry
-                merged.add(key)
+        _inherit(each, entries, merged)
+
+
+def _inherit(source: Node, entries: Entries, merged: set[str]) -> None:
+    """Take over the entries of a part that are not there; to JavaScript a list has keys too."""
+    found: Entries = {}
+    if isinstance(source.value, dict):
+        found = source.value
+    elif isinstance(source.value, list):
+        found = {str(index): (item.line, item) for index, item in enumerate(source.value)}
+    for key, entry in found.items():
+        if key not in entries:
+            entries[key] = entry
+            merged.add(key)

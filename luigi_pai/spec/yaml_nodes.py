@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.yaml_scalars import Binary, Moment
-from luigi_pai.spec.yaml_scanner import DEEPEST, YamlTrouble, too_deep
+from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, too_deep
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.yaml_scanner import Steps
+    from luigi_pai.spec.yaml_trouble import Steps
 
 __all__ = ["Entries", "Node", "Reading", "expand"]
 
@@ -58,11 +58,13 @@ class Reading:
         value: as JSON has it.
         lines: path -> line, from 1.
         remarks: path and what is surprising there.
+        troubles: what the server takes, and nobody means.
     """
 
     value: Any
     lines: dict[Steps, int]
     remarks: list[tuple[Steps, str]]
+    troubles: list[YamlTrouble]
 
 
 def expand(root: Node) -> Reading:
@@ -78,13 +80,14 @@ def expand(root: Node) -> Reading:
             root.line,
         )
     reading = _Expansion()
-    return Reading(reading.value(root, (), root.line), reading.lines, reading.remarks)
+    return Reading(reading.value(root, (), root.line), reading.lines, reading.remarks, reading.troubles)
 
 
 class _Expansion:
     def __init__(self) -> None:
         self.lines: dict[Steps, int] = {}
         self.remarks: list[tuple[Steps, str]] = []
+        self.troubles: list[YamlTrouble] = []
 
     def value(self, node: Node, path: Steps, line: int) -> Any:
         """Return the value of a node; ``line`` is that of its key."""
@@ -112,12 +115,14 @@ class _Expansion:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return value
         if not math.isfinite(value):
-            raise node.trouble(
-                "the server makes null of infinity and of what is not a number; put a text into quotes",
-                path,
-                Level.STRICTER,
+            self.troubles.append(
+                node.trouble(
+                    "the server makes null of infinity and of what is not a number; put a text into quotes",
+                    path,
+                    Level.STRICTER,
+                )
             )
-        if abs(value) > _EXACT:
+        elif abs(value) > _EXACT:
             self.remarks.append(
                 (
                     path,

@@ -55,6 +55,8 @@ _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]*")
 _LARGEST_WITHOUT_EXPONENT = 1e21
 _SMALLEST_WITHOUT_EXPONENT = 1e-6
 _DAY = 86_400_000  # ms
+_WEEKDAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # 1970 began on a Thursday
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 MERGE = "<<"
 """The plain key whose value is merged into the mapping it stands in."""
@@ -79,6 +81,14 @@ class Moment:
             f"{shown}-{month:02d}-{day:02d}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
             f".{thousandths:03d}Z"
         )
+
+    def javascript_text(self) -> str:
+        """Return it as JavaScript writes it in a text, on a machine whose time is UTC."""
+        days, rest = divmod(self.milliseconds, _DAY)
+        year, month, day = _civil(days)
+        clock = f"{rest // 3_600_000:02d}:{rest // 60_000 % 60:02d}:{rest // 1000 % 60:02d}"
+        shown = f"{_WEEKDAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {year:04d}"
+        return f"{shown} {clock} GMT+0000 (Coordinated Universal Time)"
 
 
 @dataclass(frozen=True)

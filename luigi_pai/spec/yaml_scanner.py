@@ -7,27 +7,21 @@ PyYAML's and registers nothing with it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.parser import Parser
-from yaml.reader import Reader
-from yaml.scanner import Scanner, ScannerError
-from yaml.tokens import ScalarToken
+from yaml.scanner import ScannerError
+from yaml.tokens import FlowEntryToken, ScalarToken
 
-from luigi_pai.errors import Level
+from luigi_pai.spec.yaml_tabs import TabScanner
+from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, said, too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-__all__ = ["DEEPEST", "Steps", "YamlTrouble", "events", "too_deep"]
-
-DEEPEST = 100
-"""So many levels a document has at most."""
-
-Steps = tuple[str | int, ...]
-"""The keys and indexes that lead to a part of a document."""
+__all__ = ["Events"]
 
 _BREAK = "\0\r\n"
 _BLANK = "\0 \t\r\n"
@@ -37,83 +31,25 @@ _NEVER_FIRST = "\0 \t\r\n,[]{}#&*!|>'\"%@`"
 _ODD_BREAKS = "\x85\u2028\u2029"
 """Line breaks to PyYAML, text to js-yaml."""
 
-_OPEN_QUOTE = "the quote that begins here is never closed"
-_BLOCK_HEADER = "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow"
-_UNKNOWN_TAG = "this tag is not declared; leave it out, or put a text that begins with '!' into quotes"
-_SAID = (
-    (
-        "mapping values are not allowed",
-        "a second ': ' is in this line, or its indentation is wrong; put a text with ': ' into quotes",
-    ),
-    ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
-    ("could not find expected ':'", "a key needs ': ' after it, on the same line"),
-    ("but found '<block mapping start>'", "the indentation of this fits no line above it"),
-    (
-        "expected <block end>",
-        "this does not fit the lines above; look at its indentation, and at quotes and brackets before it",
-    ),
-    ("expected ',' or", "',' or the closing bracket is missing before this"),
-    ("found unexpected end of stream", _OPEN_QUOTE),
-    ("found unexpected document separator", _OPEN_QUOTE),
-    ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
-    ("expected escape sequence", "this escape needs more hexadecimal digits"),
-    ("expected chomping or indentation", _BLOCK_HEADER),
-    ("expected a comment or a line break", _BLOCK_HEADER),
-    ("expected indentation indicator", _BLOCK_HEADER),
-    ("expected '<document start>'", "the document has ended before this; look at the indentation"),
-    (
-        "undefined tag handle",
-        _UNKNOWN_TAG,
-    ),
-    ("incompatible document", "only YAML 1.1 and 1.2 are read"),
-)
+_ESCAPE_OR_END = re.compile(r'\\(?:U([0-9a-fA-F]{8})|.)|"', re.DOTALL)
+_LAST_CHARACTER = 0x10FFFF
+_NO_CHARACTER = "0000fffd"  # of the digits of an escape
 
 
-class YamlTrouble(Exception):
-    """Why a text is refused.
-
-    Attributes:
-        line: from 1.
-        column: from 1; 0 where only the line is known.
-        path: where in the document, as far as it is known.
-        level: whether the server refuses it too.
-    """
-
-    def __init__(
-        self, message: str, line: int, column: int = 0, path: Steps = (), level: Level = Level.REFUSED
-    ) -> None:
-        super().__init__(message)
-        self.line = line
-        self.column = column
-        self.path = path
-        self.level = level
-
-
-def too_deep(line: int, column: int) -> YamlTrouble:
-    """Return the error for a part of more than ``DEEPEST`` levels."""
-    message = f"this is nested more than {DEEPEST} levels deep, which no job is; the server would take it"
-    return YamlTrouble(message, line, column, level=Level.STRICTER)
-
-
-class _Scanner(Reader, Scanner, Parser):
-    """PyYAML's three, reading as js-yaml does."""
+class _Scanner(TabScanner, Parser):
+    """PyYAML's scanner and parser, reading as js-yaml does."""
 
     def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
+        TabScanner.__init__(self, text)
         Parser.__init__(self)
 
     def check_printable(self, data: str) -> None:
         """Leave characters to ``events``, which knows what is a comment."""
 
     def scan_to_next_token(self) -> None:
-        """Skip blanks, tabs too, but those that indent a line."""
+        """Skip blanks, comments and line breaks."""
         while True:
-            while self.peek() == " ":
-                self.forward()
-            if self.peek() == "\t" and not self._indents():
-                while self.peek() in " \t":  # one answer for all tabs that stand together
-                    self.forward()
+            self.skip_blanks()
             if self.peek() == "#":
                 while self.peek() not in _BREAK:
                     self.forward()
@@ -128,30 +64,10 @@ class _Scanner(Reader, Scanner, Parser):
             raise too_deep(self.line + 1, self.column + 1)
         super().fetch_flow_collection_start(TokenClass)
 
-    def add_indent(self, column: int) -> bool:
-        """Do the same for indentation."""
-        if len(self.indents) > DEEPEST:
-            raise too_deep(self.line + 1, self.column + 1)
-        return bool(super().add_indent(column))
-
     def _line_break(self) -> str:
         """Pass over a line break, if one is here, and return it as a newline."""
         found: str = self.scan_line_break()  # type: ignore[no-untyped-call]  # PyYAML's
         return found
-
-    def _indents(self) -> bool:
-        """Return whether the tab here is the indentation of something."""
-        if self.flow_level:
-            return False
-        ahead = 0
-        while self.peek(ahead) in " \t":
-            ahead += 1
-        if self.peek(ahead) in _BREAK + "#":
-            return False
-        behind = self.pointer
-        while behind and self.buffer[behind - 1] in " \t":
-            behind -= 1
-        return not behind or self.buffer[behind - 1] in "\r\n"
 
     def stale_possible_simple_keys(self) -> None:
         """Forget what can no longer be a key; a key may be of any length."""
@@ -237,6 +153,33 @@ class _Scanner(Reader, Scanner, Parser):
     def _ends_plain(self) -> bool:
         return not self.flow_level and self.column < self.indent + 1
 
+    def scan_flow_scalar(self, style: str) -> ScalarToken:
+        """Put a character in place of each escape of none: PyYAML would stop."""
+        if style == '"':
+            self._replace_escapes_of_nothing()
+        scanned: ScalarToken = super().scan_flow_scalar(style)
+        return scanned
+
+    def _replace_escapes_of_nothing(self) -> None:
+        for escape in _ESCAPE_OR_END.finditer(self.buffer, self.pointer + 1):
+            if escape[0] == '"':
+                break
+            if escape[1] and int(escape[1], 16) > _LAST_CHARACTER:
+                before, after = self.buffer[: escape.start(1)], self.buffer[escape.end(1) :]
+                self.buffer = f"{before}{_NO_CHARACTER}{after}"
+                message = "an escape in this text is no character; the server takes it for another"
+                self.note(message, self.line, self.column)
+
+    def parse_flow_node(self) -> Any:
+        """Take nothing between two commas for null, as js-yaml does."""
+        if not self.check_token(FlowEntryToken):
+            return super().parse_flow_node()  # type: ignore[no-untyped-call]  # PyYAML's
+        mark = self.peek_token().start_mark  # type: ignore[no-untyped-call]  # the same
+        message = "nothing stands before this comma, and the server takes that for null; remove the comma"
+        self.note(message, mark.line, mark.column)
+        self.state = self.states.pop()
+        return self.process_empty_scalar(mark)
+
     def scan_flow_scalar_spaces(self, double: Any, start_mark: Any) -> list[str]:
         """Keep the blanks before a line break, as js-yaml does."""
         length = 0
@@ -266,53 +209,50 @@ class _Scanner(Reader, Scanner, Parser):
         super().scan_block_scalar_ignored_line(start_mark)
 
 
-def events(text: str) -> Iterator[tuple[Any, str]]:
-    """Yield the parser's events, each with its scalar's value, or nothing.
+class Events:
+    """The parser's events, each with its scalar's value, or nothing.
 
     Raises:
-        YamlTrouble: the text is not YAML.
+        YamlTrouble: the text is not YAML; from ``next``.
+
+    Attributes:
+        troubles: what the server takes and nobody means, as far as it was read.
     """
-    stand_ins = _stand_ins(text)
-    for odd, stand_in in stand_ins.items():
-        text = text.replace(odd, stand_in)
-    back = str.maketrans({stand_in: odd for odd, stand_in in stand_ins.items()})
-    scanner = _Scanner(text)
-    try:
-        while scanner.check_event():
-            event: Any = scanner.get_event()  # type: ignore[no-untyped-call]  # PyYAML's
-            value = getattr(event, "value", "")
-            yield event, value.translate(back) if stand_ins else value
-    except MarkedYAMLError as error:
-        raise _said(error) from None
-    except (YAMLError, ValueError, OverflowError):
-        raise YamlTrouble(
-            "an escape in this text is no character; the server would take it for another",
-            scanner.line + 1,
-            scanner.column + 1,
-            level=Level.STRICTER,
-        ) from None
+
+    def __init__(self, text: str) -> None:
+        stand_ins = _stand_ins(text)
+        for odd, stand_in in stand_ins.items():
+            text = text.replace(odd, stand_in)
+        self._back = str.maketrans({stand_in: odd for odd, stand_in in stand_ins.items()})
+        self._scanner = _Scanner(text)
+        self.troubles = self._scanner.troubles
+
+    def __iter__(self) -> Iterator[tuple[Any, str]]:
+        return self
+
+    def __next__(self) -> tuple[Any, str]:
+        try:
+            if not self._scanner.check_event():
+                raise StopIteration
+            event: Any = self._scanner.get_event()  # type: ignore[no-untyped-call]  # PyYAML's
+        except MarkedYAMLError as error:
+            raise said(error) from None
+        except (YAMLError, ValueError, OverflowError):
+            raise YamlTrouble(
+                "an escape in this text is no character; put another in its place",
+                self._scanner.line + 1,
+                self._scanner.column + 1,
+            ) from None
+        value = getattr(event, "value", "")
+        return event, value.translate(self._back) if self._back else value
+
+    def indentation(self, node: Any) -> int:
+        """Return the indentation of a node that begins its line, as js-yaml has it: without tabs."""
+        found: int = self._scanner.indentation.get(node.line - 1, node.column - 1)
+        return found
 
 
 def _stand_ins(text: str) -> dict[str, str]:
     """Return a character that is not in the text for each of the odd line breaks that are in it."""
     free = (chr(code) for code in range(0xF0000, 0xFFFFE) if chr(code) not in text)
     return {odd: next(free) for odd in _ODD_BREAKS if odd in text}
-
-
-def _said(error: Any) -> YamlTrouble:
-    """Return an error of PyYAML's without the text that it quotes: that may be a secret."""
-    problem = error.problem or ""
-    mark = error.problem_mark or error.context_mark
-    said = next((ours for theirs, ours in _SAID if theirs in problem), None)
-    if said == _OPEN_QUOTE:
-        mark = error.context_mark or mark
-    level = Level.REFUSED
-    if "cannot start any token" in problem:
-        said = "a value cannot begin with this character; put it into quotes"
-        if r"'\t'" in problem:
-            said = "a tab indents this, which to the server is no indentation; use blanks"
-            level = Level.STRICTER
-    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    return YamlTrouble(
-        said or "this cannot stand here, in YAML; put a text into quotes", line, column, level=level
-    )

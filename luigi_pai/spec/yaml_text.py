@@ -20,6 +20,8 @@ from luigi_pai.spec.paths import Path, path_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from luigi_pai.spec.yaml_trouble import YamlTrouble
+
 __all__ = ["Document", "read_yaml", "write_yaml"]
 
 _DEEPEST = 100
@@ -43,6 +45,7 @@ class Document:
         source: where it came from: a file's name, or nothing.
         lines: for every value, and every key, the line it stands in, from 1.
         warnings: what the server reads in another way than most people would.
+        problems: what it takes and nobody means, as a tab that indents; only in a lenient reading.
     """
 
     value: Any
@@ -50,37 +53,48 @@ class Document:
     source: str
     lines: Mapping[Path, int]
     warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
-def read_yaml(text: str, source: str = "") -> Document:
+def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
     """Read a YAML text as the rest-server does.
 
     Args:
         text: one YAML document.
         source: what to call it in errors: a file's name.
+        lenient: read on where the server takes what nobody means: such ``problems`` come with the
+            document. A number may then be infinite, or none.
 
     Returns:
         its value, and the lines of all parts.
 
     Raises:
-        SpecError: it is not YAML, or not one that a server takes; one problem,
-            with line and column, and without a word of the text: it may hold a secret.
+        SpecError: it is not YAML, or not one that a server takes, or, unless lenient, that anybody
+            means; every problem up to the one that ends the reading, with line and column, and
+            without a word of the text: it may hold a secret.
     """
     from luigi_pai.spec.yaml_composer import compose  # noqa: PLC0415  loads PyYAML
     from luigi_pai.spec.yaml_nodes import expand  # noqa: PLC0415  the same
-    from luigi_pai.spec.yaml_scanner import YamlTrouble  # noqa: PLC0415  the same
+    from luigi_pai.spec.yaml_trouble import YamlTrouble  # noqa: PLC0415
 
+    troubles: list[YamlTrouble] = []
     try:
-        reading = expand(compose(text))
+        reading = expand(compose(text, troubles))
     except YamlTrouble as trouble:
-        where = f"column {trouble.column}: " if trouble.column else ""
-        problem = Problem(path_text(trouble.path), f"{where}{trouble}", trouble.level, trouble.line)
-        raise SpecError(source, [problem]) from None
+        raise SpecError(source, map(_problem, [*troubles, trouble])) from None
+    problems = tuple(map(_problem, [*troubles, *reading.troubles]))
+    if problems and not lenient:
+        raise SpecError(source, problems)
     warnings = tuple(
         Problem(path_text(path), message, Level.WARNING, reading.lines[path])
         for path, message in reading.remarks
     )
-    return Document(reading.value, text, source, reading.lines, warnings)
+    return Document(reading.value, text, source, reading.lines, warnings, problems)
+
+
+def _problem(trouble: YamlTrouble) -> Problem:
+    where = f"column {trouble.column}: " if trouble.column else ""
+    return Problem(path_text(trouble.path), f"{where}{trouble}", trouble.level, trouble.line)
 
 
 def write_yaml(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -1039,6 +1040,15 @@ def test_a_prerequisite_that_requires_and_has_no_name_is_a_problem(kind):
     assert str(problem) == (
         "prerequisites[1].name: is missing; it must be a name of 1 to 255 letters, digits, '-' and '_'"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "is_refused"), [(math.inf, False), (-math.inf, False), (math.nan, True), (1.5, True)]
+)
+def test_infinity_is_an_integer_to_the_server(value, is_refused):
+    """Its Ajv 6 takes it for one; a lenient reading of YAML lets it through to here."""
+    problems = validate_protocol(with_value((*W, "resourcePerInstance", "memoryMB"), value))
+    assert bool(refused(problems, lenient=True)) is is_refused
 
 
 def test_check_protocol_returns_warnings():
