@@ -10,7 +10,7 @@ import luigi.configuration
 import pytest
 from faulty_pai import FaultyPai
 
-from luigi_pai import run
+from luigi_pai import reset_clusters
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
@@ -31,15 +31,9 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("NETRC", str(tmp_path_factory.getbasetemp() / "no-netrc"))
-    run._clients.clear()
-    run._flagged.clear()
-    run._cleared.clear()
+    reset_clusters()
     yield
-    for client in run._clients.values():
-        client.close()
-    run._clients.clear()
-    run._flagged.clear()
-    run._cleared.clear()
+    reset_clusters()
 
 
 @pytest.fixture
