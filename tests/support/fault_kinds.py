@@ -30,9 +30,26 @@ _REMOTE = {
 }
 
 WORDS = (
-    "refused reset reset-after hang hang-after truncated bad-json html-200 html-502 "
-    "401 403 404 404-html 409 429 429-until 500 503 redirect"
-).split()
+    "refused",
+    "reset",
+    "reset-after",
+    "hang",
+    "hang-after",
+    "truncated",
+    "bad-json",
+    "html-200",
+    "html-502",
+    "401",
+    "403",
+    "404",
+    "404-html",
+    "409",
+    "429",
+    "429-until",
+    "500",
+    "503",
+    "redirect",
+)
 """Each fault's name. ``-after``: the server has first done what it was asked; so too ``truncated`` and
 ``bad-json``. 404 and 404-html: the server's own way of saying that there is no such thing, and
 something else's. 429-until: with the headers that say until when."""
