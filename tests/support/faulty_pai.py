@@ -1,8 +1,9 @@
 """A rest-server, of the release it is told to be, that does to a client what real life does.
 
 It knows no commands: a job runs for as long as it is told and ends as it is
-told. It counts what it is asked, and on request answers late, never, with an
-error, or breaks the connection, before or after it has done what it was asked.
+told. It counts what it is asked, limits requests where it is told to, and on
+request answers late, never, with an error, or breaks the connection, before or
+after it has done what it was asked (``fault_server.Fault``).
 """
 
 from __future__ import annotations
@@ -10,164 +11,117 @@ from __future__ import annotations
 import base64
 import json
 import re
-import socket
-import struct
-import threading
 import time
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
+from fault_server import FaultServer, Reply, Request
+from pai_job import Job
+from request_limits import RequestLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 USER = "admin"
 PASSWORD = "admin-password"  # the value that tests look for in logs and errors
 
 
-@dataclass
-class Job:
-    """A job as the server keeps it."""
+@dataclass(frozen=True)
+class Release:
+    """How a release of OpenPAI answers, as far as it differs from others.
 
-    name: str
-    username: str
-    config: dict
-    ends_as: str = "SUCCEEDED"
-    exit_code: int = 0
-    diagnostics: str | None = None
-    runs_for: float = 0.0
-    created: float = field(default_factory=time.time)
-
-    @property
-    def state(self) -> str:
-        return self.ends_as if time.time() - self.created >= self.runs_for else "RUNNING"
-
-    def row(self) -> dict:
-        ended = self.state != "RUNNING"
-        return {
-            "name": self.name,
-            "username": self.username,
-            "state": self.state,
-            "subState": "FRAMEWORK_COMPLETED" if ended else "APPLICATION_RUNNING",
-            "executionType": "START",
-            "retries": 0,
-            "createdTime": int(self.created * 1000),
-            "completedTime": int((self.created + self.runs_for) * 1000) if ended else None,
-            "appExitCode": self.exit_code if ended else None,
-            "virtualCluster": self.config.get("virtualCluster", "default"),
-        }
-
-    def detail_v2(self) -> dict:
-        ended = self.state != "RUNNING"
-        status = {key: value for key, value in self.row().items() if key != "name"} | {
-            "attemptId": 0,
-            "appProgress": 1 if ended else 0,
-            "appTrackingUrl": "",
-            "appExitDiagnostics": self.diagnostics if ended else None,
-            "appExitType": "Failed" if ended and self.exit_code else None,
-        }
-        return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": {}}
-
-    def detail(self) -> dict:
-        ended = self.state != "RUNNING"
-        status = self.row() | {
-            "appId": "application_1_1",
-            "appProgress": 1 if ended else 0,
-            "appTrackingUrl": "http://rm/application_1_1",
-            "appLaunchedTime": int(self.created * 1000),
-            "appCompletedTime": int((self.created + self.runs_for) * 1000) if ended else None,
-            "appExitDiagnostics": self.diagnostics if ended else None,
-            "appExitType": "NON_TRANSIENT" if ended and self.exit_code else None,
-        }
-        roles = {
-            role["name"]: {
-                "taskRoleStatus": {"name": role["name"]},
-                "taskStatuses": [
-                    {
-                        "taskIndex": index,
-                        "containerId": f"container_{index}",
-                        "containerIp": "127.0.0.1",
-                        "containerPorts": {"http": "30000", "ssh": "30001"},
-                        "containerGpus": 0,
-                        "containerLog": f"http://nm:8042/logs/{self.name}/{role['name']}/{index}",
-                    }
-                    for index in range(role.get("taskNumber", 1))
-                ],
-            }
-            for role in self.config["taskRoles"]
-        }
-        return {"name": self.name, "jobStatus": status, "taskRoles": roles}
-
-
-@dataclass
-class Fault:
-    """Something to do to requests in place of, or after, answering them.
-
-    Kinds: a number is an HTTP status; ``reset`` breaks the connection; ``hang``
-    never answers. With ``after``, the server first does what it was asked.
+    Attributes:
+        v1_jobs: the router of ``/api/v1/jobs``: v1's own, v2's, or none.
+        v2_jobs: whether there is a ``/api/v2/jobs``.
+        introduces_itself: ``GET /api/v1/`` is JSON, no HTML page.
+        guarded_reads: reading needs a token too.
+        list_filters: keys of a list's query that it heeds.
+        basic_logins: where there is a login besides ``/api/v1/token``.
     """
 
-    method: str
-    path: str
-    kind: int | str
-    times: int = 1
-    after: bool = False
-    body: str = ""
+    v1_jobs: str | None
+    v2_jobs: bool = True
+    introduces_itself: bool = True
+    guarded_reads: bool = True
+    list_filters: tuple[str, ...] = ("username",)
+    basic_logins: tuple[str, ...] = ()
 
 
-class FaultyPai:
-    """The server, in threads of this process, on a port of its own on 127.0.0.1."""
+_LOGINS = ("/api/v1/authn/basic/login", "/api/v2/authn/basic/login")
+RELEASES = {
+    "0.7.1": Release("v1", v2_jobs=False, introduces_itself=False, guarded_reads=False),
+    "0.15.0": Release("v2", guarded_reads=False, list_filters=()),
+    "0.17.0": Release("v2", guarded_reads=False, list_filters=("username", "keyword")),
+    "1.0.1": Release("v2"),
+    "1.8.0": Release(None, list_filters=("username", "keyword"), basic_logins=_LOGINS),
+}
 
-    def __init__(self) -> None:
-        self.release = "0.7.1"  # 0.17.0: the v2 routes under /api/v1 too; 1.8.0: no v1 jobs
+
+class FaultyPai(FaultServer):
+    """The server, in threads of this process, on a port of its own on 127.0.0.1.
+
+    Args:
+        clock: by which jobs run, logins last and requests are limited.
+
+    Attributes:
+        release: the release that it is; a key of ``RELEASES``.
+        jobs: by their name, in the order of their submission.
+        tokens: those that it takes.
+        issued: all tokens that it ever gave out; no text may show one.
+        plan: fields of ``Job`` for jobs that are posted.
+        prefix: the path that it is mounted at.
+    """
+
+    def __init__(self, clock: Any = time) -> None:
+        self.release = "0.7.1"
+        self.clock = clock
         self.jobs: dict[str, Job] = {}
-        self.calls: list[tuple[str, str]] = []
         self.tokens: set[str] = set()
-        self.faults: list[Fault] = []
+        self.issued: set[str] = set()
         self.plan: dict = {}
         self.prefix = ""
         self._serial = 0
-        self._hangs = threading.Event()
-        self._server: ThreadingHTTPServer | None = None
-        self.port = 0
-        self.up()
+        self._limits: RequestLimits | None = None
+        super().__init__()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}{self.prefix}"
 
-    def up(self) -> None:
-        """Listen, on the same port as before."""
-        outer = self
+    @property
+    def limits(self) -> RequestLimits | None:
+        """Limits of requests; none unless a test sets them, as ``RequestLimits`` takes them."""
+        return self._limits
 
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            allow_reuse_address = True
+    @limits.setter
+    def limits(self, limits: Mapping[str, int | tuple[int, float]]) -> None:
+        self._limits = RequestLimits(limits, self.clock)
 
-            def handle_error(self, request, client_address) -> None:
-                pass  # a client that went away is what these tests are about
+    # what was asked
 
-        self._server = Server(("127.0.0.1", self.port), type("Handler", (_Handler,), {"pai": outer}))
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+    @property
+    def logins(self) -> int:
+        return self.count("POST", r"/token$|/authn/basic/login$")
 
-    def down(self) -> None:
-        """Stop listening: connections are refused."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+    @property
+    def lists(self) -> int:
+        return self.count("GET", r"/api/v\d/jobs/?(\?|$)")
 
-    def close(self) -> None:
-        self._hangs.set()
-        self.down()
+    @property
+    def dialect_questions(self) -> int:
+        return self.count("GET", r"/api/v1/?$")
 
-    def fail(self, method: str, path: str, kind, times: int = 1, *, after: bool = False, body="") -> None:
-        """Do this to the next requests whose method is this and whose path matches the pattern."""
-        self.faults.append(Fault(method, path, kind, times, after, body))
+    @property
+    def submissions(self) -> int:
+        """How many there were, refused ones included."""
+        return self.count("POST", r"/api/v\d/jobs/?$")
 
-    def count(self, method: str, path: str = "") -> int:
-        """Return how many requests of a method had a path that matches the pattern."""
-        return sum(1 for m, p in self.calls if m == method and re.search(path, p))
+    @property
+    def refused_submissions(self) -> int:
+        posts = (status for method, path, status in self.answers if method == "POST" and "/jobs" in path)
+        return sum(1 for status in posts if status >= 400)
 
     def posts(self) -> list[str]:
         """Return the names of the jobs that are on the server, in the order of their arrival."""
@@ -176,152 +130,140 @@ class FaultyPai:
     def add(self, name: str, **about) -> Job:
         """Put a job on the server as if it had been submitted before."""
         config = {"jobName": name, "image": "x", "taskRoles": [{"name": "main", "command": "x"}]}
-        job = Job(name, about.pop("username", USER), config, **about)
+        job = Job(name, about.pop("username", USER), config, clock=self.clock, **about)
         self.jobs[name] = job
         return job
 
-    def take_fault(self, method: str, path: str) -> Fault | None:
-        for fault in self.faults:
-            if fault.times > 0 and fault.method == method and re.search(fault.path, path):
-                fault.times -= 1
-                return fault
-        return None
-
     def token(self) -> str:
         self._serial += 1
-        claims = {
-            "username": USER,
-            "iat": int(time.time()),
-            "exp": int(time.time()) + 3600,
-            "n": self._serial,
-        }
+        now = int(self.clock.time())
+        claims = {"username": USER, "iat": now, "exp": now + 3600, "n": self._serial}
         payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
         token = f"e30.{payload}.sig"
         self.tokens.add(token)
+        self.issued.add(token)
         return token
 
+    # what is answered
 
-class _Handler(BaseHTTPRequestHandler):
-    pai: FaultyPai
-    protocol_version = "HTTP/1.1"
+    def answer(self, request: Request) -> Reply:
+        headers, refused = self._limits.count("call") if self._limits else ({}, False)
+        if refused:
+            return Reply(429, "Too many requests", headers)
+        reply = self._route(request)
+        reply.headers = {**headers, **reply.headers}
+        return reply
 
-    def _any(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length)
-        path = self.path
-        self.pai.calls.append((self.command, path))
-        fault = self.pai.take_fault(self.command, path)
-        if fault is None:
-            return self._answer(*self._do(path, body))
-        done = self._do(path, body) if fault.after else None
-        if fault.kind == "hang":
-            self.pai._hangs.wait(60)
-            self.close_connection = True
-            return None
-        if fault.kind == "reset":
-            self.close_connection = True
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-            return None
-        del done
-        return self._answer(int(fault.kind), fault.body or {"message": "fault"})
-
-    do_GET = do_POST = do_PUT = do_DELETE = _any
-
-    def _do(self, path: str, body: bytes) -> tuple[int, object]:
-        pai = self.pai
-        parts = urlsplit(path)
-        version, _, rest = parts.path.removeprefix(f"{pai.prefix}/api/").partition("/")
-        if version == "v2" and rest.startswith("jobs") and pai.release != "0.7.1":
-            return self._v2(rest, parse_qs(parts.query), body)
-        if version == "v1" and rest.startswith("jobs") and pai.release == "0.17.0":
-            return self._v2(rest, parse_qs(parts.query), body)
-        gone = rest.startswith("jobs") and pai.release != "0.7.1"
-        if version != "v1" or gone or not parts.path.startswith(pai.prefix):
-            return 404, {"code": "NoApiError", "message": f"API {parts.path} is not found."}
-        route = [unquote(piece) for piece in parts.path[len(pai.prefix) + 8 :].split("/")]
-        if self.command == "POST" and route == ["token"]:
-            return self._token(json.loads(body))
-        authorized = self.headers.get("Authorization", "").removeprefix("Bearer ") in pai.tokens
-        if self.command != "GET" and not authorized:
-            return 401, {
-                "code": "UnauthorizedUserError",
-                "message": "Guest is not allowed to do this operation.",
-            }
-        if self.command == "POST" and route == ["jobs"]:
-            return self._submit(json.loads(body))
-        if self.command == "GET" and route == ["jobs"]:
-            user = parse_qs(parts.query).get("username", [None])[0]
-            return 200, [job.row() for job in reversed(pai.jobs.values()) if user in (None, job.username)]
-        job = pai.jobs.get(route[1]) if route[0] == "jobs" and len(route) > 1 else None
-        if job is None:
-            return 404, {"code": "NoJobError", "message": f"Job {route[-1]} is not found."}
-        if self.command == "PUT":
-            job.ends_as, job.exit_code, job.runs_for = "STOPPED", 214, 0.0
-            return 202, {"message": f"execute job {job.name} successfully"}
-        return 200, job.detail()
-
-    def _v2(self, path: str, query: dict, body: bytes) -> tuple[int, object]:
-        pai = self.pai
-        route = [unquote(piece) for piece in path.split("/")]
-        authorized = self.headers.get("Authorization", "").removeprefix("Bearer ") in pai.tokens
-        if not authorized and (self.command != "GET" or pai.release != "0.17.0"):
+    def _route(self, request: Request) -> Reply:
+        release = RELEASES[self.release]
+        parts = urlsplit(request.path)
+        path = parts.path.removeprefix(self.prefix)
+        if not parts.path.startswith(self.prefix):
+            return _no_api(parts.path)
+        if request.method == "POST" and path in ("/api/v1/token", *release.basic_logins):
+            return self._login(request)
+        if request.method == "GET" and path in ("/api/v1", "/api/v1/", "/api/v2/info"):
+            return self._introduce(release, path)
+        found = re.fullmatch(r"/api/(v1|v2)/jobs/?(.*)", path)
+        router = {"v1": release.v1_jobs, "v2": "v2" if release.v2_jobs else None}[found[1]] if found else None
+        if found is None or router is None:
+            return _no_api(parts.path)
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token not in self.tokens and (request.method != "GET" or release.guarded_reads):
             message = "Guest is not allowed to do this operation."
-            return 401, {"code": "UnauthorizedUserError", "message": message}
-        if self.command == "POST":
-            if not self.headers.get("Content-Type", "").startswith("text/"):
-                errors = [{"keyword": "type", "dataPath": "", "message": "should be object"}]
-                return 400, {"code": "InvalidProtocolError", "message": json.dumps(errors)}
-            protocol = yaml.safe_load(body)
-            name = protocol["name"]
-            if name in pai.jobs:
-                return 409, {"code": "ConflictJobError", "message": f"Job {USER}~{name} already exists."}
-            pai.jobs[name] = Job(name, USER, protocol, **pai.plan)
-            return 202, {"status": 202, "message": f"Update job {name} for user {USER} successfully."}
-        if route == ["jobs"]:
-            users, keyword = query.get("username"), query.get("keyword", [""])[0]
-            return 200, [
-                job.row()
-                for job in reversed(pai.jobs.values())
-                if (users is None or job.username in users) and keyword in job.name
-            ]
-        user, _, name = route[1].partition("~")
-        job = pai.jobs.get(name)
-        if job is None or job.username != user:
-            return 404, {"code": "NoJobError", "message": f"Job {route[1]} is not found."}
-        if self.command == "PUT":
-            job.ends_as, job.exit_code, job.runs_for = "STOPPED", -210, 0.0
-            return 202, {"status": 202, "message": f"Execute job {job.name} successfully."}
-        if len(route) > 2:
-            return 404, {"code": "NoTaskLogError", "message": "Log of task is not found."}
-        return 200, job.detail_v2()
+            return Reply(401, {"code": "UnauthorizedUserError", "message": message})
+        route = [unquote(piece) for piece in found[2].split("/")] if found[2] else []
+        limited = {("POST", 0): "submit", ("GET", 0): "list"}.get((request.method, len(route)))
+        headers, refused = self._limits.count(limited) if self._limits and limited else ({}, False)
+        if refused:
+            return Reply(429, "Too many requests", headers)
+        reply = (self._v1 if router == "v1" else self._v2)(request, route, parse_qs(parts.query))
+        reply.headers = {**reply.headers, **headers}
+        return reply
 
-    def _token(self, form: dict) -> tuple[int, object]:
+    def _introduce(self, release: Release, path: str) -> Reply:
+        if path == "/api/v2/info" and self.release < "1":
+            return _no_api(path)
+        if not release.introduces_itself:
+            return Reply(200, "<html><body>PAI RESTful API</body></html>")
+        about = {"name": "PAI RESTful API", "version": f"v{self.release}", "launcherType": "k8s"}
+        return Reply(200, {**about, "authnMethod": "basic"})
+
+    def _login(self, request: Request) -> Reply:
+        if request.content_type.startswith("application/x-www-form-urlencoded"):
+            form = {key: values[0] for key, values in parse_qs(request.body.decode()).items()}
+        else:
+            form = json.loads(request.body)
         if form.get("username") != USER:
-            return 400, {"code": "NoUserError", "message": f"User {form.get('username')} is not found."}
+            message = f"User {form.get('username')} is not found."
+            return Reply(400, {"code": "NoUserError", "message": message})
         if form.get("password") is None:
             message = 'child "password" fails because ["password" must be a string]'
-            return 400, {"code": "InvalidParametersError", "message": message}
+            return Reply(400, {"code": "InvalidParametersError", "message": message})
         if form["password"] != PASSWORD:
-            return 400, {"code": "IncorrectPasswordError", "message": "Password is incorrect."}
-        return 200, {"user": USER, "token": self.pai.token(), "admin": True}
+            return Reply(400, {"code": "IncorrectPasswordError", "message": "Password is incorrect."})
+        return Reply(200, {"user": USER, "token": self.token(), "admin": True})
 
-    def _submit(self, config: dict) -> tuple[int, object]:
-        name = config["jobName"]
-        if name in self.pai.jobs:
-            return 409, {"code": "ConflictJobError", "message": f"Job name {name} already exists"}
-        self.pai.jobs[name] = Job(name, USER, config, **self.pai.plan)
-        return 202, {"message": f"update job {name} successfully"}
+    def _v1(self, request: Request, route: list[str], query: dict) -> Reply:
+        if not route:
+            if request.method == "POST":
+                config = json.loads(request.body)
+                message = f"update job {config['jobName']} successfully"
+                return self._submit(config["jobName"], config, {"message": message})
+            user = query.get("username", [None])[0]
+            return Reply(200, [job.row() for job in self._newest_first() if user in (None, job.username)])
+        job = self.jobs.get(route[0])
+        if job is None:
+            return Reply(404, {"code": "NoJobError", "message": f"Job {route[0]} is not found."})
+        if request.method == "PUT":
+            job.stop(exit_code=214)
+            return Reply(202, {"message": f"execute job {job.name} successfully"})
+        return Reply(200, job.config if route[1:] == ["config"] else job.detail())
 
-    def _answer(self, status: int, reply: object) -> None:
-        text = reply if isinstance(reply, str) else json.dumps(reply)
-        kind = "text/html" if isinstance(reply, str) else "application/json; charset=utf-8"
-        data = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+    def _v2(self, request: Request, route: list[str], query: dict) -> Reply:
+        if not route:
+            return self._post_v2(request) if request.method == "POST" else self._list_v2(query)
+        user, _, name = route[0].partition("~")
+        job = self.jobs.get(name)
+        if job is None or job.username != user:
+            return Reply(404, {"code": "NoJobError", "message": f"Job {route[0]} is not found."})
+        if request.method == "PUT":
+            job.stop(exit_code=-210)
+            return Reply(202, {"status": 202, "message": f"Execute job {job.name} successfully."})
+        if route[1:] == ["config"]:
+            return Reply(200, json.dumps(job.config).encode(), {"Content-Type": "text/yaml; charset=utf-8"})
+        if route[1:]:
+            return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
+        return Reply(200, job.detail_v2())
 
-    def log_message(self, *args) -> None:
-        pass
+    def _post_v2(self, request: Request) -> Reply:
+        if not request.content_type.startswith("text/"):
+            errors = [{"keyword": "type", "dataPath": "", "message": "should be object"}]
+            return Reply(400, {"code": "InvalidProtocolError", "message": json.dumps(errors)})
+        protocol = yaml.safe_load(request.body)
+        name = protocol["name"]
+        message = f"Update job {name} for user {USER} successfully."
+        return self._submit(name, protocol, {"status": 202, "message": message})
+
+    def _list_v2(self, query: dict) -> Reply:
+        heeded = {key: query[key] for key in RELEASES[self.release].list_filters if key in query}
+        users, keyword = heeded.get("username"), heeded.get("keyword", [""])[0]
+        rows = [
+            job.row()
+            for job in self._newest_first()
+            if (users is None or job.username in users) and keyword in job.name
+        ]
+        return Reply(200, rows)
+
+    def _submit(self, name: str, config: dict, done: object) -> Reply:
+        if name in self.jobs:
+            return Reply(409, {"code": "ConflictJobError", "message": f"Job name {name} already exists"})
+        self.jobs[name] = Job(name, USER, config, clock=self.clock, **self.plan)
+        return Reply(202, done)
+
+    def _newest_first(self) -> list[Job]:
+        return list(reversed(self.jobs.values()))
+
+
+def _no_api(path: str) -> Reply:
+    return Reply(404, {"code": "NoApiError", "message": f"API {path} is not found."})

@@ -1,0 +1,97 @@
+"""A job as a rest-server of the tests keeps it: it runs no command, and ends when and as it is told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Job:
+    """A job.
+
+    Attributes:
+        config: what was posted.
+        ends_as: the state that it comes to.
+        runs_for: seconds until then.
+        clock: of the server.
+    """
+
+    name: str
+    username: str
+    config: dict
+    ends_as: str = "SUCCEEDED"
+    exit_code: int = 0
+    diagnostics: str | None = None
+    runs_for: float = 0.0
+    clock: Any = time
+    created: float = field(default=0.0)
+
+    def __post_init__(self) -> None:
+        self.created = self.created or self.clock.time()
+
+    @property
+    def state(self) -> str:
+        return self.ends_as if self.clock.time() - self.created >= self.runs_for else "RUNNING"
+
+    def stop(self, exit_code: int) -> None:
+        """End it now, if it has not ended."""
+        if self.state == "RUNNING":
+            self.ends_as, self.exit_code, self.runs_for = "STOPPED", exit_code, 0.0
+
+    def row(self) -> dict:
+        ended = self.state != "RUNNING"
+        return {
+            "name": self.name,
+            "username": self.username,
+            "state": self.state,
+            "subState": "FRAMEWORK_COMPLETED" if ended else "APPLICATION_RUNNING",
+            "executionType": "START",
+            "retries": 0,
+            "createdTime": int(self.created * 1000),
+            "completedTime": int((self.created + self.runs_for) * 1000) if ended else None,
+            "appExitCode": self.exit_code if ended else None,
+            "virtualCluster": self.config.get("virtualCluster", "default"),
+        }
+
+    def detail_v2(self) -> dict:
+        ended = self.state != "RUNNING"
+        status = {key: value for key, value in self.row().items() if key != "name"} | {
+            "attemptId": 0,
+            "appProgress": 1 if ended else 0,
+            "appTrackingUrl": "",
+            "appExitDiagnostics": self.diagnostics if ended else None,
+            "appExitType": "Failed" if ended and self.exit_code else None,
+        }
+        return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": {}}
+
+    def detail(self) -> dict:
+        ended = self.state != "RUNNING"
+        status = self.row() | {
+            "appId": "application_1_1",
+            "appProgress": 1 if ended else 0,
+            "appTrackingUrl": "http://rm/application_1_1",
+            "appLaunchedTime": int(self.created * 1000),
+            "appCompletedTime": int((self.created + self.runs_for) * 1000) if ended else None,
+            "appExitDiagnostics": self.diagnostics if ended else None,
+            "appExitType": "NON_TRANSIENT" if ended and self.exit_code else None,
+        }
+        roles = {
+            role["name"]: {
+                "taskRoleStatus": {"name": role["name"]},
+                "taskStatuses": [
+                    {
+                        "taskIndex": index,
+                        "containerId": f"container_{index}",
+                        "containerIp": "127.0.0.1",
+                        "containerPorts": {"http": "30000", "ssh": "30001"},
+                        "containerGpus": 0,
+                        "containerLog": f"http://nm:8042/logs/{self.name}/{role['name']}/{index}",
+                    }
+                    for index in range(role.get("taskNumber", 1))
+                ],
+            }
+            for role in self.config["taskRoles"]
+        }
+        return {"name": self.name, "jobStatus": status, "taskRoles": roles}

@@ -1,0 +1,303 @@
+"""Every request of a job's life times every fault, once and for ever.
+
+A cell is one release, one step of a job's life (``job_life.STEPS``), one fault
+(``fault_kinds.WORDS``), and how often it strikes. What has to come of it stands in
+``RULES``. Besides, of every cell: as many jobs are on the server as should be, the
+end comes within the time that the settings allow, nothing shows a secret, and a
+process that starts when the fault is gone does the task with one job in all.
+
+Seconds are those of a clock that runs 60 times faster, but for the timeouts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import re
+from dataclasses import dataclass
+
+import pytest
+from clocks import FastClock
+from elsewhere import Elsewhere
+from fault_kinds import WORDS
+from faulty_hdfs import FaultyHdfs
+from faulty_pai import FaultyPai
+from job_life import EARLY_V2, FACTOR, LOGGERS, LONGEST, PATIENCE, STEP, STEPS, V1, V2, World
+from leaks import foreign_parts, texts
+from process_state import forget, install_clock
+
+from luigi_pai import (
+    AuthenticationError,
+    ClusterUnreachable,
+    HdfsError,
+    InvalidReply,
+    PaiApiError,
+    PaiError,
+    PaiHttpError,
+    PaiJobFailed,
+    PaiJobLost,
+    PaiNameTaken,
+    PermissionRefused,
+    RateLimited,
+    ServerFault,
+)
+
+ONCE, FOR_EVER = 1, math.inf
+OK = None  # the task is done
+
+# ---------------------------------------------------------------- the table
+
+# faults that pass: they say nothing of the job, and what is asked can be asked again
+LOST = "refused reset reset-after hang hang-after"
+ODD = "bad-json html-200 404-html redirect"
+DOWN = "html-502 500 503"
+LIMITED = "429 429-until"
+PASSING = f"{LOST} truncated {ODD} {DOWN} {LIMITED}"
+ALL = " ".join(WORDS)
+
+NO_ANSWER = ClusterUnreachable, InvalidReply  # an answer that is cut may be called either
+
+# (steps, faults, verdict where it strikes once, verdict where it strikes for ever): the first that fits
+# a cell is its rule. A verdict is OK, the class of the error, or several of these where more than one is right.
+RULES = [
+    # Everything is faulty, from the process' first request on.
+    ("first", "404", OK, PaiHttpError),  # NoJobError, to a question about the job; later to a login
+    ("first", "401", OK, AuthenticationError),
+    ("first", "403", PermissionRefused, (PermissionRefused, AuthenticationError)),
+    ("first", "409", PaiHttpError, PaiHttpError),  # makes no sense
+    # The login: whoever is refused is refused again.
+    ("token", "401 403 404 409", AuthenticationError, AuthenticationError),
+    # Does the server speak v1 or v2? What is no answer to that may decide for the one that was tried.
+    ("dialect", f"{LOST} truncated {DOWN} {LIMITED}", OK, (OK, PaiApiError)),
+    ("dialect", ALL, (OK, PaiApiError), (OK, PaiApiError)),
+    # The submission is acted upon and its answer lost: the lookup after it finds the job.
+    ("submit", "reset-after hang-after truncated bad-json", OK, OK),
+    ("submit", "401", OK, AuthenticationError),
+    ("submit", "403", PermissionRefused, PermissionRefused),
+    ("submit", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
+    ("submit", "409", OK, PaiNameTaken),  # in use, and not to be seen: looked for again, for some time
+    # Lookups: NoJobError is an answer, and before the submission the right one.
+    ("lookup", "404", OK, OK),
+    ("poll", "404", OK, PaiJobLost),
+    ("list", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
+    ("lookup poll list", "401", OK, AuthenticationError),
+    ("lookup poll list", "403", PermissionRefused, PermissionRefused),
+    ("lookup poll list", "409", PaiHttpError, PaiHttpError),  # makes no sense
+    # A message asks to stop the job: where that cannot be done the answer says so, and the job runs to its end.
+    # (Whether a stop is repeated is for the code to say; the user can send the message again.)
+    ("stop", ALL, (OK, PaiJobFailed), (OK, PaiJobFailed)),
+    # HDFS. The flag is written for later: what fails there fails no task.
+    ("flag-write", ALL, OK, OK),
+    # Is there a flag? FileNotFoundException is an answer.
+    ("flag-read", "404", OK, OK),
+    (
+        "flag-read",
+        "401 403 409 429 429-until bad-json html-200 404-html redirect",
+        (OK, HdfsError),
+        HdfsError,
+    ),
+    ("flag-read", ALL, OK, HdfsError),
+    # There is one, and nothing else knows of the job: what cannot be read is not "no", and nothing is submitted.
+    ("flag-open", "401 403 404 409 429 429-until", (OK, HdfsError), HdfsError),
+    ("flag-open", ODD, (OK, HdfsError), (OK, HdfsError)),
+    ("flag-open", ALL, OK, HdfsError),
+    # Requests that may be repeated are; answers that no NameNode gives may be believed at once.
+    ("mkdir upload-namenode", "401 403 404 409", HdfsError, HdfsError),
+    ("mkdir upload-namenode", f"{ODD} {LIMITED} truncated 500", (OK, HdfsError), HdfsError),
+    ("mkdir upload-namenode", ALL, OK, HdfsError),
+    # Data that was on its way may be sent again or not.
+    ("upload-datanode", ALL, (OK, HdfsError), HdfsError),
+    # The record is needed to submit once; it may be an error that it cannot be had, or a warning.
+    ("record-write record-read", ALL, (OK, HdfsError), (OK, HdfsError)),
+    # The rest-server, in general.
+    ("*", LOST, OK, ClusterUnreachable),
+    ("*", "truncated", OK, NO_ANSWER),
+    ("*", ODD, OK, InvalidReply),
+    ("*", DOWN, OK, ServerFault),
+    ("*", LIMITED, OK, RateLimited),
+]
+
+_RUNS_ON = {"poll"}  # where an error leaves a job behind that runs
+_DONE = {"flag-open"}  # the job has run, and the server has forgotten it
+_UNSURE = {"record-write"}  # it is written before the submission and at the end
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the matrix."""
+
+    release: str
+    step: str
+    word: str
+    times: float
+
+    def __str__(self) -> str:
+        return f"{self.release}-{self.step}-{self.word}-{'once' if self.times == ONCE else 'ever'}"
+
+    @property
+    def verdicts(self) -> tuple[type[PaiError] | None, ...]:
+        """What may come of it."""
+        for steps, words, once, for_ever in RULES:
+            if self.step in steps.split() or steps == "*":
+                if self.word in words.split():
+                    verdict = once if self.times == ONCE else for_ever
+                    return verdict if isinstance(verdict, tuple) else (verdict,)
+        raise AssertionError(self)
+
+
+CELLS = [
+    Cell(release, step.name, word, times)
+    for step, word, times in itertools.product(STEPS, WORDS, (ONCE, FOR_EVER))
+    for release in step.releases
+]
+
+# ---------------------------------------------------------------- the servers
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory):
+    """One HDFS for all cells; jobs have names of their own."""
+    server = FaultyHdfs(tmp_path_factory.mktemp("hdfs"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """Where redirects lead."""
+    server = Elsewhere()
+    yield server
+    server.close()
+
+
+_serial = itertools.count(1)
+
+
+@pytest.fixture
+def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
+    """Return a function that makes the servers, the settings and the clock for one step."""
+    worlds = []
+
+    def make(release: str, step: str) -> World:
+        clock = FastClock(FACTOR, LONGEST)
+        install_clock(clock, monkeypatch)
+        pai = FaultyPai(clock)
+        pai.release = release
+        pai.plan = {"runs_for": 40.0 if step == "stop" else 5.0}
+        world = World(pai, hdfs, elsewhere, clock, tmp_path, f"job-{next(_serial)}", STEP[step])
+        worlds.append(world)
+        elsewhere.requests.clear()
+        settings(**world.settings())
+        world.warm_up()
+        return world
+
+    yield make
+    for world in worlds:
+        world.pai.close()
+        hdfs.heal()
+    forget()
+
+
+# ---------------------------------------------------------------- the tests
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_a_fault(cell, make_world, caplog):
+    """A fault comes to its verdict, without secrets, in time; the next process does the task, with one job in all."""
+    with caplog.at_level(logging.DEBUG):
+        for logger in LOGGERS:
+            caplog.set_level(logging.DEBUG, logger.name)
+        world = make_world(cell.release, cell.step)
+        fault = world.bring(cell.word, cell.times)
+        first = world.live()
+        assert_verdict(cell, first.error, struck=fault.struck > 0)
+        assert_jobs(cell, world, first.error)
+        assert first.took < LONGEST + PATIENCE
+        if first.error is not None:
+            assert_the_job_is_named(cell, world, first.error)
+            assert not foreign_parts(first.error)
+        assert_answers(first)
+
+        world.start_anew()
+        second = world.live()
+        assert second.error is None, f"the next process: {second.error!r}"
+        assert world.is_complete()
+        stopped = isinstance(first.error, PaiJobFailed)
+        names = [] if cell.step in _DONE else [world.name, f"{world.name}__attempt2"][: 1 + stopped]
+        assert own_jobs(world) == names
+    shown = [caplog.text, *first.answers, world.elsewhere.seen()]
+    shown += texts(first.error) if first.error is not None else []
+    for secret, text in itertools.product(world.secrets(), shown):
+        assert secret not in text, text[max(0, text.find(secret) - 300) : text.find(secret) + 100]
+    assert "authorization" not in world.elsewhere.seen().lower()
+
+
+def assert_verdict(cell: Cell, error: Exception | None, *, struck: bool) -> None:
+    """Fail where what came is not what had to come; a fault that did not strike is none."""
+    verdicts = cell.verdicts if struck else (OK,)
+    if error is None:
+        assert OK in verdicts, f"the task is done; expected: {_said(verdicts)}"
+        return
+    right = isinstance(error, tuple(verdict for verdict in verdicts if verdict is not OK))
+    assert right, f"{error!r}; expected: {_said(verdicts)}"
+    assert isinstance(error, PaiError)
+
+
+def _said(verdicts) -> str:
+    return " or ".join("OK" if verdict is OK else verdict.__name__ for verdict in verdicts)
+
+
+def own_jobs(world: World) -> list[str]:
+    return [name for name in world.pai.posts() if name != "warm"]
+
+
+def assert_jobs(cell: Cell, world: World, error: Exception | None) -> None:
+    """Fail where the server has another number of jobs than it should."""
+    if cell.step in _DONE:
+        assert own_jobs(world) == []
+    elif error is None or isinstance(error, PaiJobFailed) or cell.step in _RUNS_ON:
+        assert own_jobs(world) == [world.name]
+    elif cell.step not in _UNSURE:
+        assert own_jobs(world) == []
+
+
+def assert_the_job_is_named(cell: Cell, world: World, error: Exception) -> None:
+    """Fail where a user cannot see which job an error is about, and what becomes of it."""
+    if cell.step in ("submit", "poll"):
+        assert world.name in str(error)
+    if cell.step in _RUNS_ON and not isinstance(error, PaiJobLost):
+        assert re.search(r"next run|runs on|goes on|tak\w+ (it )?over", str(error))
+
+
+def assert_answers(outcome) -> None:
+    """Fail where the answer to a message says another thing than what happened."""
+    if outcome.answers and outcome.error is None:
+        assert "could not be stopped" in outcome.answers[-1] or "being stopped" in outcome.answers[-1]
+
+
+@pytest.mark.parametrize(
+    ("release", "step"), [(release, step.name) for step in STEPS for release in step.releases]
+)
+def test_the_life_of_a_job_has_this_request(release, step, make_world):
+    """Each step of the matrix is asked in a life without faults: no cell is empty."""
+    world = make_world(release, step)
+    fault = world.bring("nothing", FOR_EVER)
+    assert world.live().error is None or step == "stop"
+    assert fault.struck
+
+
+def test_the_table_has_no_rule_in_vain():
+    """Each rule is that of some cell, and each cell has one."""
+    used = set()
+    for cell in CELLS:
+        assert cell.verdicts
+        fits = (
+            index
+            for index, (steps, words, *_rest) in enumerate(RULES)
+            if (cell.step in steps.split() or steps == "*") and cell.word in words.split()
+        )
+        used.add(next(fits))
+    assert used == set(range(len(RULES)))
+    assert {cell.release for cell in CELLS} == {V1, EARLY_V2, V2}
