@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.task
 
+from luigi_pai.attributes import Task, attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.outputs import own_targets
@@ -36,7 +37,7 @@ _HASH = 10  # characters
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 
 
-class PaiProtocolTask(luigi.Task):
+class PaiProtocolTask(Task):
     """A Luigi task whose work is a job of the YAML job protocol (OpenPAI 0.15 to 1.8).
 
     Subclass it and give ``protocol``; ``parameters`` and ``secrets`` are merged into
@@ -46,11 +47,7 @@ class PaiProtocolTask(luigi.Task):
     Constructing a task asks nobody anything.
     """
 
-    if TYPE_CHECKING:  # Luigi's own has no types
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-
-    @property
+    @attribute
     @abc.abstractmethod
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
         """The job: a JobProtocol, YAML text, or a file of it. Required.
@@ -59,7 +56,7 @@ class PaiProtocolTask(luigi.Task):
         absolute or relative to the folder of the module whose class says this.
         """
 
-    @property
+    @attribute
     def name(self) -> str:
         """Name of the job, unique among your jobs.
 
@@ -73,12 +70,12 @@ class PaiProtocolTask(luigi.Task):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
 
-    @property
+    @attribute
     def parameters(self) -> Mapping[str, Any]:
         """Values for ``<% $parameters.KEY %>``, over those of the protocol."""
         return {}
 
-    @property
+    @attribute
     def secrets(self) -> Mapping[str, Any]:
         """Values for ``<% $secrets.KEY %>``, over those of the protocol; never shown.
 
@@ -87,7 +84,7 @@ class PaiProtocolTask(luigi.Task):
         """
         return {}
 
-    @property
+    @attribute
     def accepts_messages(self) -> bool:
         """Luigi's page may send ``stop``, which stops the job."""
         return True

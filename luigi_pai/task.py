@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.worker
 
+from luigi_pai.attributes import Task, attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.outputs import own_targets
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiTask"]
 
 
-class PaiTask(luigi.Task):
+class PaiTask(Task):
     """A Luigi task whose work is a job on an OpenPAI cluster.
 
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
@@ -37,41 +38,37 @@ class PaiTask(luigi.Task):
     Constructing a task asks nobody anything.
     """
 
-    if TYPE_CHECKING:  # Luigi's own has no types
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-
-    @property
+    @attribute
     @abc.abstractmethod
     def name(self) -> str:
         """Name of the job, unique among all users of the cluster. Required."""
 
-    @property
+    @attribute
     @abc.abstractmethod
     def image(self) -> str:
         """Docker image of all its tasks. Required."""
 
-    @property
+    @attribute
     @abc.abstractmethod
     def tasks(self) -> Sequence[TaskRole]:
         """Its task roles, at least one. Required."""
 
-    @property
+    @attribute
     def auth_file_path(self) -> str | None:
         """File on HDFS with the account of a private Docker registry."""
         return None
 
-    @property
+    @attribute
     def data_dir(self) -> str | None:
         """Data folder on HDFS: ``$PAI_DATA_DIR`` in the container."""
         return None
 
-    @property
+    @attribute
     def code_dir(self) -> str | None:
         """Code folder on HDFS, under 200 MB; OpenPAI copies it into the container's working folder."""
         return None
 
-    @property
+    @attribute
     def uploads(self) -> Mapping[str, str]:
         """Local files and folders, and the paths on HDFS that they are sent to before the job is submitted.
 
@@ -79,27 +76,27 @@ class PaiTask(luigi.Task):
         """
         return {}
 
-    @property
+    @attribute
     def output_dir(self) -> str | None:
         """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is one on HDFS."""
         return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
 
-    @property
+    @attribute
     def virtual_cluster(self) -> str | None:
         """Virtual cluster to run in."""
         return "default"
 
-    @property
+    @attribute
     def gpu_type(self) -> str | None:
         """Type of GPU to ask for; any if None."""
         return None
 
-    @property
+    @attribute
     def retry_count(self) -> int:
         """How often OpenPAI starts the job again after it failed; Luigi's own retries are apart from it."""
         return 0
 
-    @property
+    @attribute
     def accepts_messages(self) -> bool:
         """Luigi's page may send ``stop``, which stops the job."""
         return True
