@@ -36,7 +36,7 @@ help:
 	@echo '                   (HDFS=http://NAMENODE:PORT puts a real HDFS under it, HDFS_USER=... writes there)'
 	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
 	@echo 'make test          lint, then the tests: newest Luigi, then the built wheel with the oldest'
-	@echo 'make lint          ruff, mypy, import-linter'
+	@echo 'make lint          ruff, mypy, pyright, import-linter'
 	@echo 'make test-newest   the tests alone, in .venv'
 	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
 	@echo 'make real-hdfs     serve a real HDFS 2.7.4 until Ctrl-C, and say what to set for pytest by itself'
@@ -137,10 +137,14 @@ real-hdfs: $(DEMO_READY)
 fetch-real-hdfs: $(DEMO_READY)
 	@$(REAL_HDFS) fetch
 
+# Without the variable it asks PyPI, each time, whether there is a newer one.
+PYRIGHT := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+
 lint: $(DEV_READY)
 	@echo '== ruff check';  $(BIN)/ruff check .
 	@echo '== ruff format'; $(BIN)/ruff format --check .
 	@echo '== mypy';        $(BIN)/mypy --no-error-summary
+	@echo '== pyright (public surface)'; $(PYRIGHT)
 	@echo '== lint-imports'; $(BIN)/lint-imports --no-logo
 
 test-newest: $(DEV_READY)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import luigi
-
+from luigi_pai.attributes import Task, attribute
 from luigi_pai.luigi_page import has_page
 from luigi_pai.run import Run
 
@@ -18,14 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["JobTask"]
 
 
-class JobTask(luigi.Task):
+class JobTask(Task):
     """A Luigi task whose work is a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
 
-    if TYPE_CHECKING:  # Luigi's own has no types
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-
-    @property
+    @attribute
     def on_forgotten(self) -> str | None:
         """What to do if the server no longer knows the job and its end was not recorded: ``fail`` or ``submit``.
 
@@ -33,17 +28,17 @@ class JobTask(luigi.Task):
         """
         return None
 
-    @property
+    @attribute
     def queue_timeout(self) -> float | None:
         """Seconds that the job may wait in the queue before it is stopped; the setting where None."""
         return None
 
-    @property
+    @attribute
     def run_timeout(self) -> float | None:
         """Seconds that the job may run before it is stopped; the setting where None."""
         return None
 
-    @property
+    @attribute
     def accepts_messages(self) -> bool:
         """Luigi's page may send ``stop``, which stops the job."""
         return has_page()

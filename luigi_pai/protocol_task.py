@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.task
 
+from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.job_task import JobTask
@@ -46,7 +47,7 @@ class PaiProtocolTask(JobTask):
     Constructing a task makes no network requests.
     """
 
-    @property
+    @attribute
     @abc.abstractmethod
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
         """The job: a JobProtocol, YAML text, or a file of it. Required.
@@ -55,7 +56,7 @@ class PaiProtocolTask(JobTask):
         absolute or relative to the folder of the module whose class says this.
         """
 
-    @property
+    @attribute
     def name(self) -> str:
         """Name of the job, unique among your jobs.
 
@@ -69,12 +70,12 @@ class PaiProtocolTask(JobTask):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
 
-    @property
+    @attribute
     def parameters(self) -> Mapping[str, Any]:
         """Values for ``<% $parameters.KEY %>``, over those of the protocol."""
         return {}
 
-    @property
+    @attribute
     def secrets(self) -> Mapping[str, Any]:
         """Values for ``<% $secrets.KEY %>``, over those of the protocol; never shown.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.worker
 
+from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.job_task import JobTask
@@ -41,37 +42,37 @@ class PaiTask(JobTask):
     Constructing a task makes no network requests.
     """
 
-    @property
+    @attribute
     @abc.abstractmethod
     def name(self) -> str:
         """Name of the job, unique among all users of the cluster. Required."""
 
-    @property
+    @attribute
     @abc.abstractmethod
     def image(self) -> str:
         """Docker image of all its tasks. Required."""
 
-    @property
+    @attribute
     @abc.abstractmethod
     def tasks(self) -> Sequence[TaskRole]:
         """Its task roles, at least one. Required."""
 
-    @property
+    @attribute
     def auth_file_path(self) -> str | None:
         """File on HDFS with the account of a private Docker registry."""
         return None
 
-    @property
+    @attribute
     def data_dir(self) -> str | None:
         """Data folder on HDFS: ``$PAI_DATA_DIR`` in the container."""
         return None
 
-    @property
+    @attribute
     def code_dir(self) -> str | None:
         """Code folder on HDFS, under 200 MB; OpenPAI copies it into the container's working folder."""
         return None
 
-    @property
+    @attribute
     def uploads(self) -> Mapping[str, str]:
         """Local files and folders, and the paths on HDFS that they are sent to before the job is submitted.
 
@@ -79,22 +80,22 @@ class PaiTask(JobTask):
         """
         return {}
 
-    @property
+    @attribute
     def output_dir(self) -> str | None:
         """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is one on HDFS."""
         return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
 
-    @property
+    @attribute
     def virtual_cluster(self) -> str | None:
         """Virtual cluster to run in."""
         return "default"
 
-    @property
+    @attribute
     def gpu_type(self) -> str | None:
         """Type of GPU to ask for; any if None."""
         return None
 
-    @property
+    @attribute
     def retry_count(self) -> int:
         """How often OpenPAI starts the job again after it failed; Luigi's own retries are apart from it."""
         return 0

@@ -46,7 +46,7 @@ class StageData(luigi.Task):
     def run(self) -> None:
         from sklearn.datasets import load_digits  # noqa: PLC0415  slow to import, and needed here only
 
-        digits = load_digits()
+        digits: Any = load_digits()
         table = np.column_stack([digits.data, digits.target]).astype(int)
         with self.output().open("w") as file:
             np.savetxt(file, table, fmt="%d", delimiter=",")
@@ -115,11 +115,12 @@ class Report(luigi.Task):
         from report import write_report  # noqa: PLC0415  matplotlib is slow to import
 
         results = []
-        for job, output in zip(self.requires()["jobs"], self.input()["jobs"], strict=True):
+        inputs: Any = self.input()
+        for job, output in zip(self.requires()["jobs"], inputs["jobs"], strict=True):
             with (output / "metrics.json").open() as file:
                 results.append({**json.load(file), "job": job.name})
             log.info("result    %s: %.1f%% read correctly", job.name, 100 * results[-1]["accuracy"])
-        with self.input()["data"].open() as file:
+        with inputs["data"].open() as file:
             table = np.loadtxt(file, delimiter=",", dtype=int)
         self.output().makedirs()
         page = write_report(results, images=table[:, :64], folder=Path(self.output().path).parent)
@@ -136,7 +137,7 @@ class Digits(luigi.WrapperTask):
     rows = luigi.IntParameter(default=1200, description="how many images to learn from, up to 1200")
     folder = luigi.Parameter(default="report", significant=False, description="folder of the reports")
 
-    def requires(self) -> list[luigi.Task]:
+    def requires(self) -> list[Any]:
         report = Report(models=self.models, rows=self.rows, folder=self.folder)
         return [*report.requires()["jobs"], report]
 

@@ -73,7 +73,7 @@ def train(model: str, images: np.ndarray, digits: np.ndarray, rows: int) -> dict
 
 def main() -> None:
     """Read the data, train, write the metrics."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--model", choices=sorted(MODELS), required=True)
     parser.add_argument("--rows", type=int, required=True, help="how many images to learn from")
     parser.add_argument("--data", type=Path, required=True, help="CSV: 64 grey values and the digit")

@@ -145,7 +145,7 @@ class Study(luigi.WrapperTask):
     storage = luigi.Parameter(default="nfs1", significant=False)
     share = luigi.Parameter(default="/mnt/nfs1")
 
-    def requires(self) -> luigi.Task:
+    def requires(self) -> Best:
         return Best(rates=self.rates, batch_sizes=self.batch_sizes, storage=self.storage, share=self.share)
 
 

@@ -1,4 +1,6 @@
-"""The public API as a user's type checker sees it: a contract, checked by ``mypy --strict``, never run."""
+"""The public API as a user's type checker sees it: a contract, checked by mypy and pyright, never run."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from __future__ import annotations
 
@@ -176,14 +178,21 @@ class ProtocolByPath(PaiProtocolTask):
         return luigi.LocalTarget("/mnt/results/model")
 
 
-class Wrong(ByAttribute):
+class Wrong(PaiTask):
     """What no server could take is an error where it is written."""
 
     image = 3  # type: ignore[assignment]
 
 
-def tasks_are_made_and_used() -> None:
-    task = ByProperty(rate=0.5)
+def tasks_are_made() -> list[PaiTask | PaiProtocolTask]:
+    task: ByProperty = ByProperty(rate=0.5)
+    assert_type(task.name, str)
+    with_default: ByParameter = ByParameter(name="x")
+    assert_type(with_default.image, str)
+    return [task, ByAttribute(), with_default, ByAnnotatedAttribute(), ProtocolByProperty(0.5)]
+
+
+def tasks_are_used(task: ByProperty, attributes: ByAttribute, parameters: ByParameter) -> None:
     assert_type(task.name, str)
     assert_type(task.tasks, list[TaskRole])
     assert_type(task.output_dir, str)
@@ -191,16 +200,24 @@ def tasks_are_made_and_used() -> None:
     assert_type(task.job(), PaiJob)
     assert_type(task.complete(), bool)
     task.run()
-    assert_type(WithAnOutputElsewhere().output(), luigi.LocalTarget)
-    assert_type(WithManyOutputs().output()["model"], HdfsTarget)
     with (task.output() / "metrics.json").open("r") as stream:
         json.load(stream)
-    assert_type(ByAttribute().name, str)
-    assert_type(ByAttribute().retry_count, int)
-    assert_type(ByParameter(name="x").name, str)
-    assert_type(ByParameter(name="x").retry_count, int)
-    assert_type(ByAnnotatedAttribute().tasks, Sequence[TaskRole])
-    assert_type(WithItsOwnJob().job(), PaiJob)
+    assert_type(attributes.name, str)
+    assert_type(attributes.retry_count, int)
+    assert_type(parameters.name, str)
+    assert_type(parameters.retry_count, int)
+
+
+def derived_tasks_are_used(
+    annotated: ByAnnotatedAttribute,
+    job: WithItsOwnJob,
+    elsewhere: WithAnOutputElsewhere,
+    many: WithManyOutputs,
+) -> None:
+    assert_type(annotated.tasks, Sequence[TaskRole])
+    assert_type(job.job(), PaiJob)
+    assert_type(elsewhere.output(), luigi.LocalTarget)
+    assert_type(many.output()["model"], HdfsTarget)
 
 
 def any_task_is_used(task: PaiTask) -> None:
@@ -233,10 +250,15 @@ def protocol_tasks_are_used(task: PaiProtocolTask) -> None:
     assert_type(task.render(filled=True), str)
     assert_type(task.complete(), bool)
     task.run()
-    assert_type(ProtocolByProperty(rate=0.5).protocol, JobProtocol)
-    assert_type(ProtocolByAttribute().name, str)
-    assert_type(ProtocolByPath().output(), luigi.LocalTarget)
     assert_type(PaiJobTarget(task).exists(), bool)
+
+
+def derived_protocol_tasks_are_used(
+    properties: ProtocolByProperty, attributes: ProtocolByAttribute, path: ProtocolByPath
+) -> None:
+    assert_type(properties.protocol, JobProtocol)
+    assert_type(attributes.name, str)
+    assert_type(path.output(), luigi.LocalTarget)
 
 
 def protocols_are_written() -> None:
