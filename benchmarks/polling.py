@@ -303,11 +303,11 @@ def broken(schedule: Schedule, mixes: list[dict[str, Figures]], alone: Single) -
     return [f"{what}: {value:.2f}, promised {most:.2f}" for what, value, most in bounds if value > most]
 
 
-def main(arguments: list[str] | None = None, *, all_candidates: bool = True) -> int:
-    """Print the tables; ``all_candidates=False`` leaves out what was only considered."""
-    parser = argparse.ArgumentParser(description="Polling schedules compared by simulation.")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="simulated jobs (default %(default)s)")
-    number = parser.parse_args(arguments).jobs
+def compare(number: int, *, all_candidates: bool = True) -> list[str]:
+    """Print the tables of that many jobs, and return which promises are broken.
+
+    ``all_candidates=False`` leaves out what was only considered.
+    """
     ours = of_luigi_pai()
     schedules = (CONTRIB, BASE, ours) + (CANDIDATES if all_candidates else ())
     if all_candidates:
@@ -319,11 +319,15 @@ def main(arguments: list[str] | None = None, *, all_candidates: bool = True) -> 
         print_mix("All queued for up to 2 h (uniform)", all_queued(number), schedules),
     ]
     alone = print_single(schedules)
-    failures = broken(ours, mixes, alone[ours.name])
+    return broken(ours, mixes, alone[ours.name])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Polling schedules compared by simulation.")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="simulated jobs (default %(default)s)")
+    failures = compare(parser.parse_args().jobs)
     for failure in failures:
         print(f"broken: {failure}")
-    if not failures:
-        print("all promises kept")
     return int(bool(failures))
 
 
