@@ -162,7 +162,7 @@ test-oldest: $(OLDEST_READY) wheel
 		-m 'not tree' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)
-	@$(BESIDE_REAL_HDFS) sh -c 'for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done'
+	@$(BESIDE_REAL_HDFS) $(BIN)/python benchmarks
 
 wheel: $(DEMO_READY)
 	@rm -f dist/luigi_pai-*.whl

@@ -1,0 +1,53 @@
+"""Runs all benchmarks, one after the other, and says at the end which promises are broken.
+
+A script prints a line `broken: ...` for each promise that it finds broken, and its exit code is 1 then. The
+exit code is 1 if that of a script was not 0. `python benchmarks NAME ...` runs only the scripts named.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MARK = "broken: "
+
+
+def run(script: Path) -> list[str]:
+    """Run a script, showing what it prints, and return what it finds broken."""
+    print(f"\n== {script.name}", flush=True)
+    command = [sys.executable, str(script)]
+    env = os.environ | {"PYTHONUNBUFFERED": "1"}
+    broken = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=env) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            if line.startswith(MARK):
+                broken.append(line.removeprefix(MARK).strip())
+    if process.returncode and not broken:
+        broken.append(f"ended with exit code {process.returncode}")
+    return broken
+
+
+def main(names: list[str]) -> int:
+    scripts = sorted(path for path in HERE.glob("*.py") if path.name != "__main__.py")
+    known = {script.stem: script for script in scripts}
+    asked = [name.removesuffix(".py") for name in names]
+    if unknown := [name for name in asked if name not in known]:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in asked] or scripts
+    broken = {script.name: run(script) for script in chosen}
+    print("\n== promises")
+    for name, failures in broken.items():
+        for failure in failures:
+            print(f"{MARK}{name}: {failure}")
+    failed = sum(bool(failures) for failures in broken.values())
+    print(f"{len(broken) - failed} of {len(broken)} benchmarks keep what they promise")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
