@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.attributes import Task, attribute
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["JobTask"]
+
+# What api logs, which knows no Luigi, is shown where Luigi's own lines are.
+logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 
 
 class JobTask(Task):

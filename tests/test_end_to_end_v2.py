@@ -12,7 +12,7 @@ import pytest
 import requests
 from pipelines import Code, CodeFolder, build, new_process
 
-from luigi_pai import HdfsTarget, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole, run
+from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole, reset_clusters
 from luigi_pai.local import LocalPai
 
 _serial = itertools.count()
@@ -130,8 +130,7 @@ def test_a_job_is_stopped_from_luigis_page(cluster, name):
         while not jobs_of(cluster, name):
             assert not running.done(), running.exception()
             time.sleep(0.05)
-        client = next(iter(run._clients.values()))
-        client.stop(name)
+        OpenPai().cluster().stop(name)
         with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
             running.result(30)
 

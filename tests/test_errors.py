@@ -38,8 +38,8 @@ def made(kind: type[Exception]) -> Exception:
     """Make an error of a class, with all that it can carry."""
     if kind is SpecError:
         return SpecError("j", [Problem("image", "is missing")])
-    if kind is PaiJobFailed:
-        return PaiJobFailed("job 'j' ended", JobStatus("j", JobState.FAILED, exit_code=3))
+    if issubclass(kind, PaiJobFailed):
+        return kind("job 'j' ended", JobStatus("j", JobState.FAILED, exit_code=3))
     if kind is errors.ClusterUnreachable:
         return errors.ClusterUnreachable("gone", answer_lost=True)
     if kind is errors.RateLimited:

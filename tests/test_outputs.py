@@ -10,7 +10,7 @@ import luigi.mock
 import pytest
 from webhdfs_server import serving
 
-from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, run
+from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, reset_clusters
 
 
 class Train(PaiTask):
@@ -43,8 +43,7 @@ def local(path) -> luigi.LocalTarget:
 def forget(pai) -> None:
     """Have the server forget every job, and this process what it remembers."""
     pai.jobs.clear()
-    run._clients.clear()
-    run._flagged.clear()
+    reset_clusters()
     pai.calls.clear()
 
 

@@ -18,7 +18,8 @@ import luigi.worker
 import psutil
 import pytest
 
-from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole, run
+from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole
+from luigi_pai.api.cluster import CLUSTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +90,10 @@ def test_reprs_hold_no_secret(pai):
     """Neither the settings nor the client nor the task show a secret."""
     task = Train()
     task.run()
-    client = next(iter(run._clients.values()))
-    assert_clean(f"{OpenPai()!r} {OpenPai()} {OpenPai().task_id} {task!r} {client!r} {client.account!r}", pai)
-    assert_clean(f"{vars(client)!r} {client._session!r}", pai)
+    cluster = OpenPai().cluster()
+    job = cluster.job("train")
+    assert_clean(f"{OpenPai()!r} {OpenPai()} {OpenPai().task_id} {task!r} {cluster!r} {job!r}", pai)
+    assert_clean(f"{vars(cluster)!r} {vars(cluster._session)!r} {CLUSTERS!r} {vars(CLUSTERS)!r}", pai)
 
 
 def test_the_scheduler_gets_no_secret(pai):

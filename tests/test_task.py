@@ -12,7 +12,6 @@ import luigi
 import luigi.worker
 import pytest
 
-import luigi_pai
 from luigi_pai import (
     AuthenticationError,
     ClusterUnreachable,
@@ -28,6 +27,7 @@ from luigi_pai import (
     ServerFault,
     SpecError,
     TaskRole,
+    reset_clusters,
 )
 
 
@@ -41,9 +41,7 @@ class Train(PaiTask):
 
 def forget() -> None:
     """Begin a new process's life: nothing is remembered."""
-    for client in luigi_pai.run._clients.values():
-        client.close()
-    luigi_pai.run._clients.clear()
+    reset_clusters()
 
 
 def build(*tasks: luigi.Task, **how) -> bool:
@@ -402,16 +400,17 @@ def test_a_job_that_appeared_and_failed_since_the_look_is_followed_by_the_next_a
 
 def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
     """If the server refuses a name for good but shows no job of it, the task says so."""
-    monkeypatch.setattr("luigi_pai.api.attempts._SHOWN_WITHIN", 0.0)
+    monkeypatch.setattr("luigi_pai.api.submissions._SHOWN_WITHIN", 0.0)
     pai.fail("POST", "/jobs", 409, times=9, body='{"code": "ConflictJobError", "message": "exists"}')
     with pytest.raises(PaiNameTaken, match="refuses the name 'train' as in use, but shows no job"):
         Train().run()
 
 
 def test_the_look_of_complete_is_not_repeated_by_run(pai):
-    """Luigi's complete(), run() of a new job costs one look, one login, one post, one look at the end."""
+    """A new job costs one lookup, the question what the server is, one login, one post, one lookup at the end."""
     assert build(Train())
-    assert [method for method, _ in pai.calls] == ["GET", "POST", "POST", "GET"]
+    assert [method for method, _ in pai.calls] == ["GET", "GET", "POST", "POST", "GET"]
+    assert pai.count("GET", r"/api/v1/$") == 1
 
 
 def test_an_end_is_remembered(pai):
@@ -526,7 +525,7 @@ def test_faults_while_polling_are_waited_out(pai, caplog):
         task.run()
     assert task.complete()
     assert pai.posts() == ["train"]
-    assert "waiting for up to 30 s" in caplog.text
+    assert "retrying for up to 30 s" in caplog.text
     assert "answers again" in caplog.text
 
 
@@ -571,7 +570,7 @@ def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
 
 def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
     """A running job that the server no longer knows ends the wait with PaiJobLost."""
-    monkeypatch.setattr("luigi_pai.api.watch._LOST_AFTER", 0.2)
+    monkeypatch.setattr("luigi_pai.api.watcher._LOST_AFTER", 0.2)
     pai.plan = {"runs_for": 60}
     task = Train()
     with ThreadPoolExecutor(1) as pool:
@@ -605,7 +604,7 @@ def test_unheard_of_states_are_not_ends(pai):
 def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
     """A server that does not say is an error in complete(): "no" would submit the work again."""
     pai.add("train")
-    pai.fail("GET", "/jobs/train", kind, times=9)
+    pai.fail("GET", "/jobs/train", kind, times=99)
     with pytest.raises((ServerFault, ClusterUnreachable)):
         Train().complete()
 

@@ -7,7 +7,7 @@ import logging
 import luigi
 import pytest
 
-from luigi_pai import PaiTask, TaskRole, run
+from luigi_pai import PaiTask, TaskRole, reset_clusters
 from luigi_pai.errors import PaiHttpError, PaiJobFailed, RateLimited, SpecError
 from luigi_pai.spec.names import v2_name
 
@@ -45,10 +45,26 @@ def test_it_runs_converted(cluster):
     assert protocol["taskRoles"]["worker"]["instances"] == 2
 
 
-def test_a_v1_cluster_is_asked_nothing_more(pai):
-    """Learning the dialect costs a v1 cluster no request."""
+def test_a_v1_cluster_is_asked_once_what_it_is(pai):
+    """Learning the dialect costs a v1 cluster one request a process."""
     Train().run()
-    assert jobs_asked(pai) == ["GET /api/v1/jobs/train", "POST /api/v1/jobs", "GET /api/v1/jobs/train"]
+    Train(name="other").run()
+    assert jobs_asked(pai) == [
+        "GET /api/v1/jobs/train",
+        "GET /api/v1/",
+        "POST /api/v1/jobs",
+        "GET /api/v1/jobs/train",
+        "GET /api/v1/jobs/other",
+        "POST /api/v1/jobs",
+        "GET /api/v1/jobs/other",
+    ]
+
+
+def test_a_v1_cluster_that_shows_a_job_is_not_asked_what_it_is(pai):
+    """An answer that only a v1 server gives decides it."""
+    pai.add("train")
+    assert Train().complete()
+    assert jobs_asked(pai) == ["GET /api/v1/jobs/train"]
 
 
 def test_the_dialect_is_learned_once(pai):
@@ -61,15 +77,17 @@ def test_the_dialect_is_learned_once(pai):
     assert not [call for call in jobs_asked(pai) if "/api/v1/" in call]
 
 
-def test_0_17_tells_when_the_job_is_posted(pai):
-    """0.15 to 1.0 take the question for a v1 job as one for a job of theirs; the post is refused."""
+def test_0_17_says_what_it_is(pai):
+    """0.15 to 1.0 take the question for a v1 job as one for a job of theirs; one question tells them apart."""
     pai.release = "0.17.0"
     Train().run()
-    assert jobs_asked(pai)[:3] == [
+    assert [f"{method} {path}" for method, path in pai.calls if "token" not in path][:4] == [
         "GET /api/v1/jobs/train",
-        "POST /api/v1/jobs",
+        "GET /api/v1/",
         "GET /api/v2/jobs/admin~train",
+        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
     ]
+    assert pai.count("POST", "/api/v1/jobs") == 0
     assert pai.posts() == ["train"]
 
 
@@ -152,7 +170,7 @@ def test_a_look_waits_for_the_servers_limit(pai, path, look, caplog):
     """A 429 says nothing of the job: the look is taken when the server takes requests again."""
     pai.release = "1.8.0"
     Train().complete()
-    run._clients.popitem()[1].close()  # another process, without its list
+    reset_clusters()  # another process, without its list
     pai.fail("GET", path, 429, body="Too many requests")
     look(Train(name="other"))
     assert "OpenPAI takes no more requests for now; waiting 1 s" in caplog.text

@@ -15,7 +15,7 @@ import luigi
 import pytest
 import requests
 
-from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, run, uploads
+from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters, uploads
 from luigi_pai.hdfs import Upload, WebHdfs
 
 _serial = itertools.count()
@@ -100,8 +100,7 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def new_process() -> None:
     """Forget what this process remembers, as a new one would."""
-    run._clients.clear()
-    run._flagged.clear()
+    reset_clusters()
 
 
 def build(*tasks: luigi.Task) -> bool:

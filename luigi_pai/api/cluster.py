@@ -37,6 +37,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
+_V2_HINT = (
+    "this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 out of [OpenPai] in luigi.cfg"
+)
 _LIST_KEPT = 10.0  # seconds
 _DOWN_KEPT = 10.0  # seconds for which nobody else tries an address where nobody answered
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, where it is asked past its reverse proxy
@@ -269,7 +273,9 @@ class Cluster:
         try:
             dialect.submit(job)
         except PaiHttpError as error:
-            if self._known() is None and error.code in ("NoApiError", "InvalidProtocolError"):
+            if dialect.version == "v1" and error.code in _V2_ONLY:
+                if self._fixed is not None:
+                    raise error.extended(_V2_HINT) from None
                 self._learn("v2", release="1.1" if error.code == "NoApiError" else None)
             raise self._with_hints(error, dialect, job) from None
 
@@ -342,10 +348,7 @@ class Cluster:
         """
         if self._fixed == "v1":
             if error.code == "NoApiError":
-                raise error.extended(
-                    "this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 out "
-                    "of [OpenPai] in luigi.cfg"
-                ) from None
+                raise error.extended(_V2_HINT) from None
             return False
         if error.code == "NoApiError":
             self._learn("v2", release="1.1")

@@ -30,7 +30,8 @@ TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
-_UNANNOUNCED_LIMIT = 5.0  # after the first 429 that does not say for how long
+_UNANNOUNCED_LIMIT = 1.0  # after the first 429 that does not say for how long
+_LONGEST_UNANNOUNCED = 60.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # how often a server may refuse right after the moment that it named
 _JITTER = 0.1
@@ -66,7 +67,7 @@ class Retry:
 
     After an error it is 0.5 s, then twice as long each time, up to 15 s. After a 429
     it is the time until the moment that the server names (at most an hour); where it
-    names none, 5 s, then twice as long each time.
+    names none, 1 s, then twice as long each time, up to a minute.
 
     A limit that this process knows of, so that the request was not even sent, does not
     count: the server is well. One that the server itself goes on refusing with does
@@ -76,10 +77,12 @@ class Retry:
         limit: seconds without a good answer after which the last error is raised.
         clock: measures them.
         what: is being done, for the log: ``job NAME``.
+        while_limited: the same for 429s, if that is longer.
     """
 
-    def __init__(self, limit: float, clock: Clock, what: str = "") -> None:
+    def __init__(self, limit: float, clock: Clock, what: str = "", while_limited: float = 0.0) -> None:
         self._limit = limit
+        self._while_limited = max(limit, while_limited)
         self._clock = clock
         self._what = f"{what}: " if what else ""
         self._since: float | None = None
@@ -112,10 +115,10 @@ class Retry:
             self._granted = max(self._granted, _WINDOWS * wait)
         else:
             self._next = max(self._next, _UNANNOUNCED_LIMIT)
-            wait, self._next = self._next, min(self._next * 2, 60.0)
+            wait, self._next = self._next, min(self._next * 2, _LONGEST_UNANNOUNCED)
         if error.sent:
             self._since = now if self._since is None else self._since
-            limit = max(self._limit, self._granted) if announced else self._limit
+            limit = max(self._while_limited, self._granted) if announced else self._while_limited
             if now - self._since >= limit:
                 raise error
             if not announced:

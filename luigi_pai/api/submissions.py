@@ -234,11 +234,14 @@ class Submissions:
         retry = self._retry(self.job_name(number))
         while True:
             try:
-                return self._status_of(self.job_name(number))
+                status = self._status_of(self.job_name(number))
             except TRANSIENT as error:
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
                     raise
                 yield retry.wait_after(error)
+            else:
+                retry.succeeded()
+                return status
 
     def _status_of(self, name: str) -> JobStatus | None:
         try:
@@ -255,7 +258,8 @@ class Submissions:
         return status
 
     def _retry(self, name: str = "") -> Retry:
-        return Retry(self._patience, self._cluster.clock, f"job {name}" if name else "")
+        what = f"job {name}" if name else ""
+        return Retry(self._patience, self._cluster.clock, what, self._cluster.polling.patience)
 
 
 def _may_be_taken(error: Exception) -> bool:
