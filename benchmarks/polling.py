@@ -105,11 +105,11 @@ def of_luigi_pai() -> Schedule:
     try:
         from luigi_pai.api import watcher  # noqa: PLC0415
 
-        queued, running = watcher.wait_while_queued, watcher.wait_while_running
+        name, queued, running = "luigi_pai", watcher.wait_while_queued, watcher.wait_while_running
     except (ImportError, AttributeError):
-        queued, running = wait_while_queued, wait_while_running
+        name, queued, running = "luigi_pai, as proposed", wait_while_queued, wait_while_running
     return Schedule(
-        "luigi_pai",
+        name,
         lambda age: queued(age, SHORTEST, LONGEST),
         lambda age: running(age, SHORTEST, LONGEST),
     )
