@@ -114,7 +114,7 @@ class OpenPai(luigi.Config):
     )
     on_forgotten = luigi.Parameter(
         default="fail",
-        description="what a run does with a job that the server no longer knows and whose end was not recorded: "
+        description="what a run does if a job was submitted, and the server no longer knows how it ended: "
         "fail, or submit it anew",
     )
     server_retention = luigi.OptionalFloatParameter(

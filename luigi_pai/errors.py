@@ -33,16 +33,15 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from requests.exceptions import HTTPError
+from typing_extensions import Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.status import JobStatus
-
-_ApiError = TypeVar("_ApiError", bound="PaiApiError")
 
 __all__ = [
     "AuthenticationError",
@@ -138,13 +137,13 @@ class SpecError(PaiError, ValueError):
 class PaiApiError(PaiError):
     """The cluster did not do what it was asked to do."""
 
-    def reworded(self: _ApiError, message: str) -> _ApiError:
+    def reworded(self, message: str) -> Self:
         """Return the same error with another text."""
         new = copy.copy(self)
         new.args = (message,)
         return new
 
-    def extended(self: _ApiError, hint: str) -> _ApiError:
+    def extended(self, hint: str) -> Self:
         """Return the same error with a hint behind its text."""
         return self.reworded(f"{self}; {hint}")
 

@@ -12,9 +12,9 @@ from luigi_pai.spec.submission import differing_fields, job_digest
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.run import Work
     from luigi_pai.outputs import Outputs
     from luigi_pai.record import Submission, SubmissionRecord
+    from luigi_pai.work import Work
 
 __all__ = ["History"]
 
@@ -144,7 +144,7 @@ class History:
             self._check_folder(status)
 
     def succeeded(self, status: JobStatus) -> None:
-        """Write the completion flag, if it has a place, so that it outlives the server's knowledge of the job.
+        """Write the completion flag, if it has a place: it outlives the server's knowledge of the job.
 
         What HDFS refuses here fails nobody's task: the server knows the end for hours
         yet, and the next ``complete()`` writes the flag.
@@ -205,7 +205,7 @@ class History:
             self.last = self._record.end(self.last, status.state.value)
 
     def _check_folder(self, status: JobStatus) -> None:
-        """Compare the folder that the server has stored with the task's; no record says that it is the same."""
+        """Compare the folder that the server has stored with the task's; no record vouches for it."""
         from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
 
         mine = self._work.output_folder
@@ -215,9 +215,9 @@ class History:
             return
         ends = "wrote" if status.finished else "writes"
         raise PaiOutputElsewhere(
-            f"job {status.name!r} is there already ({status.raw_state}), and it {ends} to {theirs}; output_dir "
-            f"of the task is {mine}, where nothing of it is. Set output_dir back, or give the task another name "
-            "to run it anew",
+            f"job {status.name!r} is there already ({status.raw_state}), and it {ends} to {theirs}; "
+            f"output_dir of the task is {mine}, where nothing of it is. Set output_dir back, or give the "
+            "task another name to run it anew",
             status.name,
         )
 
@@ -232,14 +232,14 @@ class History:
             return
         what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
         logger.warning(
-            "Job %s has succeeded, but the task describes another job now%s. The task counts as complete: its "
-            "name is the same. To run it anew, give it another name, for example with a version in it",
+            "Job %s has succeeded, but the task describes another job now%s. The task counts as complete: "
+            "its name is the same. To run it anew, give it another name, for example with a version in it",
             status.name,
             what,
         )
 
     def _changed_fields(self, status: JobStatus) -> list[str] | None:
-        """Return the fields of the task's job that differ from those of the one that ran; None if it is the same."""
+        """Return the fields in which the task's job differs from the one that ran; None if it is the same."""
         if self._record is not None:
             if self.last is None or self.last.digest == job_digest(self._work.job()):
                 return None
@@ -265,7 +265,8 @@ class History:
             f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no longer "
             "knows it: how it ended is not known, and nothing was submitted\n"
             f"  its output folder: {folder}\n"
-            f"  if its output is complete, accept it: touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
+            "  if its output is complete, accept it: "
+            f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
             "  else run it anew: run the task with --OpenPai-on-forgotten submit",
             last.job,
         )

@@ -118,7 +118,7 @@ def test_addresses_as_sites_have_them_are_taken(value):
         ("poll_min", 0.0, "poll_min = 0.0 must be a number of seconds greater than 0"),
         ("read_timeout", float("inf"), "read_timeout = inf must be a number of seconds greater than 0"),
         ("poll_patience", float("nan"), "poll_patience = nan must be a number of seconds greater than 0"),
-        ("poll_max", 0.25, "poll_max = 0.25 is less than poll_min = 0.5"),
+        ("poll_max", "0.05", "poll_max = 0.05 is less than poll_min = 0.1"),
         (
             "verify",
             "/no/such/file",

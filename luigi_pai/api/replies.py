@@ -85,8 +85,8 @@ def stop_accepted(reply: Any, name: str) -> None:
     """
     if not isinstance(reply, dict):
         raise InvalidReply(
-            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an object; "
-            "it may not be stopped"
+            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an "
+            "object; the job may go on"
         )
 
 

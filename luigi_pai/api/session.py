@@ -73,7 +73,9 @@ class Session:
         ConfigError: the account's token is none that a request could carry.
     """
 
-    def __init__(self, account: Account, shared: SharedState | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, account: Account, shared: SharedState | None = None, clock: Clock | None = None
+    ) -> None:
         if account.token and not _can_be_sent(account.token):
             raise ConfigError(
                 "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token "

@@ -63,7 +63,11 @@ class SharedState:
 
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
-        """Hold a lock against all threads and processes that share this: ``document``, ``login``, ``dialect``."""
+        """Hold a lock against all threads and processes that share this.
+
+        Args:
+            what: ``document``, ``login`` or ``dialect``.
+        """
         if self._pid != os.getpid():  # a fork: the threads that held these locks are not in it
             self._threads, self._pid = {name: threading.Lock() for name in _LOCKS}, os.getpid()
         lock = self._threads[what]

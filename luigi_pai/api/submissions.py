@@ -85,7 +85,7 @@ class Submissions:
         return attempt_name(self._cluster.job_name(self._name), number)
 
     def remembered(self) -> Found | None:
-        """Return what ``newest`` found in the last seconds, once: Luigi asks complete() right before run()."""
+        """Return what ``newest`` found in the last seconds, once: run() comes right after complete()."""
         known = self._cluster.lookup_of(self._name)
         if known is None or not known.reusable or known.age(self._cluster.clock) > _RECENT:
             return None
@@ -112,8 +112,8 @@ class Submissions:
         if status is None and number > 1 and first is None:
             number = 1
             status = yield from self._status(number)
-        fresh = known is not None and number == known.found.number and known.age(self._cluster.clock) < _RECENT
-        while status is not None and status.finished and not status.succeeded and not fresh:
+        age = known.age(self._cluster.clock) if known and number == known.found.number else _RECENT
+        while status is not None and status.finished and not status.succeeded and age >= _RECENT:
             later = yield from self._status(number + 1)
             if later is None:
                 break
@@ -123,7 +123,7 @@ class Submissions:
         return found
 
     def latest_listed(self) -> Steps[int]:
-        """Return the number of the latest submission after the first in the user's list; 0 where there is none."""
+        """Return the number of the latest submission in the user's list; 0 where only the first is."""
         latest = yield from self._retry().call(self._cluster.latest_submissions)
         return latest.get(self._cluster.job_name(self._name), 0)
 

@@ -103,7 +103,6 @@ class V1Dialect:
                 server_message=error.server_message,
             ) from None
 
-
     def config(self, name: str) -> dict[str, Any]:
         """Return the job config that a job was submitted with.
 

@@ -7,11 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import (
-    CompletionFlag,
-    HdfsError,
-    WebHdfs,
-)
+from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.record import CompletionFlag
 
 
 def test_flag(fs: WebHdfs, home: str) -> None:
