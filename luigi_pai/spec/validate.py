@@ -29,7 +29,7 @@ from luigi_pai.spec.schema_problems import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["check_job", "validate_job"]
+__all__ = ["check_job", "validate_job", "with_numbers"]
 
 _INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
@@ -72,7 +72,7 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
     else:
         document = dict(job)
     number = release_number(release) if release is not None else None
-    document = _numbers(document, schema("job.v1"))
+    document = with_numbers(document, schema("job.v1"))
     findings = [*schema_findings(document, "job.v1", _shown, number), *_relations(document)]
     name = document.get("jobName")
     if number is not None and number >= _NO_TILDE and isinstance(name, str) and "~" in name:
@@ -84,16 +84,16 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
     return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
 
 
-def _numbers(value: Any, schema: Mapping[str, Any]) -> Any:
+def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return the document with ``"4"`` as 4 where the schema wants an integer: servers take both."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return int(value) if _INTEGER_TEXT.fullmatch(value) else value
     if isinstance(value, dict):
         properties = schema.get("properties", {})
-        return {key: _numbers(item, properties.get(key, {})) for key, item in value.items()}
+        return {key: with_numbers(item, properties.get(key, {})) for key, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(item, schema.get("items", {})) for item in value]
+        return [with_numbers(item, schema.get("items", {})) for item in value]
     return value
 
 
