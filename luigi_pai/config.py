@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import difflib
+import logging
 import math
 import os
 import re
@@ -27,6 +29,10 @@ _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
 _LUIGIS_PORT = 50070  # of its [webhdfs]
+_SECTION = "OpenPai"
+
+logger = logging.getLogger("luigi-interface")
+
 
 
 @dataclass(frozen=True)
@@ -153,7 +159,7 @@ class OpenPai(luigi.Config):
                 parameter.has_task_value(family, name)
             except configparser.Error as error:
                 if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{name} names an environment variable, ${{...}}, that is not set; set it")
+                    wrong.append(f"{name} names {_unset_variables(family, name)}; set it, or write the value")
                 else:
                     wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
             except ValueError:
@@ -203,12 +209,16 @@ class OpenPai(luigi.Config):
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
 
+        A key that does not exist is a warning in the log, once a process.
+
         Raises:
             ConfigError: naming each key that is wrong and what to write.
         """
+        wrong = _misspelled_sections()
+        _warn_of_unknown_keys([name for name, _ in self.get_params()])  # type: ignore[no-untyped-call]
         addresses = [(name, getattr(self, name) or "") for name in ("pai_url", "portal_url")]
         addresses += [("webhdfs_url", url) for url in _several(self.webhdfs_url)]
-        wrong = [
+        wrong += [
             f"{name} must not carry a user or password; use username and password"
             for name, address in addresses
             if "@" in address
@@ -295,6 +305,51 @@ def _source() -> tuple[Any, ...]:
         text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
     named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
     return text, named, CmdlineParser.get_instance()
+
+
+def _settings() -> dict[str, list[str]]:
+    """Return the sections of Luigi's configuration with their keys, as written."""
+    config = luigi.configuration.get_config()
+    if isinstance(config, luigi.configuration.LuigiTomlParser):
+        return {section: list(keys) for section, keys in config.data.items()}
+    shared = config.defaults()  # [DEFAULT], which are keys of every section
+    return {
+        section: [key for key in config.options(section) if key not in shared]
+        for section in config.sections()
+    }
+
+
+def _misspelled_sections() -> list[str]:
+    """Return a problem for each section whose name differs from OpenPai in case only."""
+    sections = _settings()
+    if _SECTION in sections:
+        return []
+    return [
+        f"section names are case-sensitive: rename [{section}] to [{_SECTION}]"
+        for section in sections
+        if section.lower() == _SECTION.lower()
+    ]
+
+
+def _warn_of_unknown_keys(known: list[str]) -> None:
+    """Log each key of the section that does not exist, once a process, with the most similar one."""
+    for key in _settings().get(_SECTION, ()):
+        name = key.replace("-", "_")  # Luigi takes both
+        if name in known or CLUSTERS.notes.get(("unknown key", key)):
+            continue
+        CLUSTERS.notes.put(("unknown key", key), value=True)
+        similar = difflib.get_close_matches(name.lower(), known, n=1)
+        advice = f"did you mean {similar[0]}?" if similar else "it has no effect"
+        logger.warning("[%s] in luigi.cfg: there is no key %r; %s", _SECTION, key, advice)
+
+
+def _unset_variables(section: str, key: str) -> str:
+    """Say which environment variables of a value are not set, without the rest of the value."""
+    value = str(luigi.configuration.get_config().get(section, key, raw=True))
+    unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
+    if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
+        return f"the environment variable {unset[0]}, which is not set"
+    return "environment variables, ${...}, that are not set"
 
 
 def _is_http(url: str) -> bool:
