@@ -34,7 +34,6 @@ _SECTION = "OpenPai"
 logger = logging.getLogger("luigi-interface")
 
 
-
 @dataclass(frozen=True)
 class HdfsAccount:
     """Where HDFS is, and as whom to go there.

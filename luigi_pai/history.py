@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
-from luigi_pai.spec.submission import differing_fields, job_digest
+from luigi_pai.spec.comparison import differing_fields, job_digest
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster

@@ -222,7 +222,6 @@ def test_a_section_in_another_case_beside_the_right_one_is_no_error(section, set
 @pytest.mark.filterwarnings("ignore::luigi.parameter.UnconsumedParameterWarning")  # Luigi's own
 def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog, monkeypatch):
     """Each is logged once; no value is shown."""
-    monkeypatch.setattr("luigi_pai.config._warned", set())
     settings(pai_ulr="http://pai:9186", passwd="hunter2", frobnicate="1", username="bob")
     for _ in range(2):
         OpenPai().check()
@@ -237,7 +236,6 @@ def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog,
 @pytest.mark.filterwarnings("ignore:.*with dashes:DeprecationWarning")
 def test_keys_with_dashes_and_of_default_are_no_unknown_keys(section, caplog, monkeypatch):
     """Luigi takes a dash for an underscore, and [DEFAULT] is part of every section."""
-    monkeypatch.setattr("luigi_pai.config._warned", set())
     monkeypatch.setitem(luigi.configuration.get_config().defaults(), "home", "/home/bob")
     section("[OpenPai]\nfs-uri = hdfs://h:9000\n")
     read = OpenPai()
@@ -252,7 +250,6 @@ def test_a_toml_configuration_is_read_too(caplog, monkeypatch):
     toml.data = {"OpenPai": {"pai_ulr": "http://pai:9186"}}
     read = OpenPai()
     monkeypatch.setattr("luigi.configuration.get_config", lambda: toml)
-    monkeypatch.setattr("luigi_pai.config._warned", set())
     read.check()
     assert "there is no key 'pai_ulr'; did you mean pai_url?" in caplog.text
     toml.data = {"openpai": {"pai_url": "http://pai:9186"}}

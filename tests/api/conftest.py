@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from luigi_pai.api.client import PaiClient
+
 from luigi_pai.api.session import Account, Session
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import logging
 import types
 
 import pytest
+from luigi_pai.api.watch import FAULTS, Patience, Polling, next_wait, watch
 
 from luigi_pai.api import watch as watch_module
 from luigi_pai.api.session import Account
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watch import FAULTS, Patience, Polling, next_wait, watch
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
