@@ -118,7 +118,7 @@ def test_addresses_as_sites_have_them_are_taken(value):
         ("poll_min", 0.0, "poll_min = 0.0 must be a number of seconds greater than 0"),
         ("read_timeout", float("inf"), "read_timeout = inf must be a number of seconds greater than 0"),
         ("poll_patience", float("nan"), "poll_patience = nan must be a number of seconds greater than 0"),
-        ("poll_max", "0.05", "poll_max = 0.05 is less than poll_min = 0.1"),
+        ("poll_max", 0.05, "poll_max = 0.05 is less than poll_min = 0.1"),
         (
             "verify",
             "/no/such/file",
@@ -220,7 +220,7 @@ def test_a_section_in_another_case_beside_the_right_one_is_no_error(section, set
 
 
 @pytest.mark.filterwarnings("ignore::luigi.parameter.UnconsumedParameterWarning")  # Luigi's own
-def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog, monkeypatch):
+def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog):
     """Each is logged once; no value is shown."""
     settings(pai_ulr="http://pai:9186", passwd="hunter2", frobnicate="1", username="bob")
     for _ in range(2):

@@ -407,7 +407,7 @@ def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
 
 
 def test_the_look_of_complete_is_not_repeated_by_run(pai):
-    """A new job costs one lookup, the question what the server is, one login, one post, one lookup at the end."""
+    """A new job costs a lookup, the question what the server is, a login, a post, a lookup at the end."""
     assert build(Train())
     assert [method for method, _ in pai.calls] == ["GET", "GET", "POST", "POST", "GET"]
     assert pai.count("GET", r"/api/v1/$") == 1

@@ -98,7 +98,9 @@ class Limits:
             if known is not None and ends - known["ends"] < _SAME_WINDOW:
                 left = min(left, known["left"])  # requests of other processes are on their way
                 ends = known["ends"]
-            state[_KEY] = {**state.get(_KEY, {}), kind.value: {"left": left, "of": size, "ends": ends}}
+            last = state.get(_KEY, {}).get(kind.value, {})
+            window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
+            state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
 
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
         """Return for how many seconds polling should pause, so that requests last until the window's end."""
@@ -106,7 +108,7 @@ class Limits:
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()
-        even = _POLLING_SHARE * window["of"] / _WINDOWS[kind]  # requests a second
+        even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests a second
         return max(0.0, float(rest - window["left"] / even))
 
     def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from local_client import LocalClient, unique, wait_until
 from protocol_client import ProtocolClient, protocol
 
 from luigi_pai import PaiJob, TaskRole
-from luigi_pai.api.clock import Clock
+from luigi_pai.api.clock import Clock as SystemClock
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.errors import ConfigError, RateLimited
 from luigi_pai.local import LocalPai
@@ -124,7 +124,7 @@ def test_without_a_word_there_are_none(v2):
     assert requests.get(f"{v2.server.url}/api/v2/info", timeout=20).status_code == 200
 
 
-class Impatient(Clock):
+class Impatient(SystemClock):
     """A clock on which nobody sleeps."""
 
     asked_for = 0.0
@@ -148,7 +148,7 @@ def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
     for _ in range(3):
         assert len(client.list()) == 2
     with pytest.raises(
-        RateLimited, match=r"GET .*/jobs.*: not sent, the server's limit of requests is used up"
+        RateLimited, match=r"GET .*/jobs.*: not sent, the server's limit of requests"
     ):
         client.list()
     client.close()
