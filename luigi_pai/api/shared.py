@@ -54,7 +54,7 @@ class SharedState:
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
-        """Yield a copy of the document to change; it is written at the end of ``with``."""
+        """Yield a copy of the document to change; unless an error ends ``with``, it is written then."""
         with self.locked("document"):
             self._load()
             changed = dict(self._document)
