@@ -123,6 +123,7 @@ RULES = [
     ("*", "409", PaiHttpError, PaiHttpError),  # makes no sense
 ]
 
+_ASKED_FIRST = {"first", "lookup", "flag-read", "flag-open"}  # by complete()
 _RUNS_ON = {"poll", "stop"}  # where an error leaves a job behind that runs
 _DONE = {"flag-open"}  # the job has run, and the server has forgotten it
 _UNSURE = {"record-write"}  # it is written before the submission and at the end
@@ -224,6 +225,8 @@ def test_a_fault(cell, make_world, caplog):
         fault = world.bring(cell.word, cell.times)
         first = world.live()
         assert_verdict(cell, first.error, struck=fault.struck > 0)
+        if first.error is not None and cell.step in _ASKED_FIRST and cell.word != "404":
+            assert not first.asked, "complete() was answered by no server, and said no"
         assert_jobs(cell, world, first.error)
         assert first.took < (LONGEST_ON_HDFS if world.step.on_hdfs else 2 * LONGEST)
         if first.error is not None:
