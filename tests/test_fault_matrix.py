@@ -78,12 +78,7 @@ RULES = [
     ("list", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
     # A message asks to stop the job. Where that cannot be done, the answer says so and the job runs on.
     # (Whether a stop is repeated is for the code to say; the user can send the message again.)
-    (
-        "stop",
-        "refused",
-        (OK, PaiJobFailed),
-        ClusterUnreachable,
-    ),  # for ever: the server is gone, for polls too
+    ("stop", "refused", (OK, PaiJobFailed), ClusterUnreachable),  # for ever: it is gone for polls too
     ("stop", ALL, (OK, PaiJobFailed), (OK, PaiJobFailed)),
     # HDFS. The flag is written for later: what fails there fails no task.
     ("flag-write", ALL, OK, OK),
@@ -112,12 +107,7 @@ RULES = [
     ("*", ODD, OK, InvalidReply),
     ("*", DOWN, OK, ServerFault),
     ("*", LIMITED, OK, RateLimited),
-    (
-        "*",
-        "redirect",
-        (OK, InvalidReply),
-        InvalidReply,
-    ),  # more often a wrong pai_url than a fault that passes
+    ("*", "redirect", (OK, InvalidReply), InvalidReply),  # more often a wrong pai_url than a fault
     ("*", "401", OK, AuthenticationError),  # another login
     ("*", "403", PermissionRefused, PermissionRefused),
     ("*", "409", PaiHttpError, PaiHttpError),  # makes no sense
