@@ -78,12 +78,7 @@ RULES = [
     ("list", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
     # A message asks to stop the job. Where that cannot be done, the answer says so and the job runs on.
     # (Whether a stop is repeated is for the code to say; the user can send the message again.)
-    (
-        "stop",
-        "refused",
-        (OK, PaiJobFailed),
-        ClusterUnreachable,
-    ),  # for ever: the server is gone, for polls too
+    ("stop", "refused", (OK, PaiJobFailed), ClusterUnreachable),  # for ever: it is gone for polls too
     ("stop", ALL, (OK, PaiJobFailed), (OK, PaiJobFailed)),
     # HDFS. The flag is written for later: what fails there fails no task.
     ("flag-write", ALL, OK, OK),
@@ -112,17 +107,13 @@ RULES = [
     ("*", ODD, OK, InvalidReply),
     ("*", DOWN, OK, ServerFault),
     ("*", LIMITED, OK, RateLimited),
-    (
-        "*",
-        "redirect",
-        (OK, InvalidReply),
-        InvalidReply,
-    ),  # more often a wrong pai_url than a fault that passes
+    ("*", "redirect", (OK, InvalidReply), InvalidReply),  # more often a wrong pai_url than a fault
     ("*", "401", OK, AuthenticationError),  # another login
     ("*", "403", PermissionRefused, PermissionRefused),
     ("*", "409", PaiHttpError, PaiHttpError),  # makes no sense
 ]
 
+_ASKED_FIRST = {"first", "lookup", "flag-read", "flag-open"}  # by complete()
 _RUNS_ON = {"poll", "stop"}  # where an error leaves a job behind that runs
 _DONE = {"flag-open"}  # the job has run, and the server has forgotten it
 _UNSURE = {"record-write"}  # it is written before the submission and at the end
@@ -224,6 +215,8 @@ def test_a_fault(cell, make_world, caplog):
         fault = world.bring(cell.word, cell.times)
         first = world.live()
         assert_verdict(cell, first.error, struck=fault.struck > 0)
+        if first.error is not None and cell.step in _ASKED_FIRST and cell.word != "404":
+            assert not first.asked, "complete() was answered by no server, and said no"
         assert_jobs(cell, world, first.error)
         assert first.took < (LONGEST_ON_HDFS if world.step.on_hdfs else 2 * LONGEST)
         if first.error is not None:

@@ -156,11 +156,13 @@ class Outcome:
 
     Attributes:
         error: what it raised; None where the task was done.
+        asked: whether ``complete()`` has returned.
         took: seconds of the clock.
         answers: to messages of the scheduler.
     """
 
     error: Exception | None
+    asked: bool
     took: float
     answers: Sequence[str] = ()
 
@@ -215,16 +217,18 @@ class World:
         if self.step.name == "stop" and self.faults:
             task.scheduler_messages = stop
         self.clock.restart()
-        error = None
+        error, asked = None, False
         try:
-            if not task.complete():
+            complete = task.complete()
+            asked = True
+            if not complete:
                 task.run()
         except Exception as raised:  # noqa: BLE001  judged by the test
             error = raised
         finally:
             if hasattr(task, "scheduler_messages"):
                 del task.scheduler_messages
-        return Outcome(error, self.clock.elapsed, stop.answers)
+        return Outcome(error, asked, self.clock.elapsed, stop.answers)
 
     def start_anew(self) -> None:
         """End the faults and the process."""
