@@ -186,7 +186,7 @@ def test_as_json(run, tmp_path):
         ("notes.yaml", "# later\n\n", "is empty; give a job config (JSON) or a job protocol (YAML)"),
         (
             "my.cfg",
-            "# mine\n[OpenPai]\npai_url = http://x\npassword = hunter2\n\n[OpenPai:b]\nusername: c\nlong = a\n  [x]\n",
+            "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
             "is a configuration file, as luigi.cfg is, and no job; give a job config (JSON)",
         ),
         (
