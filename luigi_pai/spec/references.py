@@ -190,10 +190,9 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
     if reference.role is None and not reference.plugin and not reference.name.startswith("$"):
         what = "has a tag that refers to no secret"  # whatever else stands in an account is not shown
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
-    if reference.kind != "name":
-        what = f"the tag <%{reference.kind} {reference.name} %> is no reference"
-        then = "servers take it and drop it, with what it encloses"
-        return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
+    runs_on = reference.name.startswith("$") and ("<%" in reference.name or "\n" in reference.name)
+    if reference.kind != "name" or runs_on:
+        return _no_reference(reference, document)
     first, *rest = reference.steps
     if first not in _KNOWN:
         return _unknown_kind(reference, document)
@@ -202,6 +201,21 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
         return None
     what = f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}"
     return Finding(reference.path, what, Level.STRICTER)
+
+
+def _no_reference(reference: Reference, document: Mapping[str, Any]) -> Finding:
+    if reference.kind == "name":
+        is_account = reference.role is None and not reference.plugin  # of which nothing is shown
+        tag = (
+            "of a secret"
+            if is_account
+            else mustache.shown(f"<% {reference.name.partition('<%')[0]}".rstrip())
+        )
+        what = f"'%>' is missing: the tag {tag} is not closed before the next tag, or in its line"
+        return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
+    what = f"the tag <%{reference.kind} {mustache.shown(reference.name)} %> is no reference"
+    then = "servers take it and drop it, with what it encloses"
+    return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
 
 
 def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Finding:
