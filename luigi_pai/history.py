@@ -6,6 +6,7 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
 from luigi_pai.spec.comparison import differing_fields, job_digest
 
@@ -20,6 +21,7 @@ __all__ = ["History"]
 
 logger = logging.getLogger("luigi-interface")
 
+_DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
 _COMPARED = 10  # jobs without a record whose stored config a process asks for
 
@@ -74,8 +76,8 @@ class History:
     def check_forgotten(self, on_forgotten: str) -> int:
         """Return the number of the last submission of a job that the server does not know.
 
-        It is 0 where the job was never submitted. The number of one that never reached the
-        server is free.
+        It is 0 where the job was never submitted. A submission that never reached the server
+        does not count.
 
         Raises:
             PaiJobForgotten: the job was submitted, and how it ended is not known.
@@ -83,10 +85,10 @@ class History:
         last = self.last
         if last is None:
             return 0
-        if last.state is not None:
+        if last.state in (JobState.FAILED.value, JobState.STOPPED.value):
             return last.attempt
         age = self._cluster.clock.time() - last.submitted_ms / 1000
-        if age <= self._cluster.retention():
+        if last.state is None and age <= self._cluster.retention():
             return last.attempt - 1  # the record was written, and its submission never arrived
         if on_forgotten == "submit":
             logger.warning(
@@ -261,9 +263,12 @@ class History:
 
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
         folder = self._work.output_folder
+        end = "how it ended is not known"
+        if last.state is not None:
+            end = f"it is recorded as {last.state}, but the completion flag in its output folder is gone"
         return PaiJobForgotten(
             f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no longer "
-            "knows it: how it ended is not known, and nothing was submitted\n"
+            f"knows it: {end}. Nothing was submitted\n"
             f"  its output folder: {folder}\n"
             "  if its output is complete, accept it: "
             f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
@@ -274,4 +279,6 @@ class History:
 
 def _ago(seconds: float) -> str:
     hours = seconds / 3600
-    return f"{hours:.0f} hours ago" if hours < 72 else f"{hours / 24:.0f} days ago"  # noqa: PLR2004  three days
+    if hours < _DAYS_FROM:
+        return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"
+    return f"{hours / 24:.0f} days ago"

@@ -139,6 +139,10 @@ class Run:
                 found = yield from submissions.submit(number, job)
             except TRANSIENT as error:
                 raise error.extended(_unsure(submissions.job_name(number))) from None
+            except PaiApiError as error:
+                self._history.refused()
+                text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
+                raise error.reworded(text) from None
             except PaiError:
                 self._history.refused()
                 raise

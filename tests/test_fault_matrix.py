@@ -37,6 +37,7 @@ from luigi_pai import (
     PaiHttpError,
     PaiJobError,
     PaiJobFailed,
+    PaiJobForgotten,
     PaiJobLost,
     PaiNameTaken,
     PermissionRefused,
@@ -75,6 +76,9 @@ RULES = [
     # Lookups: NoJobError is an answer, and before the submission the right one.
     ("lookup", "404", OK, OK),
     ("poll", "404", OK, PaiJobLost),
+    # The lookup right after the submission is a poll too, and may fail with anything.
+    ("poll", "403", (OK, PermissionRefused), PermissionRefused),
+    ("poll", "409", (OK, PaiHttpError), PaiHttpError),
     ("list", "404", PaiHttpError, PaiHttpError),  # NoVirtualClusterError
     # A message asks to stop the job. Where that cannot be done, the answer says so and the job runs on.
     # (Whether a stop is repeated is for the code to say; the user can send the message again.)
@@ -87,9 +91,10 @@ RULES = [
     ("flag-read", f"401 403 409 500 redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
     ("flag-read", ALL, OK, HdfsError),
     # There is one, and nothing else knows of the job: what cannot be read is not "no": nothing is submitted.
-    ("flag-open", "404", (OK, HdfsError), (OK, HdfsError)),  # it was there a moment ago
+    # The record says that the job was submitted, so nothing is, even if the flag seems to be gone.
+    ("flag-open", "404", (OK, HdfsError, PaiJobForgotten), (OK, HdfsError, PaiJobForgotten)),
     ("flag-open", f"401 403 409 500 {LIMITED}", (OK, HdfsError), HdfsError),
-    ("flag-open", f"redirect {ODD}", (OK, HdfsError), (OK, HdfsError)),
+    ("flag-open", f"redirect {ODD}", (OK, HdfsError, PaiJobForgotten), (OK, HdfsError, PaiJobForgotten)),
     ("flag-open", ALL, OK, HdfsError),
     # Requests that may be repeated are; answers that no NameNode gives may be believed at once.
     ("mkdir upload-namenode", "401 403 404 409", HdfsError, HdfsError),

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["Connections", "NotTls", "TooLong", "progress"]
 
 _READ_RETRIES = Retry(
-    total=3,
-    connect=2,
+    total=2,
+    connect=1,
     read=1,
     redirect=0,
-    status=2,
+    status=1,
     other=0,
-    backoff_factor=0.2,
+    backoff_factor=0.1,
     status_forcelist=(502, 503, 504),
     allowed_methods=frozenset({"GET"}),
     raise_on_status=False,
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is tried again at once, up to twice and within a second; a longer fault is the caller's."""
+"""A GET is repeated at once, once for each kind of fault; a longer fault is for the caller to retry."""
 
 _WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
 _QUICK_HANDSHAKE = 3.0  # seconds; after these, a silent server is asked whether it speaks http

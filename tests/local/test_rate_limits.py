@@ -147,9 +147,7 @@ def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
     assert 0 < clock.asked_for <= 3600 * 1.1
     for _ in range(3):
         assert len(client.list()) == 2
-    with pytest.raises(
-        RateLimited, match=r"GET .*/jobs.*: not sent, the server's limit of requests"
-    ):
+    with pytest.raises(RateLimited, match=r"GET .*/jobs.*: not sent, the server's limit of requests"):
         client.list()
     client.close()
     assert " 429 " not in (limited.data / "server.log").read_text()

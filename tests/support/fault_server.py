@@ -244,6 +244,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_DELETE = _any
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the Date of an answer, by the server's clock."""
+        clock = getattr(self.server, "clock", time)
+        return super().date_time_string(clock.time() if timestamp is None else timestamp)
+
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
