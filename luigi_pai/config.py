@@ -49,6 +49,22 @@ class HdfsAccount:
     auth: str
 
 
+class _Everything(set[str]):
+    """A set that has every text in it."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The settings in force, what they were read from, and their cluster."""
+
+    source: tuple[Any, ...]
+    settings: OpenPai
+    cluster: Cluster
+
+
 class OpenPai(luigi.Config):
     """Where the cluster is, who the user is, how patient to be.
 
@@ -127,13 +143,15 @@ class OpenPai(luigi.Config):
         description="how long after its end the server knows a job; by release where not given",
     )
 
+    _unconsumed_params = _Everything()  # Luigi's warning of an unknown key shows its value; ours does not
+
     if TYPE_CHECKING:  # Luigi's own has no types
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section; Luigi's own error for a value that it cannot read may show a password.
+        """Read the section; Luigi's own error and warning for what it cannot read may show a password.
 
         Raises:
             ConfigError: naming each key that cannot be read.
@@ -174,13 +192,12 @@ class OpenPai(luigi.Config):
             ConfigError: as ``check``.
         """
         source = _source()
-        known: tuple[tuple[Any, ...], OpenPai] | None = CLUSTERS.notes.get(cls)
-        if known is not None and known[0] == source:
-            return known[1]
-        settings = cls()
-        settings.check()
-        CLUSTERS.notes.put(cls, (source, settings))
-        return settings
+        known: _Current | None = CLUSTERS.notes.get(cls)
+        if known is None or known.source != source:
+            settings = cls()
+            known = _Current(source, settings, settings.cluster())
+            CLUSTERS.notes.put(cls, known)
+        return known.settings
 
     def cluster(self) -> Cluster:
         """Return the cluster of these settings; the same one each time, until ``reset_clusters()``.
@@ -188,6 +205,9 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
+        known: _Current | None = CLUSTERS.notes.get(type(self))
+        if known is not None and known.settings is self:
+            return known.cluster
         self.check()
         return CLUSTERS.get(
             url=self.pai_url,

@@ -219,7 +219,6 @@ def test_a_section_in_another_case_beside_the_right_one_is_no_error(section, set
     OpenPai().check()
 
 
-@pytest.mark.filterwarnings("ignore::luigi.parameter.UnconsumedParameterWarning")  # Luigi's own
 def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog):
     """Each is logged once; no value is shown."""
     settings(pai_ulr="http://pai:9186", passwd="hunter2", frobnicate="1", username="bob")
@@ -232,7 +231,6 @@ def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog)
     ]
 
 
-@pytest.mark.filterwarnings("ignore::luigi.parameter.UnconsumedParameterWarning")  # Luigi's own
 @pytest.mark.filterwarnings("ignore:.*with dashes:DeprecationWarning")
 def test_keys_with_dashes_and_of_default_are_no_unknown_keys(section, caplog, monkeypatch):
     """Luigi takes a dash for an underscore, and [DEFAULT] is part of every section."""
