@@ -1,0 +1,444 @@
+"""The submission record: what a run does with a job that the server no longer knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import luigi
+import pytest
+from clocks import MovableClock
+from process_state import forget, install_clock
+from webhdfs_server import serving
+
+from luigi_pai import (
+    HdfsError,
+    PaiHttpError,
+    PaiJobFailed,
+    PaiJobForgotten,
+    PaiOutputElsewhere,
+    PaiProtocolTask,
+    PaiTask,
+    TaskRole,
+)
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+class Train(PaiTask):
+    """A task as users write it."""
+
+    name = luigi.Parameter(default="train")
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+
+@pytest.fixture
+def hdfs(tmp_path, settings):
+    """The folder that is HDFS, configured in [OpenPai]."""
+    root = tmp_path / "hdfs"
+    with serving(root) as url:
+        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"), username="admin")
+        yield root
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+    return clock
+
+
+def record(hdfs, name="train", folder=None) -> dict:
+    return json.loads(((folder or hdfs / name / "output") / "_luigi_pai" / f"{name}.json").read_text())
+
+
+def kill_worker(pai, monkeypatch, task) -> None:
+    """Run a task whose worker dies right after the submission."""
+    pai.plan = {"runs_for": HOUR}
+    with monkeypatch.context() as patch:
+        patch.setattr("luigi_pai.api.watcher.Watcher.step", _die)
+        with pytest.raises(_KilledError):
+            task.run()
+    pai.plan = {}
+
+
+def _die(_watcher):
+    raise _KilledError
+
+
+class _KilledError(BaseException):
+    pass
+
+
+def the_server_forgets(pai, clock, hours=13.0) -> None:
+    """Have 13 hours pass: the jobs end, the server forgets them, and a new process begins."""
+    clock.advance(hours * HOUR)
+    pai.jobs.clear()
+    pai.calls.clear()
+    forget()
+
+
+# ---------------------------------------------------------------- what is recorded
+
+
+def test_a_submission_is_recorded_before_it_is_sent_and_at_its_end(pai, hdfs, monkeypatch):
+    """The record has the attempt, the names, the cluster, the user, the moment, a digest of the job and the end."""
+    kill_worker(pai, monkeypatch, Train())
+    begun = record(hdfs)
+    assert abs(begun.pop("submitted_ms") / 1000 - time.time()) < 60
+    assert len(begun.pop("digest")) == 16
+    assert begun == {
+        "name": "train",
+        "attempt": 1,
+        "job": "train",
+        "cluster": pai.url,
+        "user": "admin",
+        "state": None,
+    }
+    pai.jobs["train"].runs_for = 0.0
+    forget()
+    Train().run()
+    assert record(hdfs)["state"] == "SUCCEEDED"
+
+
+def test_a_failure_and_the_next_attempt_are_recorded(pai, hdfs):
+    """One record a name: of the last submission."""
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
+    pai.plan = {}
+    Train().run()
+    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train__attempt2", "SUCCEEDED")
+
+
+def test_a_refused_job_leaves_no_record(pai, hdfs):
+    """The server did not take it; the record of an earlier submission comes back."""
+    body = '{"code": "InvalidParametersError", "message": "no"}'
+    pai.fail("POST", "/jobs", 400, body=body)
+    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 .*: no"):
+        Train().run()
+    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    pai.fail("POST", "/jobs", 400, body=body)
+    with pytest.raises(PaiHttpError):
+        Train().run()
+    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
+
+
+def test_without_hdfs_nothing_is_recorded(pai):
+    """The straight path of a pipeline without HDFS stays as it is."""
+    Train().run()
+    assert pai.posts() == ["train"]
+
+
+# ---------------------------------------------------------------- C2: killed, succeeded, forgotten
+
+
+def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, clock, monkeypatch):
+    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock)
+    assert not Train().complete()
+    with pytest.raises(PaiJobForgotten) as caught:
+        Train().run()
+    assert str(caught.value).splitlines() == [
+        (
+            f"job 'train' was submitted 13 hours ago by 'admin', and {pai.url} no longer knows it: "
+            "how it ended is not known. Nothing was submitted"
+        ),
+        "  its output folder: $PAI_DEFAULT_FS_URI/train/output",
+        (
+            "  if its output is complete, accept it: touch _SUCCESS && luigi-pai put _SUCCESS "
+            "'$PAI_DEFAULT_FS_URI/train/output/_SUCCESS'"
+        ),
+        "  else run it anew: run the task with --OpenPai-on-forgotten submit",
+    ]
+    assert caught.value.job_name == "train"
+    assert pai.count("POST", "/jobs") == 0
+    assert hdfs.exists()
+
+
+def test_an_accepted_output_completes_a_forgotten_job(pai, hdfs, clock, monkeypatch):
+    """An empty _SUCCESS, put there by hand, counts for a job that was submitted there."""
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock)
+    (hdfs / "train" / "output" / "_SUCCESS").touch()
+    assert Train().complete()
+    Train().run()
+    assert pai.count("POST", "/jobs") == 0
+
+
+@pytest.mark.parametrize("how", ["setting", "task"])
+def test_on_forgotten_submit_submits_the_next_attempt(pai, hdfs, clock, settings, monkeypatch, how):
+    """By the setting or by the task; the name of the forgotten job is not used again."""
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock)
+    task = Train()
+    if how == "setting":
+        settings(on_forgotten="submit")
+    else:
+        monkeypatch.setattr(Train, "on_forgotten", "submit")
+    task.run()
+    assert pai.posts() == ["train__attempt2"]
+    assert record(hdfs)["attempt"] == 2
+    forget()
+    pai.jobs.clear()
+    assert Train().complete()
+
+
+def test_a_failed_job_that_the_server_has_forgotten_is_submitted_again(pai, hdfs, clock):
+    """How it ended is recorded: there is nothing to ask."""
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    the_server_forgets(pai, clock)
+    pai.plan = {}
+    Train().run()
+    assert pai.posts() == ["train__attempt2"]
+    assert hdfs.exists()
+
+
+def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):
+    """Somebody has removed _SUCCESS: whether that means anew is for the user to say."""
+    Train().run()
+    the_server_forgets(pai, clock)
+    (hdfs / "train" / "output" / "_SUCCESS").unlink()
+    assert not Train().complete()
+    with pytest.raises(PaiJobForgotten, match=r"recorded as SUCCEEDED, but the completion flag .* is gone"):
+        Train().run()
+    assert pai.posts() == []
+
+
+def test_a_later_attempt_is_found_without_a_list(pai, hdfs, clock, monkeypatch):
+    """The record names it, whatever became of the first."""
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    kill_worker(pai, monkeypatch, Train())
+    clock.advance(13 * HOUR)
+    del pai.jobs["train"]
+    pai.jobs["train__attempt2"].runs_for = 0.0
+    pai.calls.clear()
+    forget()
+    assert Train().complete()
+    assert pai.count("GET", r"/jobs(\?|$)") == 0
+    assert hdfs.exists()
+
+
+@pytest.mark.parametrize(
+    ("release", "days", "forgotten"), [("0.7.1", 0.6, True), ("1.8.0", 1, False), ("1.8.0", 31, True)]
+)
+def test_how_long_a_server_remembers(pai, hdfs, clock, monkeypatch, release, days, forgotten):
+    """12 hours to 0.17, 30 days from 1.0 on: a younger job that is not there never arrived."""
+    pai.release = release
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock, days * 24)
+    if forgotten:
+        with pytest.raises(PaiJobForgotten):
+            Train().run()
+        assert pai.posts() == []
+    else:
+        Train().run()
+        assert pai.posts() == ["train"]
+    assert hdfs.exists()
+
+
+def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkeypatch):
+    """Sites change it."""
+    settings(server_retention=1 * DAY)
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock)
+    Train().run()
+    assert pai.posts() == ["train"]
+    assert hdfs.exists()
+
+
+# ---------------------------------------------------------------- killed between record and submission
+
+_WORKER = """
+import os, signal
+import luigi, luigi_pai.api.v1
+from luigi_pai import PaiTask, TaskRole
+
+class Train(PaiTask):
+    name = "train"
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+luigi_pai.api.v1.V1Dialect.submit = die
+Train().run()
+"""
+
+
+def test_killed_between_record_and_submission(pai, hdfs, settings, tmp_path):
+    """The record is there, the job is not: it is submitted, once, under the same name."""
+    config = luigi.configuration.get_config()
+    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
+    environment = os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")}
+    done = subprocess.run([sys.executable, "-c", _WORKER], env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert record(hdfs)["state"] is None
+    assert pai.posts() == []
+    assert not Train().complete()
+    Train().run()
+    assert pai.posts() == ["train"]
+    assert record(hdfs)["state"] == "SUCCEEDED"
+    del settings
+
+
+def test_a_record_that_is_none_is_an_error(pai, hdfs):
+    """Whether the job was submitted cannot be known: nothing is."""
+    folder = hdfs / "train" / "output" / "_luigi_pai"
+    folder.mkdir(parents=True)
+    (folder / "train.json").write_text('{"half')
+    with pytest.raises(HdfsError, match=r"train\.json is not the record of a submission; remove it if"):
+        Train().run()
+    assert pai.posts() == []
+
+
+# ---------------------------------------------------------------- H1: the folder is the job's own
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
+    """The same name with another output_dir: an error that says what the job wrote where, and no false flag."""
+    pai.release = release
+
+    class Elsewhere(Train):
+        task_family = "Elsewhere"
+        output_dir = "$PAI_DEFAULT_FS_URI/other"
+
+    Train().run()
+    forget()
+    with pytest.raises(PaiOutputElsewhere) as caught:
+        Elsewhere().complete()
+    text = str(caught.value)
+    assert "job 'train' is there already (SUCCEEDED), and it wrote to" in text
+    assert (
+        "/train/output; output_dir of the task is $PAI_DEFAULT_FS_URI/other, where nothing of it is" in text
+    )
+    assert not (hdfs / "other").exists()
+    assert Train().complete()
+
+
+def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
+    """It is said before hours are waited."""
+
+    class Elsewhere(Train):
+        task_family = "Elsewhere"
+        output_dir = "$PAI_DEFAULT_FS_URI/other"
+
+    pai.add("train", runs_for=60).config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
+    with pytest.raises(PaiOutputElsewhere, match=r"\(RUNNING\), and it writes to hdfs://10\.0\.0\.1:9000/"):
+        Elsewhere().run()
+    assert pai.posts() == ["train"]
+    assert hdfs.exists()
+
+
+def test_a_job_of_an_earlier_version_is_flagged_where_it_wrote(pai, hdfs):
+    """Without a record, the stored config vouches for the folder; the server's name of the HDFS is its own."""
+    pai.add("train").config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
+    assert Train().complete()
+    assert (hdfs / "train" / "output" / "_SUCCESS").read_text() == "train\n"
+
+
+# ---------------------------------------------------------------- C16: a folder that tasks share
+
+
+def test_an_empty_flag_of_a_shared_folder_completes_no_task_that_never_ran(pai, hdfs):
+    """Spark in one task's job writes an empty _SUCCESS; the other task was never submitted there."""
+
+    class Shared(Train):
+        output_dir = "$PAI_DEFAULT_FS_URI/shared"
+
+    Shared(name="a").run()
+    (hdfs / "shared" / "_SUCCESS").write_text("")
+    forget()
+    pai.jobs.clear()
+    assert Shared(name="a").complete()
+    assert not Shared(name="b").complete()
+    Shared(name="b").run()
+    assert pai.posts() == ["b"]
+
+
+# ---------------------------------------------------------------- C15: a corrected command
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_a_changed_command_is_noticed(pai, hdfs, caplog, monkeypatch, release):
+    """The task counts as complete, and once a process a warning says what differs and how to run it anew."""
+    pai.release = release
+    Train().run()
+    assert "describes another job now" not in caplog.text
+    forget()
+    assert Train().complete()
+    assert "describes another job now" not in caplog.text
+    monkeypatch.setattr(Train, "tasks", [TaskRole("main", "python train.py --better")])
+    forget()
+    assert Train().complete()
+    assert Train().complete()
+    field = "taskRoles[0].command" if release == "0.7.1" else "taskRoles.main.commands"
+    warnings = [
+        line.getMessage() for line in caplog.records if "describes another job now" in line.getMessage()
+    ]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"Job train has succeeded, but the task describes another job now ({field}")
+    assert "To run it anew, give it another name" in warnings[0]
+    assert hdfs.exists()
+
+
+_STUDY = textwrap.dedent(
+    """
+    protocolVersion: 2
+    name: study
+    type: job
+    prerequisites: [{name: image, type: dockerimage, uri: ubuntu}]
+    taskRoles:
+      worker:
+        dockerImage: image
+        instances: 1
+        resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
+        commands: [COMMAND]
+    """
+)
+
+
+class Study(PaiProtocolTask):
+    """A job of the YAML protocol; nothing of it is recorded on HDFS."""
+
+    command = "train"
+
+    @property
+    def protocol(self):
+        return _STUDY.replace("COMMAND", self.command)
+
+
+def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
+    """Without a record, the job that the server has stored is compared."""
+    pai.release = "1.8.0"
+    Study().run()
+    forget()
+    assert Study().complete()
+    assert "describes another job now" not in caplog.text
+    monkeypatch.setattr(Study, "command", "train --better")
+    luigi.Task.clear_instance_cache()
+    forget()
+    assert Study().complete()
+    assert (
+        "Job study has succeeded, but the task describes another job now (taskRoles.worker.commands"
+        in caplog.text
+    )
