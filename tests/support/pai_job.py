@@ -14,7 +14,8 @@ class Job:
     Attributes:
         config: what was posted.
         ends_as: the state that it comes to.
-        runs_for: seconds until then.
+        waits_for: seconds in the queue before it runs.
+        runs_for: seconds that it runs.
         clock: of the server.
     """
 
@@ -25,6 +26,7 @@ class Job:
     exit_code: int = 0
     diagnostics: str | None = None
     runs_for: float = 0.0
+    waits_for: float = 0.0
     clock: Any = time
     created: float = field(default=0.0)
 
@@ -33,15 +35,18 @@ class Job:
 
     @property
     def state(self) -> str:
-        return self.ends_as if self.clock.time() - self.created >= self.runs_for else "RUNNING"
+        age = self.clock.time() - self.created
+        if age < self.waits_for:
+            return "WAITING"
+        return self.ends_as if age >= self.waits_for + self.runs_for else "RUNNING"
 
     def stop(self, exit_code: int) -> None:
         """End it now, if it has not ended."""
-        if self.state == "RUNNING":
-            self.ends_as, self.exit_code, self.runs_for = "STOPPED", exit_code, 0.0
+        if self.state in ("WAITING", "RUNNING"):
+            self.ends_as, self.exit_code, self.waits_for, self.runs_for = "STOPPED", exit_code, 0.0, 0.0
 
     def row(self) -> dict:
-        ended = self.state != "RUNNING"
+        ended = self.state not in ("WAITING", "RUNNING")
         return {
             "name": self.name,
             "username": self.username,
@@ -50,13 +55,13 @@ class Job:
             "executionType": "START",
             "retries": 0,
             "createdTime": int(self.created * 1000),
-            "completedTime": int((self.created + self.runs_for) * 1000) if ended else None,
+            "completedTime": int((self.created + self.waits_for + self.runs_for) * 1000) if ended else None,
             "appExitCode": self.exit_code if ended else None,
             "virtualCluster": self.config.get("virtualCluster", "default"),
         }
 
     def detail_v2(self) -> dict:
-        ended = self.state != "RUNNING"
+        ended = self.state not in ("WAITING", "RUNNING")
         status = {key: value for key, value in self.row().items() if key != "name"} | {
             "attemptId": 0,
             "appProgress": 1 if ended else 0,
@@ -67,13 +72,15 @@ class Job:
         return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": {}}
 
     def detail(self) -> dict:
-        ended = self.state != "RUNNING"
+        ended = self.state not in ("WAITING", "RUNNING")
         status = self.row() | {
             "appId": "application_1_1",
             "appProgress": 1 if ended else 0,
             "appTrackingUrl": "http://rm/application_1_1",
             "appLaunchedTime": int(self.created * 1000),
-            "appCompletedTime": int((self.created + self.runs_for) * 1000) if ended else None,
+            "appCompletedTime": int((self.created + self.waits_for + self.runs_for) * 1000)
+            if ended
+            else None,
             "appExitDiagnostics": self.diagnostics if ended else None,
             "appExitType": "NON_TRANSIENT" if ended and self.exit_code else None,
         }

@@ -1,0 +1,231 @@
+"""What a run says, and does, when it does not wait for the end of its job."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import luigi
+import pytest
+from clocks import FastClock
+from process_state import install_clock
+
+from luigi_pai import (
+    ClusterUnreachable,
+    OpenPai,
+    PaiHttpError,
+    PaiJobFailed,
+    PaiJobTimeout,
+    PaiTask,
+    ServerFault,
+    TaskRole,
+)
+
+
+class Train(PaiTask):
+    """A task as users write it."""
+
+    name = luigi.Parameter(default="train")
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+
+# ---------------------------------------------------------------- giving up
+
+
+def test_giving_up_names_the_job_that_goes_on(pai, settings):
+    """The error says which job runs on, where to see it, and that the next run takes it over."""
+    settings(poll_patience=0.2)
+    pai.plan = {"runs_for": 60}
+    pai.add("train", runs_for=60)
+    task = Train()
+    assert not task.complete()
+    pai.fail("GET", "/jobs/train$", 503, times=999)
+    with pytest.raises(ServerFault) as caught:
+        task.run()
+    page = f"http://127.0.0.1:{pai.port}/view.html?jobName=train"
+    assert str(caught.value).endswith(
+        f"; job train goes on ({page}); to take it over, run the task again; to stop it, use its page"
+    )
+    assert caught.value.status == 503
+
+
+def test_giving_up_on_a_submission_says_that_it_may_have_arrived(pai, settings):
+    """Nobody knows; the next run looks first."""
+    settings(poll_patience=0.2)
+    task = Train()
+    assert not task.complete()
+    pai.fail("POST", "/jobs", "reset", times=999, after=True)
+    pai.fail("GET", "/jobs/train$", "reset", times=999)
+    with pytest.raises(
+        ClusterUnreachable, match=r"whether job train was submitted is not known; run the task again"
+    ):
+        task.run()
+    pai.faults.clear()
+    task.run()
+    assert pai.posts() == ["train"]
+
+
+_PIPELINE = """
+import luigi
+from luigi_pai import PaiTask, TaskRole
+
+class Train(PaiTask):
+    name = "train"
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+luigi.build([Train()], local_scheduler=True)
+"""
+
+
+def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, tmp_path):
+    """What was started goes on; the log says so, and what the next run does."""
+    pai.plan = {"runs_for": 600}
+    config = luigi.configuration.get_config()
+    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
+    worker = subprocess.Popen(
+        [sys.executable, "-c", _PIPELINE],
+        env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not pai.count("GET", "/jobs/train$") > 2:
+        assert worker.poll() is None
+        time.sleep(0.02)
+    worker.send_signal(signal.SIGINT)
+    _out, log = worker.communicate(timeout=20)
+    assert re.search(
+        r"Interrupted: job train goes on \(http://.*/view\.html\?jobName=train\); to take it over, run the task again",
+        log,
+    )
+    assert pai.jobs["train"].state == "RUNNING"
+
+
+# ---------------------------------------------------------------- deadlines
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Ten minutes pass in six seconds."""
+    clock = FastClock(100)
+    install_clock(clock, monkeypatch)
+    return clock
+
+
+@pytest.mark.parametrize("how", ["setting", "task"])
+def test_run_timeout_stops_the_job(pai, settings, monkeypatch, fast, how):
+    """A job that runs too long is stopped once and fails with the name of the setting."""
+    pai.clock = fast
+    pai.plan = {"runs_for": 3600.0}
+    if how == "setting":
+        settings(run_timeout=60)
+    else:
+        monkeypatch.setattr(Train, "run_timeout", 60)
+    with pytest.raises(PaiJobTimeout) as caught:
+        Train().run()
+    assert "it was stopped because it ran for longer than run_timeout" in str(caught.value)
+    assert "run the task again to submit the next attempt" in str(caught.value)
+    assert pai.count("PUT", "/executionType") == 1
+    assert 60 <= fast.elapsed < 120
+    assert isinstance(caught.value, PaiJobFailed)
+
+
+def test_queue_timeout_stops_the_job(pai, settings, fast):
+    """The same for a job that waits."""
+    pai.clock = fast
+    pai.plan = {"waits_for": 3600.0, "runs_for": 1.0}
+    settings(queue_timeout=60, run_timeout=1)
+    with pytest.raises(PaiJobTimeout, match="because it waited for longer than queue_timeout"):
+        Train().run()
+    assert pai.count("PUT", "/executionType") == 1
+
+
+def test_a_job_within_its_deadlines_is_left_alone(pai, settings, fast):
+    """The queue does not count as running."""
+    pai.clock = fast
+    pai.plan = {"waits_for": 100.0, "runs_for": 30.0}
+    settings(queue_timeout=200, run_timeout=60)
+    Train().run()
+    assert pai.count("PUT", "/executionType") == 0
+
+
+# ---------------------------------------------------------------- advice
+
+
+def test_a_wrong_virtual_cluster_names_those_there_are(pai, monkeypatch):
+    """The setting is named, too."""
+    monkeypatch.setattr(Train, "virtual_cluster", "gpus")
+    pai.fail("POST", "/jobs", 404, body='{"code": "NoVirtualClusterError", "message": "gpus is not found."}')
+    pai.fail("GET", "/virtual-clusters", 200, body='{"vc1": {}, "default": {}}')
+    with pytest.raises(PaiHttpError) as caught:
+        Train().run()
+    assert str(caught.value).endswith("check virtual_cluster of the task; this cluster has: default, vc1")
+    assert str(caught.value).startswith("job 'train' was not submitted: ")
+
+
+def test_a_tilde_in_a_name_is_explained_where_it_is_refused(pai):
+    """0.8 to 0.14 take none."""
+    body = '{"code": "InvalidParametersError", "message": "child \\"jobName\\" fails"}'
+    pai.fail("POST", "/jobs", 400, body=body)
+    with pytest.raises(PaiHttpError, match="OpenPAI 0.8 to 0.14 take no '~' in a name"):
+        Train(name="a~b").run()
+
+
+@pytest.mark.parametrize("release", ["0.15.0", "1.0.1"])
+def test_a_tilde_does_not_make_another_users_job_ones_own(pai, release):
+    """0.15 to 1.0 read bob~zz as bob's job zz."""
+    pai.release = release
+    pai.add("zz", username="bob")
+    task = Train(name="bob~zz")
+    assert not task.complete()
+    task.run()
+    assert len(pai.posts()) == 2
+    assert OpenPai().cluster().dialect.version == "v2"
+
+
+def test_the_page_of_a_job_is_that_of_the_release(pai):
+    """view.html to 0.10; job-detail.html, without a user, once the answers are those of 0.12."""
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed, match=r"job page: http://127\.0\.0\.1:\d+/view\.html\?jobName=train\n"):
+        Train().run()
+    job = pai.add("new", ends_as="FAILED")
+    detail = job.detail()
+    detail["jobStatus"]["retryDetails"] = {"user": 0}
+    job.detail = lambda: detail
+    cluster = OpenPai().cluster()
+    failure = cluster.job("new").failure()
+    assert re.search(r"job page: http://127\.0\.0\.1:\d+/job-detail\.html\?jobName=new\n", str(failure))
+
+
+def test_the_tasks_that_failed_are_named_first(pai):
+    """Of 19 tasks, the one that failed is named with its exit code, and its log is listed (0.9.1 and later)."""
+    job = pai.add("train", ends_as="FAILED", exit_code=1)
+    job.config["taskRoles"] = [{"name": "worker", "command": "x", "taskNumber": 19}]
+    detail = job.detail()
+    detail["taskRoles"]["worker"]["taskStatuses"][14]["containerExitCode"] = 3
+    job.detail = lambda: detail
+    text = str(OpenPai().cluster().job("train").failure())
+    assert "\n  failed task: worker[14] with exit code 3\n" in text
+    assert text.index("output of worker[14]:") < text.index("output of worker[0]:")
+
+
+def test_what_a_job_prints_cannot_reach_the_terminal(pai):
+    """Escapes are taken out of diagnostics, and their lines are indented."""
+    pai.plan = {
+        "ends_as": "FAILED",
+        "diagnostics": "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2Jdone\nINFO: forged\rlast",
+    }
+    with pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    text = str(caught.value)
+    assert "\x1b" not in text
+    assert "\x9b" not in text
+    assert "red 2Jdone\n    last\n" in text
+    assert caught.value.job_name == "train"

@@ -1,0 +1,98 @@
+"""What Luigi's scheduler, and so its page, knows of a task while its job runs."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import luigi
+import luigi.configuration
+import luigi.scheduler
+import luigi.worker
+import pytest
+from luigi.cmdline_parser import CmdlineParser
+
+from luigi_pai import OpenPai, PaiTask, TaskRole
+
+
+class PageTrain(PaiTask):
+    """A task as users write it."""
+
+    name = luigi.Parameter(default="train")
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+
+def test_a_running_task_keeps_its_stop_button(pai):
+    """Luigi's own callback for the link announces the task as one that takes no messages."""
+    pai.plan = {"runs_for": 30}
+    scheduler = luigi.scheduler.Scheduler(send_messages=True)
+    task = PageTrain()
+    with ThreadPoolExecutor(1) as pool, luigi.worker.Worker(scheduler, worker_id="w") as worker:
+        worker.add(task)
+        running = pool.submit(worker.run)
+        while not (shown := scheduler.task_list("RUNNING", "").get(task.task_id, {})).get("tracking_url"):
+            assert not running.done()
+        assert shown["accepts_messages"] is True
+        assert shown["tracking_url"].endswith("/view.html?jobName=train")
+        pai.jobs["train"].runs_for = 0.0
+        assert running.result(20)
+
+
+@pytest.mark.parametrize("said", ["configuration", "command line"])
+def test_without_a_page_no_queue_is_opened_for_each_task(said):
+    """A queue is two open files for each job in flight, and with the local scheduler nobody could use it."""
+    assert PageTrain().accepts_messages
+    if said == "configuration":
+        config = luigi.configuration.get_config()
+        config.set("core", "local_scheduler", "true")
+        try:
+            assert not PageTrain().accepts_messages
+        finally:
+            config.remove_section("core")
+    else:
+        with CmdlineParser.global_instance(["PageTrain", "--local-scheduler"]):
+            assert not PageTrain().accepts_messages
+        with CmdlineParser.global_instance(["PageTrain"]):
+            assert PageTrain().accepts_messages
+
+
+def test_the_settings_are_read_once_for_many_tasks(pai, monkeypatch):
+    """They are read anew when the configuration has changed, and only then."""
+    made = []
+    original = OpenPai.get_param_values.__func__
+    monkeypatch.setattr(
+        OpenPai, "get_param_values", classmethod(lambda cls, *args: made.append(1) or original(cls, *args))
+    )
+    for number in range(20):
+        pai.add(f"t{number}")
+        assert PageTrain(name=f"t{number}").complete()
+        if number == 0:
+            reads = len(made)
+    assert len(made) == reads
+    luigi.configuration.get_config().set("OpenPai", "portal_url", "http://portal.example")
+    assert OpenPai.current().portal_url == "http://portal.example"
+    assert len(made) == 2 * reads
+
+
+def test_a_password_of_the_environment_is_read_anew(settings, monkeypatch):
+    """A variable that a value names is a part of the configuration."""
+    settings(password="${PAI_PASSWORD}")
+    monkeypatch.setitem(os.environ, "PAI_PASSWORD", "first")
+    assert OpenPai.current().password == "first"
+    monkeypatch.setitem(os.environ, "PAI_PASSWORD", "second")
+    assert OpenPai.current().password == "second"
+
+
+def test_two_hundred_finished_tasks_cost_two_hundred_requests_on_one_connection(pai):
+    """No login, no list, no question what the server is."""
+    for number in range(200):
+        pai.add(f"t{number}")
+
+    class All(luigi.WrapperTask):
+        def requires(self):
+            return [PageTrain(name=f"t{number}") for number in range(200)]
+
+    assert luigi.build([All()], local_scheduler=True, log_level="WARNING")
+    assert len(pai.calls) == 200
+    assert pai.connections == 1
