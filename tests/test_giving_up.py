@@ -102,7 +102,7 @@ def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, tmp_path):
     worker.send_signal(signal.SIGINT)
     _out, log = worker.communicate(timeout=20)
     assert re.search(
-        r"Interrupted: job train goes on \(http://.*/view\.html\?jobName=train\); to take it over, run the task again",
+        r"Interrupted: job train goes on \(http://.*/view\.html\?jobName=train\); to take it over, run",
         log,
     )
     assert pai.jobs["train"].state == "RUNNING"
@@ -174,7 +174,7 @@ def test_a_tilde_in_a_name_is_explained_where_it_is_refused(pai):
     """0.8 to 0.14 take none."""
     body = '{"code": "InvalidParametersError", "message": "child \\"jobName\\" fails"}'
     pai.fail("POST", "/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError, match="OpenPAI 0.8 to 0.14 take no '~' in a name"):
+    with pytest.raises(PaiHttpError, match=r"OpenPAI 0\.8 to 0\.14 take no '~' in a name"):
         Train(name="a~b").run()
 
 
@@ -205,7 +205,7 @@ def test_the_page_of_a_job_is_that_of_the_release(pai):
 
 
 def test_the_tasks_that_failed_are_named_first(pai):
-    """Of 19 tasks, the one that failed is named with its exit code, and its log is listed (0.9.1 and later)."""
+    """Of 19 tasks, the one that failed is named with its exit code, and its log is listed (0.9.1 on)."""
     job = pai.add("train", ends_as="FAILED", exit_code=1)
     job.config["taskRoles"] = [{"name": "worker", "command": "x", "taskNumber": 19}]
     detail = job.detail()

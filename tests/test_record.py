@@ -89,7 +89,7 @@ def the_server_forgets(pai, clock, hours=13.0) -> None:
 
 
 def test_a_submission_is_recorded_before_it_is_sent_and_at_its_end(pai, hdfs, monkeypatch):
-    """The record has the attempt, the names, the cluster, the user, the moment, a digest of the job and the end."""
+    """It has the attempt, the names, the cluster, the user, the moment, a digest of the job and the end."""
     kill_worker(pai, monkeypatch, Train())
     begun = record(hdfs)
     assert abs(begun.pop("submitted_ms") / 1000 - time.time()) < 60
@@ -315,7 +315,7 @@ def test_a_record_that_is_none_is_an_error(pai, hdfs):
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
 def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
-    """The same name with another output_dir: an error that says what the job wrote where, and no false flag."""
+    """The same name with another output_dir: an error that says what the job wrote where; no flag."""
     pai.release = release
 
     class Elsewhere(Train):
@@ -350,7 +350,7 @@ def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
 
 
 def test_a_job_of_an_earlier_version_is_flagged_where_it_wrote(pai, hdfs):
-    """Without a record, the stored config vouches for the folder; the server's name of the HDFS is its own."""
+    """Without a record, the stored config vouches; servers name the HDFS in their own way."""
     pai.add("train").config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
     assert Train().complete()
     assert (hdfs / "train" / "output" / "_SUCCESS").read_text() == "train\n"
