@@ -1,92 +1,104 @@
-"""When to ask next, and how long to bear with a server that does not answer. On a clock of its own."""
+"""Many jobs, watched: schedule, deadlines, lost jobs, outages. On a clock that the test moves."""
 
 from __future__ import annotations
 
-import logging
-import types
+import math
+from collections import Counter
 
 import pytest
 
-from luigi_pai.api import watch as watch_module
-from luigi_pai.api.session import Account
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watch import FAULTS, Patience, Polling, next_wait, watch
+from luigi_pai.api.watcher import Deadline, Outcome, Polling, Watcher, next_wait
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
     InvalidReply,
     JobNotFound,
-    PaiJobLost,
     PermissionRefused,
     RateLimited,
     ServerFault,
 )
 
-START = 1_000_000.0
 
+class ScriptedCluster:
+    """Answers as it is told: by a function of the job's name, which returns a state or an error.
 
-class Clock:
-    """Time that passes only in pauses."""
+    Attributes:
+        asked: how often each job was looked up.
+        stopped: the jobs that were to be stopped, in order.
+        pause: seconds for which its request limit wants polling to pause.
+    """
 
-    def __init__(self) -> None:
-        self.now = START
-        self.pauses: list[float] = []
+    def __init__(self, clock, answer, polling) -> None:
+        self.clock = clock
+        self.polling = polling
+        self.answer = answer
+        self.asked: Counter[str] = Counter()
+        self.stopped: list[str] = []
+        self.pause = 0.0
 
-    def pause(self, seconds: float) -> None:
-        assert seconds > 0
-        self.pauses.append(seconds)
-        self.now += seconds
+    def status(self, name: str) -> JobStatus:
+        self.asked[name] += 1
+        said = self.answer(name)
+        if isinstance(said, Exception):
+            raise said
+        return said if isinstance(said, JobStatus) else JobStatus(name, JobState.of(said), raw_state=said)
 
-    @property
-    def passed(self) -> float:
-        return self.now - START
+    def stop(self, name: str) -> None:
+        self.stopped.append(name)
+
+    def polling_wait(self) -> float:
+        return self.pause
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    read = types.SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now, sleep=clock.pause)
-    monkeypatch.setattr(watch_module, "time", read)
-    return clock
+def scripted(clock):
+    """Make a cluster whose answers are in a test's hands."""
+    return lambda answer, polling=None: ScriptedCluster(clock, answer, polling or Polling())
 
 
-class Client:
-    """Answers as it is told: a function of the number of the question, from 1."""
-
-    def __init__(self, answer) -> None:
-        self.account = Account("http://h:9186", "admin")
-        self.answer = answer
-        self.asked = 0
-
-    def status(self, name: str) -> JobStatus:
-        self.asked += 1
-        said = self.answer(self.asked)
-        if isinstance(said, Exception):
-            raise said
-        return JobStatus(name, JobState.of(said), raw_state=said)
+@pytest.fixture
+def passed(clock):
+    """Return the seconds that have passed since the test began."""
+    start = clock.monotonic()
+    return lambda: clock.monotonic() - start
 
 
-def in_turn(*answers):
+@pytest.fixture
+def follow(clock):
+    """Step until nothing is watched any more, and return the updates."""
+
+    def run(watcher, limit=100_000):
+        updates, end = [], clock.monotonic() + limit
+        while len(watcher):
+            assert clock.monotonic() < end, f"still watching after {limit} s: {updates}"
+            clock.sleep(watcher.idle())
+            updates += watcher.step()
+        return updates
+
+    return run
+
+
+def status_of(name="j", state="WAITING", **about):
+    return JobStatus(name, JobState.of(state), raw_state=state, **about)
+
+
+def watching(cluster, *names, **about):
+    """Watch new jobs that wait in the queue."""
+    watcher = Watcher(cluster)
+    for name in names or ("j",):
+        watcher.add(status_of(name), new=True, **about)
+    return watcher
+
+
+def states(updates, name="j"):
+    return [update.status.raw_state for update in updates if update.name == name]
+
+
+def by_turns(*answers):
     """Answer with each in turn, and with the last ever after."""
-    return lambda number: answers[min(number, len(answers)) - 1]
-
-
-def follow(client, clock, status=None, polling=None, *, just_submitted=False):
-    """Watch job ``j`` and return its end and the states told on the way."""
-    told: list[str] = []
-    end = watch(
-        client,
-        status or JobStatus("j", JobState.WAITING, raw_state="WAITING"),
-        polling or Polling(),
-        just_submitted=just_submitted,
-        on_change=lambda status: told.append(status.raw_state),
-        pause=clock.pause,
-    )
-    return end, told
-
-
-def down():
-    raise ServerFault("x")
+    left = list(answers)
+    return lambda _name: left.pop(0) if len(left) > 1 else left[0]
 
 
 def not_found() -> JobNotFound:
@@ -97,258 +109,428 @@ def not_found() -> JobNotFound:
 
 
 @pytest.mark.parametrize(
-    ("age", "wait"), [(0, 0.5), (5, 0.5), (10, 1), (60, 6), (300, 30), (86400, 30)], ids=str
+    ("queued", "age", "wait"),
+    [
+        (True, 0, 0.1),
+        (True, 0.4, 0.1),
+        (True, 1, 0.25),
+        (True, 4, 1),
+        (True, 10, 2.5),
+        (True, 20, 5),
+        (True, 40, 10),
+        (True, 3600, 10),
+        (False, 0, 0.1),
+        (False, 0.8, 0.1),
+        (False, 4, 0.5),
+        (False, 8, 1),
+        (False, 20, 2.5),
+        (False, 60, 7.5),
+        (False, 120, 15),
+        (False, 240, 30),
+        (False, 86400, 30),
+    ],
 )
-def test_the_wait_is_a_tenth_of_the_age_between_its_bounds(age, wait):
-    """Every 0.5 s at first, 6 s at a minute, 30 s from five minutes on; give or take a tenth."""
-    waits = [next_wait(age, Polling()) for _ in range(300)]
-    assert all(0.9 * wait <= one <= 1.1 * wait for one in waits)
-    assert max(waits) - min(waits) > 0.1 * wait  # spread, so that many jobs do not ask at once
+def test_the_schedule_is_that_of_the_docstring(queued, age, wait):
+    """A quarter of the time in the queue, an eighth of the run time, within bounds, give or take a tenth."""
+    waits = [next_wait(age, Polling(), queued=queued) for _ in range(300)]
+    longest = 10 if queued else 30
+    assert all(0.9 * wait <= one <= min(1.1 * wait, longest) for one in waits)
+    assert max(waits) - min(waits) > 0.05 * wait  # spread, so that many jobs are not looked up at once
 
 
 def test_the_bounds_are_those_of_the_settings():
-    """poll_min and poll_max hold."""
+    """poll_min and poll_max hold, for the queue too."""
     polling = Polling(shortest=2, longest=3)
-    assert 1.8 <= next_wait(0, polling) <= 2.2
-    assert 2.7 <= next_wait(1000, polling) <= 3.3
+    for queued in (True, False):
+        assert 1.8 <= next_wait(0, polling, queued=queued) <= 2.2
+        assert 2.7 <= next_wait(1000, polling, queued=queued) <= 3
+    slow = Polling(shortest=20, longest=60)
+    assert 18 <= next_wait(1000, slow, queued=True) <= 20
+    assert 54 <= next_wait(1000, slow, queued=False) <= 60
 
 
-def test_an_hour_of_running_is_few_questions(clock):
-    """A job of an hour is asked for less than 200 times, one of 5 s noticed within a second of its end."""
-    long = Client(lambda _: "RUNNING" if clock.passed < 3600 else "SUCCEEDED")
-    follow(long, clock)
-    assert long.asked < 200
-    clock.now = START
-    short = Client(lambda _: "RUNNING" if clock.passed < 5 else "SUCCEEDED")
-    follow(short, clock)
-    assert clock.passed < 6
+def test_an_hour_of_running_is_few_lookups(scripted, follow, passed):
+    """A job of an hour is looked up less than 200 times."""
+    cluster = scripted(lambda _: "RUNNING" if passed() < 3600 else "SUCCEEDED")
+    follow(watching(cluster))
+    assert cluster.asked["j"] < 200
+    assert passed() < 3631
 
 
-def test_a_job_taken_over_is_asked_for_by_its_own_age(clock):
-    """The age counts from the server's time stamp, not from this process's start."""
-    client = Client(in_turn("SUCCEEDED"))
-    created = (START - 60) * 1000
-    follow(client, clock, JobStatus("j", JobState.RUNNING, created_ms=int(created)))
-    assert 5.4 <= clock.pauses[0] <= 6.6
+@pytest.mark.parametrize("queue", [0, 3600])
+def test_a_short_job_is_noticed_soon_however_long_it_queued(scripted, follow, passed, queue):
+    """The age counts from RUNNING: after an hour in the queue the end of 20 s is noticed as after none."""
+
+    def answer(_name):
+        return "WAITING" if passed() < queue else "RUNNING" if passed() < queue + 20 else "SUCCEEDED"
+
+    follow(watching(scripted(answer)))
+    assert 20 <= passed() - queue < 23
 
 
-def test_a_server_clock_ahead_of_ours_is_age_zero(clock):
+def test_a_job_taken_over_is_looked_up_by_its_own_age(scripted, clock):
+    """The age counts from the server's time stamps: of the start of the run where they say it."""
+    now_ms = int(clock.time() * 1000)
+    minute = 60_000
+    for about, low, high in (
+        ({"created_ms": now_ms - 2 * minute}, 13.5, 16.5),
+        ({"created_ms": now_ms - 60 * minute, "launched_ms": now_ms - minute}, 6.7, 8.3),
+    ):
+        watcher = Watcher(scripted(by_turns("SUCCEEDED")))
+        watcher.add(status_of(state="RUNNING", **about))
+        assert low <= watcher.idle() <= high
+    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
+    watcher.add(status_of(state="WAITING", created_ms=now_ms - minute // 6))
+    assert 2.2 <= watcher.idle() <= 2.8
+
+
+def test_a_server_clock_ahead_of_ours_is_age_zero(scripted, clock):
     """A job from the future is a new one."""
-    follow(
-        Client(in_turn("SUCCEEDED")), clock, JobStatus("j", JobState.RUNNING, created_ms=int(START * 2000))
-    )
-    assert clock.pauses[0] < 0.6
+    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
+    watcher.add(status_of(state="RUNNING", created_ms=int(clock.time() * 2000)))
+    assert watcher.idle() < 0.2
 
 
-def test_a_job_that_was_just_submitted_is_new_whatever_the_clocks_say(clock):
+def test_a_job_that_was_just_submitted_is_new_whatever_the_clocks_say(scripted, clock):
     """A server whose clock is a day behind does not make a new job look old."""
-    status = JobStatus("j", JobState.RUNNING, created_ms=int((START - 86400) * 1000))
-    follow(Client(in_turn("SUCCEEDED")), clock, status, just_submitted=True)
-    assert clock.pauses[0] < 0.6
-
-
-# ---------------------------------------------------------------- following
-
-
-def test_a_finished_job_is_not_asked_for(clock):
-    """An end that is known already is told, and returned at once."""
-    client = Client(in_turn("RUNNING"))
-    status = JobStatus("j", JobState.SUCCEEDED, raw_state="SUCCEEDED")
-    assert follow(client, clock, status) == (status, ["SUCCEEDED"])
-    assert (client.asked, clock.pauses) == (0, [])
-
-
-def test_changes_are_told_once_each(clock):
-    """The first status and each that says something new are told, the same again is not."""
-    client = Client(in_turn("WAITING", "RUNNING", "RUNNING", "RUNNING", "FAILED"))
-    end, told = follow(client, clock)
-    assert told == ["WAITING", "RUNNING", "FAILED"]
-    assert (end.name, end.state, client.asked) == ("j", JobState.FAILED, 5)
-
-
-def test_unheard_of_states_are_no_ends(clock):
-    """UNKNOWN, STOPPING and words of later releases are waited through."""
-    client = Client(in_turn("UNKNOWN", "HIBERNATING", "STOPPING", "COMPLETING", "RETRY_PENDING", "SUCCEEDED"))
-    end, told = follow(client, clock)
-    assert end.succeeded
-    assert told == [
-        "WAITING",
-        "UNKNOWN",
-        "HIBERNATING",
-        "STOPPING",
-        "COMPLETING",
-        "RETRY_PENDING",
-        "SUCCEEDED",
-    ]
-
-
-def test_an_outage_of_a_minute_is_waited_out(clock):
-    """Faults of a minute end in the job's own end, and change nothing that is told."""
-    client = Client(
-        lambda _: (
-            ClusterUnreachable("down")
-            if 2 < clock.passed < 62
-            else "RUNNING"
-            if clock.passed < 70
-            else "SUCCEEDED"
-        )
+    watcher = Watcher(scripted(by_turns("SUCCEEDED")))
+    watcher.add(
+        status_of(state="RUNNING", created_ms=int((clock.time() - 86400) * 1000)), new=True, run_timeout=60
     )
-    end, told = follow(client, clock)
-    assert end.succeeded
-    assert told == ["WAITING", "RUNNING", "SUCCEEDED"]
+    assert watcher.idle() < 0.2
 
 
-def test_an_outage_beyond_the_patience_is_raised(clock):
-    """After poll_patience seconds without an answer the fault itself is raised."""
-    with pytest.raises(ClusterUnreachable, match=r"^down$"):
-        follow(Client(lambda _: ClusterUnreachable("down")), clock, polling=Polling(patience=100))
-    assert 100 <= clock.passed < 102
+def test_a_wall_clock_that_is_set_changes_nothing(scripted, follow, clock, passed):
+    """Ages and deadlines are measured on the monotonic clock."""
+    cluster = scripted(lambda _: "RUNNING" if passed() < 20 else "SUCCEEDED")
+    watcher = watching(cluster, run_timeout=3600)
+    clock.set_wall_clock(86400)
+    follow(watcher)
+    assert passed() < 24
+    assert cluster.stopped == []
+
+
+# ---------------------------------------------------------------- updates
+
+
+def test_nothing_watched_is_nothing_to_do(scripted):
+    """An empty watcher waits for ever, and a step does nothing."""
+    watcher = Watcher(scripted(by_turns("RUNNING")))
+    assert (watcher.idle(), watcher.step(), len(watcher)) == (math.inf, [], 0)
+
+
+def test_a_step_before_a_job_is_due_asks_nothing(scripted):
+    """Steps never sleep, so they may be too early."""
+    cluster = scripted(by_turns("RUNNING"))
+    watcher = watching(cluster)
+    assert watcher.step() == []
+    assert not cluster.asked
+
+
+def test_changes_are_updates_once_each(scripted, follow):
+    """Each status that says something new, and the end; the same again is none."""
+    cluster = scripted(by_turns("WAITING", "RUNNING", "RUNNING", "RUNNING", "FAILED"))
+    updates = follow(watching(cluster))
+    assert states(updates) == ["RUNNING", "FAILED"]
+    assert [update.outcome for update in updates] == [Outcome.CHANGED, Outcome.ENDED]
+    assert updates[-1].status.state is JobState.FAILED
+    assert cluster.asked["j"] == 5
+
+
+def test_unheard_of_states_are_no_ends(scripted, follow):
+    """UNKNOWN, STOPPING and words of later releases are waited through."""
+    words = ("UNKNOWN", "HIBERNATING", "STOPPING", "COMPLETING", "RETRY_PENDING", "SUCCEEDED")
+    assert states(follow(watching(scripted(by_turns(*words))))) == list(words)
+
+
+def test_a_job_that_is_removed_is_not_looked_up_any_more(scripted, follow):
+    """The others are."""
+    cluster = scripted(lambda _: "SUCCEEDED")
+    watcher = watching(cluster, "a", "b")
+    watcher.remove("a")
+    watcher.remove("never there")
+    assert [update.name for update in follow(watcher)] == ["b"]
+    assert cluster.asked["a"] == 0
+
+
+def test_a_job_that_is_added_again_is_looked_up_once_at_a_time(scripted, clock, passed):
+    """Its earlier schedule is forgotten with it."""
+    cluster = scripted(lambda _: "RUNNING")
+    watcher = watching(cluster)
+    for _ in range(10):
+        watcher.remove("j")
+        watcher.add(status_of(), new=True)
+    watcher.add(status_of(), new=True)
+    while passed() < 0.5:
+        clock.sleep(watcher.idle())
+        watcher.step()
+    assert cluster.asked["j"] <= 6
 
 
 @pytest.mark.parametrize("kind", [AuthenticationError, PermissionRefused])
-def test_what_is_no_fault_is_raised_at_once(clock, kind):
-    """A refusal will not go away by waiting."""
-    client = Client(lambda _: kind("no", status=403))
+def test_a_refusal_is_raised_at_once(scripted, follow, kind):
+    """It will not go away by waiting."""
+    cluster = scripted(lambda _: kind("no", status=403))
     with pytest.raises(kind):
-        follow(client, clock)
-    assert client.asked == 1
+        follow(watching(cluster))
+    assert cluster.asked["j"] == 1
 
 
-# ---------------------------------------------------------------- a job that is not there
+# ---------------------------------------------------------------- lost jobs
 
 
-def test_a_job_that_is_not_shown_yet_is_waited_for(clock):
-    """Right after the submit a server may not know the job: a minute of 404 is no loss."""
-    client = Client(lambda _: not_found() if clock.passed < 50 else "SUCCEEDED")
-    assert follow(client, clock)[0].succeeded
+def test_a_job_that_is_not_shown_yet_is_waited_for(scripted, follow, passed):
+    """Right after the submission a server may not know the job: a minute of 404 is no loss."""
+    cluster = scripted(lambda _: not_found() if passed() < 50 else "SUCCEEDED")
+    assert follow(watching(cluster))[-1].status.succeeded
 
 
-def test_a_job_that_stays_unknown_is_lost(clock):
-    """After a minute of 404 the job is lost, and the error says what to do."""
-    client = Client(in_turn("RUNNING", not_found()))
-    with pytest.raises(PaiJobLost) as caught:
-        follow(client, clock)
-    assert str(caught.value) == (
-        "job 'j' is no longer known to http://h:9186: it was deleted, or it ended and was forgotten while "
-        "nobody looked; if its results are complete, and on HDFS, put a file _SUCCESS into its output "
-        "folder, else run the task again to submit it anew"
-    )
-    assert 60 <= clock.passed < 80
+def test_a_job_that_stays_unknown_is_lost(scripted, follow, passed):
+    """After a minute of 404, with the last that was known of it."""
+    updates = follow(watching(scripted(by_turns("RUNNING", not_found()))))
+    assert [(update.outcome, update.status.raw_state) for update in updates] == [
+        (Outcome.CHANGED, "RUNNING"),
+        (Outcome.LOST, "RUNNING"),
+    ]
+    assert 60 <= passed() < 80
 
 
-def test_a_job_that_is_seen_again_is_not_lost(clock):
+def test_a_job_that_is_seen_again_is_not_lost(scripted, follow, passed):
     """The minute counts from the last time that the job was seen."""
-    client = Client(
-        lambda _: "SUCCEEDED" if clock.passed > 200 else "RUNNING" if 50 < clock.passed < 100 else not_found()
+    cluster = scripted(lambda _: "RUNNING" if 50 < passed() < 100 else not_found())
+    assert follow(watching(cluster))[-1].outcome is Outcome.LOST
+    assert 150 < passed() < 200
+
+
+def test_one_lost_job_of_many_leaves_the_others(scripted, follow, passed):
+    """They are watched to their ends."""
+    names = [f"j{number}" for number in range(20)]
+
+    def answer(name):
+        if name == "j7" and passed() > 5:
+            return not_found()
+        return "RUNNING" if passed() < 200 else "SUCCEEDED"
+
+    updates = follow(watching(scripted(answer), *names))
+    ends = {update.name: update.outcome for update in updates if update.outcome is not Outcome.CHANGED}
+    assert ends == {name: Outcome.LOST if name == "j7" else Outcome.ENDED for name in names}
+
+
+# ---------------------------------------------------------------- deadlines
+
+
+def test_a_job_that_queues_too_long_is_stopped_once(scripted, follow, passed):
+    """At queue_timeout, to the second; it is watched until it is seen to have stopped."""
+    cluster = scripted(lambda _: "WAITING" if passed() < 65 else "STOPPED")
+    stops = []
+    cluster.stop = lambda name: stops.append((name, round(passed())))
+    updates = follow(watching(cluster, queue_timeout=60))
+    assert stops == [("j", 60)]
+    assert [(update.outcome, update.missed) for update in updates] == [(Outcome.ENDED, Deadline.QUEUE)]
+    assert updates[-1].status.raw_state == "STOPPED"
+
+
+def test_a_job_that_runs_too_long_is_stopped_once(scripted, follow, passed):
+    """run_timeout counts from when it was seen to run, not from its submission."""
+    cluster = scripted(
+        lambda _: "WAITING" if passed() < 100 else "RUNNING" if not cluster.stopped else "STOPPED"
     )
-    with pytest.raises(PaiJobLost):
-        follow(client, clock)
-    assert 150 < clock.passed < 200
+    updates = follow(watching(cluster, run_timeout=60))
+    assert 160 <= passed() < 180
+    assert cluster.stopped == ["j"]
+    assert updates[-1].missed is Deadline.RUN
 
 
-# ---------------------------------------------------------------- patience
+@pytest.mark.parametrize("timeouts", [{}, {"queue_timeout": 60}, {"run_timeout": 60}])
+def test_a_deadline_that_is_kept_stops_nothing(scripted, follow, passed, timeouts):
+    """A long run is no long queue, nor the other way round."""
+    running = "run_timeout" not in timeouts
+    cluster = scripted(
+        lambda _: "SUCCEEDED" if passed() > 500 else "RUNNING" if running or passed() > 470 else "WAITING"
+    )
+    updates = follow(watching(cluster, **timeouts))
+    assert cluster.stopped == []
+    assert updates[-1].missed is None
 
 
-def test_pauses_double_up_to_a_limit(clock):
-    """0.5 s, then twice as long each time, up to 15 s, each shortened by up to a half at random."""
-    patience = Patience(1000, clock.pause)
-    for _ in range(12):
-        patience.bear(ServerFault("x"))
-    bounds = [0.5, 1, 2, 4, 8, 15, 15, 15, 15, 15, 15, 15]
-    assert all(bound / 2 <= one <= bound for one, bound in zip(clock.pauses, bounds, strict=True))
-    assert len({one / bound for one, bound in zip(clock.pauses, bounds, strict=True)}) > 6
+def test_a_job_that_begins_to_run_before_its_deadline_is_not_stopped(scripted, follow, passed):
+    """It is looked up before it is stopped: in a long queue the last lookup is seconds ago."""
+    cluster = scripted(
+        lambda _: "WAITING" if passed() < 599.9 else "RUNNING" if passed() < 700 else "SUCCEEDED"
+    )
+    updates = follow(watching(cluster, queue_timeout=600))
+    assert cluster.stopped == []
+    assert updates[-1].missed is None
 
 
-def test_the_last_try_is_at_the_limit(clock):
-    """The patience is used up to its end: the last pause does not go beyond it."""
-    patience = Patience(20, clock.pause)
-    with pytest.raises(ServerFault):
-        patience.call(down)
-    assert clock.passed == pytest.approx(20, abs=0.05)
+def test_a_job_that_ends_before_its_deadline_is_not_stopped(scripted, follow, passed):
+    """Its failure is its own."""
+    cluster = scripted(lambda _: "RUNNING" if passed() < 599.9 else "FAILED")
+    updates = follow(watching(cluster, run_timeout=600))
+    assert cluster.stopped == []
+    assert (updates[-1].status.raw_state, updates[-1].missed) == ("FAILED", None)
 
 
-def test_an_answer_starts_the_time_anew(clock):
-    """Faults with answers in between never use the patience up, and begin with a short pause again."""
-    patience = Patience(20, clock.pause)
-    for _ in range(10):
-        for _ in range(4):
-            patience.bear(InvalidReply("x"))
-        clock.now += 10
-        patience.answered()
-    assert all(one <= 0.5 for one in clock.pauses[::4])
+def test_a_requeued_job_has_its_time_in_the_queue_anew(scripted, follow, passed):
+    """RETRY_PENDING and WAITING after RUNNING: the cluster starts it again, and both deadlines count anew."""
+
+    def answer(_name):
+        moment = passed()
+        if moment > 240:
+            return "SUCCEEDED"
+        return (
+            "RUNNING" if 50 < moment < 100 or moment > 180 else "RETRY_PENDING" if moment > 50 else "WAITING"
+        )
+
+    cluster = scripted(answer)
+    updates = follow(watching(cluster, queue_timeout=95, run_timeout=80))
+    assert states(updates) == ["RUNNING", "RETRY_PENDING", "RUNNING", "SUCCEEDED"]
+    assert cluster.stopped == []
 
 
-def test_call_asks_until_there_is_an_answer(clock):
-    """Each kind of fault is waited out and asked again."""
-    answers = iter([ServerFault("x"), InvalidReply("x"), ClusterUnreachable("x"), "here"])
-
-    def ask():
-        answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert Patience(100, clock.pause).call(ask) == "here"
-    assert len(clock.pauses) == 3
+def test_a_requeued_job_can_queue_too_long(scripted, follow, passed):
+    """From the moment that it was seen to queue again."""
+    cluster = scripted(
+        lambda _: "STOPPED" if cluster.stopped else "RUNNING" if 5 < passed() < 100 else "WAITING"
+    )
+    updates = follow(watching(cluster, queue_timeout=60))
+    assert updates[-1].missed is Deadline.QUEUE
+    assert 160 <= passed() < 180
 
 
-def test_a_refusal_is_an_answer_too(clock):
-    """What is no fault is raised, and shows that the server is there: the patience starts anew."""
-    patience = Patience(20, clock.pause)
-    patience.bear(ServerFault("x"))
-    clock.now += 15
+def test_a_stop_that_fails_is_sent_again(scripted, follow):
+    """An error of the server leaves it to the next step; when it was taken, that was the last."""
+    cluster = scripted(lambda _: "STOPPED" if len(stops) >= 3 else "RUNNING")
+    stops = []
 
-    def ask():
-        raise not_found()
+    def stop(name):
+        stops.append(name)
+        if len(stops) < 3:
+            raise ServerFault("500", status=500)
 
-    with pytest.raises(JobNotFound):
-        patience.call(ask)
-    clock.now += 15
-    patience.bear(ServerFault("x"))
-    assert clock.pauses[-1] <= 0.5
-
-
-def test_a_rate_limit_is_waited_for_until_its_end(clock):
-    """The pause after a 429 ends right after the server's own moment."""
-    Patience(1, clock.pause).bear(RateLimited("x", reset_at=START + 40))
-    assert 40 <= clock.passed <= 44
+    cluster.stop = stop
+    updates = follow(watching(cluster, run_timeout=10))
+    assert len(stops) == 3
+    assert states(updates) == ["RUNNING", "STOPPED"]
+    assert updates[-1].missed is Deadline.RUN
 
 
-@pytest.mark.parametrize("reset_at", [None, START - 100, START + 0.2])
-def test_a_rate_limit_without_a_moment_to_come_is_a_second(clock, reset_at):
-    """Where the server does not say, or its clock is behind, the next try is after a second."""
-    Patience(1, clock.pause).bear(RateLimited("x", reset_at=reset_at))
-    assert 1 <= clock.passed <= 1.1
+def test_the_deadline_of_one_job_is_not_that_of_another(scripted, follow):
+    """Each job has its own."""
+    cluster = scripted(lambda name: "STOPPED" if name in cluster.stopped else "RUNNING")
+    watcher = Watcher(cluster)
+    for number in range(1, 6):
+        watcher.add(status_of(f"j{number}"), new=True, run_timeout=10.0 * number)
+    follow(watcher)
+    assert cluster.stopped == ["j1", "j2", "j3", "j4", "j5"]
 
 
-def test_rate_limits_do_not_use_the_patience_up(clock):
-    """However long the server's limits last, before or between other faults, they count for nothing."""
-    patience = Patience(30, clock.pause)
-    for _ in range(5):
-        patience.bear(RateLimited("x", reset_at=clock.now + 3600))
-    patience.bear(ServerFault("x"))
-    patience.bear(RateLimited("x", reset_at=clock.now + 3600))
-    patience.bear(ServerFault("x"))
-    began = clock.now
-    with pytest.raises(ServerFault):
-        patience.call(down)
-    assert 25 < clock.now - began < 30
+# ---------------------------------------------------------------- errors
 
 
-def test_an_outage_is_told_once_at_its_begin_and_end(clock, caplog):
-    """One warning when it begins, one line when it is over, nothing for each try."""
-    caplog.set_level(logging.INFO, logger="luigi-interface")
-    patience = Patience(1000, clock.pause)
-    for _ in range(10):
-        patience.bear(ServerFault("the server is down"))
-    patience.answered()
-    patience.answered()
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages[0] == "the server is down (waiting for up to 1000 s)"
-    assert messages[1].startswith("OpenPAI answers again after ")
-    assert len(messages) == 2
+def test_an_outage_of_a_minute_is_waited_out(scripted, follow, passed):
+    """It changes nothing of what is seen."""
+
+    def answer(_name):
+        if 2 < passed() < 62:
+            return ClusterUnreachable("down")
+        return "RUNNING" if passed() < 90 else "SUCCEEDED"
+
+    assert states(follow(watching(scripted(answer)))) == ["RUNNING", "SUCCEEDED"]
 
 
-def test_faults_are_what_says_nothing_about_the_job():
-    """A missing job, a refused login or a name in use is an answer, and no fault."""
-    assert set(FAULTS) == {ClusterUnreachable, InvalidReply, RateLimited, ServerFault}
+def test_an_outage_ends_with_its_error_after_the_patience(scripted, follow, passed):
+    """poll_patience seconds without an answer, then the error itself."""
+    cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
+    with pytest.raises(ClusterUnreachable, match=r"^down$"):
+        follow(watching(cluster))
+    assert 100 <= passed() < 102
+
+
+def test_an_outage_pauses_all_jobs(scripted, follow, passed):
+    """Who does not answer for one job does for none: the waits and the patience are those of one job."""
+    cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
+    with pytest.raises(ClusterUnreachable, match=r"^down$"):
+        follow(watching(cluster, *(f"j{number}" for number in range(500))))
+    assert 100 <= passed() < 103
+    assert cluster.asked.total() < 30
+
+
+def test_all_jobs_go_on_after_an_outage(scripted, follow, passed):
+    """None is forgotten, and none is looked up twice as often."""
+    names = [f"j{number}" for number in range(50)]
+
+    def answer(_name):
+        if 10 < passed() < 70:
+            return ClusterUnreachable("down")
+        return "RUNNING" if passed() < 100 else "SUCCEEDED"
+
+    updates = follow(watching(scripted(answer), *names))
+    assert Counter(update.name for update in updates if update.outcome is Outcome.ENDED) == Counter(names)
+    assert passed() < 130
+
+
+def test_errors_with_answers_between_never_end_the_watch(scripted, follow, passed):
+    """The patience counts from the last good answer, of whichever job."""
+
+    def answer(name):
+        if passed() > 1000:
+            return "SUCCEEDED"
+        return ClusterUnreachable("reset") if name == "bad" else "RUNNING"
+
+    cluster = scripted(answer, Polling(patience=50, longest=5))
+    updates = follow(watching(cluster, "bad", "good"))
+    assert [update.name for update in updates if update.outcome is Outcome.ENDED].count("bad") == 1
+
+
+@pytest.mark.parametrize("error", [ServerFault("500", status=500), InvalidReply("no JSON")])
+def test_a_job_that_the_server_cannot_show_does_not_hold_up_the_others(scripted, follow, passed, error):
+    """What concerns one job waits for that job."""
+
+    def answer(name):
+        if name == "bad" and passed() < 300:
+            return error
+        return "RUNNING" if passed() < 8 else "SUCCEEDED"
+
+    cluster = scripted(answer)
+    updates = follow(watching(cluster, "bad", "a", "b", "c"))
+    ends = [update.name for update in updates if update.outcome is Outcome.ENDED]
+    assert sorted(ends[:3]) == ["a", "b", "c"]
+    assert ends[3] == "bad"
+    assert cluster.asked["bad"] < 50
+
+
+def test_a_job_that_the_server_never_shows_ends_the_watch(scripted, follow, passed):
+    """After the patience, with the error."""
+    cluster = scripted(
+        lambda name: ServerFault("boom", status=500) if name == "bad" else "RUNNING", Polling(patience=100)
+    )
+    with pytest.raises(ServerFault, match=r"^boom$"):
+        follow(watching(cluster, "bad", "good"))
+    assert 100 <= passed() < 105
+
+
+def test_a_used_up_limit_pauses_all_jobs(scripted, follow, clock, passed):
+    """Until the moment that it ends, and without end: all is well."""
+    start = clock.time()
+    cluster = scripted(
+        lambda _: RateLimited("x", reset_at=start + 5000, sent=False) if passed() < 5000 else "SUCCEEDED",
+        Polling(patience=10),
+    )
+    follow(watching(cluster, *(f"j{number}" for number in range(100))))
+    assert 5000 <= passed() < 10_000
+    assert cluster.asked.total() < 110
+
+
+def test_polling_pauses_to_keep_the_request_limit(scripted, clock):
+    """The wait that the limit wants is waited before the next lookup."""
+    cluster = scripted(lambda _: "RUNNING")
+    watcher = watching(cluster)
+    cluster.pause = 30.0
+    clock.sleep(watcher.idle())
+    assert watcher.step() == []
+    assert 30 <= watcher.idle() <= 33
+    assert not cluster.asked
+    cluster.pause = 0.0
+    clock.sleep(watcher.idle())
+    assert states(watcher.step()) == ["RUNNING"]
