@@ -54,7 +54,7 @@ def test_importing_the_package_imports_nothing_heavy():
     assert imported_by("import luigi_pai").isdisjoint({*HEAVY, "requests"})
 
 
-@pytest.mark.parametrize("module", ["spec.job", "spec.validate", "api.client", "api.watch", "api.attempts"])
+@pytest.mark.parametrize("module", ["spec.job", "spec.validate", "api.cluster", "api.job", "api.watcher"])
 def test_spec_and_api_import_without_luigi(module):
     """What a job is, and how to talk to a cluster, needs no Luigi, and no library before it is used."""
     assert imported_by(f"import luigi_pai.{module}").isdisjoint(HEAVY)

@@ -1,4 +1,4 @@
-"""Sessions that are closed again, small real servers, and the replies recorded from a real one."""
+"""Sessions and clusters that are closed again, a movable clock, small real servers, recorded replies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from clocks import MovableClock
 
-from luigi_pai.api.client import PaiClient
+from luigi_pai.api.clock import Clock
+from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.session import Account, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+URL = "http://pai.test:9186"
 OBSERVED = Path(__file__).parents[1] / "data" / "observed_v0.7.1.json"
 
 
@@ -40,13 +43,24 @@ def make_token() -> Callable[..., str]:
     return make
 
 
+class StillClock(MovableClock, Clock):
+    """A clock of which no second passes but those that somebody sleeps, or that a test lets pass."""
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    """Return a clock that only the test moves."""
+    return StillClock()
+
+
 @pytest.fixture
 def new_session() -> Iterator[Callable[..., Session]]:
     """Make sessions of user admin; all are closed after the test."""
     made: list[Session] = []
 
-    def make(url: str = "http://pai.test:9186", **about: Any) -> Session:
-        made.append(Session(Account(url, **{"username": "admin", "password": "admin-password"} | about)))
+    def make(url: str = URL, clock: Clock | None = None, **about: Any) -> Session:
+        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
+        made.append(Session(account, clock=clock))
         return made[-1]
 
     yield make
@@ -55,23 +69,17 @@ def new_session() -> Iterator[Callable[..., Session]]:
 
 
 @pytest.fixture
-def new_client() -> Iterator[Callable[..., PaiClient]]:
-    """Make clients of user admin; all are closed after the test."""
-    made: list[PaiClient] = []
+def new_cluster() -> Iterator[Callable[..., Cluster]]:
+    """Make clusters of user admin; all are closed after the test."""
+    made: list[Cluster] = []
 
-    def make(
-        url: str = "http://pai.test:9186",
-        portal_url: str | None = None,
-        api_version: str = "auto",
-        **about: Any,
-    ) -> PaiClient:
-        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
-        made.append(PaiClient(account, portal_url, api_version))
+    def make(url: str = URL, **about: Any) -> Cluster:
+        made.append(Cluster(url, **{"username": "admin", "password": "admin-password"} | about))
         return made[-1]
 
     yield make
-    for client in made:
-        client.close()
+    for cluster in made:
+        cluster.close()
 
 
 @dataclass
@@ -91,6 +99,7 @@ class Server:
 
     answer: Callable[[Asked], tuple[int, dict[str, str], str]]
     asked: list[Asked] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)  # tokens, where the function gives some out
     port: int = 0
 
     @property

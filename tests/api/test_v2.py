@@ -151,7 +151,7 @@ def test_names_are_quoted(new_session, rest, user, name, path, asked):
 def test_a_protocol_is_posted_as_text(v2, say, rest):
     """The YAML goes out as it is, as text/yaml with the token: application/* is refused."""
     say("submit")
-    v2.submit("# as written: é\nname: p\n")
+    v2.post("# as written: é\nname: p\n")
     request = rest.calls[0].request
     assert request.body.decode() == "# as written: é\nname: p\n"
     assert request.headers["Content-Type"] == "text/yaml"
@@ -162,14 +162,14 @@ def test_a_name_in_use(v2, say):
     """409 is a NameConflict."""
     say("submit dup")
     with pytest.raises(NameConflict, match="ConflictJobError: Job admin~p6afffdb1a already exists"):
-        v2.submit(TEXT)
+        v2.post(TEXT)
 
 
 def test_what_the_server_finds_wrong_is_readable(v2, say):
     """The JSON array of a refusal becomes a sentence for each finding."""
     say("submit schema err")
     with pytest.raises(PaiHttpError) as caught:
-        v2.submit(TEXT)
+        v2.post(TEXT)
     assert str(caught.value) == (
         f'POST {JOBS}: 400 InvalidProtocolError: name: should match pattern "^[a-zA-Z0-9_-]+$"; '
         "should have required property 'type'; should have required property 'taskRoles'"
@@ -191,7 +191,7 @@ def test_other_refusals(v2, say, step, kind, message):
     """Each refusal is its error, in the server's words."""
     say(step)
     with pytest.raises(kind, match=message):
-        v2.submit(TEXT)
+        v2.post(TEXT)
 
 
 def test_a_job_is_stopped(v2, say, rest):
@@ -421,9 +421,10 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     )
     v2.list()
     with pytest.raises(
-        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit is used up for \d+ s"
-    ):
+        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit of requests is used up for \d+ s"
+    ) as caught:
         v2.list()
+    assert not caught.value.sent
     v2.status("j")
     v2.status("j")
     assert len(rest.calls) == 3
