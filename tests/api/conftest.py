@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import signal
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -51,6 +54,49 @@ class StillClock(MovableClock, Clock):
 def clock() -> StillClock:
     """Return a clock that only the test moves."""
     return StillClock()
+
+
+_LONGEST_CHILD = 60.0
+
+
+@pytest.fixture
+def in_forks() -> Iterator[Callable[..., None]]:
+    """Do something in real forks at once, given the number of each, and wait until all have done it well."""
+    started: list[int] = []
+
+    def start(
+        do: Callable[[int], object], count: int = 1, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        children = [_forked(do, number) for number in range(count)]
+        started.extend(children)
+        if meanwhile is not None:
+            meanwhile()
+        deadline = time.monotonic() + _LONGEST_CHILD
+        for child in children:
+            while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+                assert time.monotonic() < deadline, "a fork does not come to an end"
+                time.sleep(0.005)
+            started.remove(child)
+            assert os.waitstatus_to_exitcode(ended[1]) == 0, "a fork failed; its traceback is on stderr"
+
+    yield start
+    for child in started:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _forked(do: Callable[[int], object], number: int) -> int:
+    child = os.fork()
+    if child == 0:  # pragma: no cover  in the child
+        code = 1
+        try:
+            do(number)
+            code = 0
+        except BaseException:  # noqa: BLE001  the parent fails, and this says why
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
 
 
 @pytest.fixture

@@ -55,19 +55,6 @@ def refused_port() -> int:
         return sock.getsockname()[1]
 
 
-def in_a_fork(do) -> bool:
-    """Do something in a child process, and return whether it went well there."""
-    child = os.fork()
-    if child == 0:  # pragma: no cover  in the child
-        code = 1
-        try:
-            do()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 def rest_server(serve, tokens, wants_token=("POST", "PUT", "DELETE")):
     """Serve as 0.7.1 does: logins hand out the tokens in turn, the last of them is taken."""
 
@@ -324,22 +311,22 @@ def test_a_login_is_not_repeated_where_nobody_is(new_session, clock):
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
-def test_a_login_in_a_fork_is_one_for_its_parent_too(serve, new_session, make_token):
+def test_a_login_in_a_fork_is_one_for_its_parent_too(serve, new_session, make_token, in_forks):
     """Of a family of processes, one logs in."""
     server = rest_server(serve, [make_token()])
     session = new_session(server.url)
-    assert in_a_fork(lambda: session.request(*POST, body={}))
+    in_forks(lambda _: session.request(*POST, body={}))
     session.request(*POST, body={})
     assert server.count("POST", "/api/v1/token") == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # threads of the test's server
-def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_session, make_token):
+def test_the_token_goes_on_over_a_fork_on_connections_of_its_own(serve, new_session, make_token, in_forks):
     """A child process, as Luigi's workers are, does not log in again, nor use its parent's connection."""
     server = rest_server(serve, [make_token()])
     session = new_session(server.url)
     session.request(*POST, body={})
-    assert in_a_fork(lambda: session.request(*POST, body={"child": 1}))
+    in_forks(lambda _: session.request(*POST, body={"child": 1}))
     session.request(*POST, body={"parent": 1})
     login, first, in_child, after = server.asked
     assert server.count("POST", "/api/v1/token") == 1
