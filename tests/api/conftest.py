@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from clocks import MovableClock
+from faulty_pai import FaultyPai
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.cluster import Cluster
@@ -54,6 +55,14 @@ class StillClock(MovableClock, Clock):
 def clock() -> StillClock:
     """Return a clock that only the test moves."""
     return StillClock()
+
+
+@pytest.fixture
+def faulty(clock: StillClock) -> Iterator[FaultyPai]:
+    """Return a fault-injecting rest-server on the same clock."""
+    server = FaultyPai(clock)
+    yield server
+    server.close()
 
 
 _LONGEST_CHILD = 60.0
