@@ -242,6 +242,8 @@ class Cluster:
         release = self._shared.read().get("release")
         if release is None:
             release = str(self._session.server_info().get("version") or "")
+            with self._shared.update() as state:
+                state["release"] = release
         return _SHORT_RETENTION if re.match(r"v?0\.|$", release) else self.dialect.can.retention
 
     def polling_wait(self) -> float:
