@@ -153,7 +153,7 @@ class Cluster:
         if self._fixed is None:
             cluster = self.speaking(self._decide() if isinstance(job, PaiJob) else "v2")
         status = run_steps(Submissions(cluster, name).submit_new(job), self.clock.sleep)
-        return Job(cluster, status.name)
+        return Job(cluster, status.name, status)
 
     def job(self, name: str) -> Job:
         """Return the handle of a job."""
