@@ -211,11 +211,7 @@ def forget() -> None:
     luigi.Task.clear_instance_cache()
     Plain.session.close()
     Plain.session = requests.Session()
-    reset = getattr(luigi_pai, "reset_clusters", None)
-    if reset is None:  # before there was one
-        luigi_pai.run._clients.clear()  # noqa: SLF001
-    else:
-        reset()
+    luigi_pai.reset_clusters()
 
 
 def construct(kind: type[luigi.Task]) -> None:

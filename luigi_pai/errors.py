@@ -33,16 +33,23 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from requests.exceptions import HTTPError
+from typing_extensions import Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.status import JobStatus
-
-_ApiError = TypeVar("_ApiError", bound="PaiApiError")
+    from luigi_pai.http_errors import (
+        AuthenticationError,
+        JobNotFound,
+        NameConflict,
+        PaiHttpError,
+        PermissionRefused,
+        RateLimited,
+        ServerFault,
+    )
 
 __all__ = [
     "AuthenticationError",
@@ -68,6 +75,28 @@ __all__ = [
     "ServerFault",
     "SpecError",
 ]
+
+
+_HTTP_ERRORS = (
+    "AuthenticationError",
+    "JobNotFound",
+    "NameConflict",
+    "PaiHttpError",
+    "PermissionRefused",
+    "RateLimited",
+    "ServerFault",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Load the errors that are requests' own, too, when one is first named: requests costs 35 ms."""
+    if name not in _HTTP_ERRORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from luigi_pai import http_errors  # noqa: PLC0415
+
+    value = getattr(http_errors, name)
+    globals()[name] = value
+    return value
 
 
 class PaiError(Exception):
@@ -138,13 +167,13 @@ class SpecError(PaiError, ValueError):
 class PaiApiError(PaiError):
     """The cluster did not do what it was asked to do."""
 
-    def reworded(self: _ApiError, message: str) -> _ApiError:
+    def reworded(self, message: str) -> Self:
         """Return the same error with another text."""
         new = copy.copy(self)
         new.args = (message,)
         return new
 
-    def extended(self: _ApiError, hint: str) -> _ApiError:
+    def extended(self, hint: str) -> Self:
         """Return the same error with a hint behind its text."""
         return self.reworded(f"{self}; {hint}")
 
@@ -164,64 +193,6 @@ class ClusterUnreachable(PaiApiError):
 
 class InvalidReply(PaiApiError):
     """Somebody answered, but not in the way of an OpenPAI rest-server."""
-
-
-class PaiHttpError(PaiApiError, HTTPError):
-    """An OpenPAI answered with an error.
-
-    ``response``, inherited from requests, is always None: it would carry the
-    token and the password of its request into whatever prints this error.
-
-    Attributes:
-        status: the HTTP status.
-        code: OpenPAI's error code (``NoJobError``), or None where it sent none.
-        server_message: OpenPAI's own words.
-    """
-
-    def __init__(
-        self, message: str, *, status: int = 0, code: str | None = None, server_message: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.server_message = server_message
-
-
-class AuthenticationError(PaiHttpError):
-    """The login was refused, or the token is not taken."""
-
-
-class PermissionRefused(PaiHttpError):
-    """The user may not do this (403)."""
-
-
-class JobNotFound(PaiHttpError):
-    """The server knows no job of this name."""
-
-
-class NameConflict(PaiHttpError):
-    """The name is in use (409); OpenPAI never frees a name."""
-
-
-class RateLimited(PaiHttpError):
-    """Too many requests (429).
-
-    Attributes:
-        reset_at: when requests are taken again, in seconds since 1970 UTC, or None
-            where the server did not say.
-        sent: False if the request was not sent, because the limit is known to be used up.
-    """
-
-    def __init__(
-        self, message: str, *, reset_at: float | None = None, sent: bool = True, **about: Any
-    ) -> None:
-        super().__init__(message, **about)
-        self.reset_at = reset_at
-        self.sent = sent
-
-
-class ServerFault(PaiHttpError):
-    """The server failed (5xx). What it was asked to do may be done or not."""
 
 
 class PaiJobError(PaiError, RuntimeError):

@@ -6,20 +6,22 @@ import functools
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
-from luigi_pai.spec.submission import differing_fields, job_digest
+from luigi_pai.spec.comparison import differing_fields, job_digest
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.run import Work
     from luigi_pai.outputs import Outputs
     from luigi_pai.record import Submission, SubmissionRecord
+    from luigi_pai.work import Work
 
 __all__ = ["History"]
 
 logger = logging.getLogger("luigi-interface")
 
+_DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
 _COMPARED = 10  # jobs without a record whose stored config a process asks for
 
@@ -74,8 +76,8 @@ class History:
     def check_forgotten(self, on_forgotten: str) -> int:
         """Return the number of the last submission of a job that the server does not know.
 
-        It is 0 where the job was never submitted. The number of one that never reached the
-        server is free.
+        It is 0 where the job was never submitted. A submission that never reached the server
+        does not count.
 
         Raises:
             PaiJobForgotten: the job was submitted, and how it ended is not known.
@@ -83,10 +85,10 @@ class History:
         last = self.last
         if last is None:
             return 0
-        if last.state is not None:
+        if last.state in (JobState.FAILED.value, JobState.STOPPED.value):
             return last.attempt
         age = self._cluster.clock.time() - last.submitted_ms / 1000
-        if age <= self._cluster.retention():
+        if last.state is None and age <= self._cluster.retention():
             return last.attempt - 1  # the record was written, and its submission never arrived
         if on_forgotten == "submit":
             logger.warning(
@@ -144,7 +146,7 @@ class History:
             self._check_folder(status)
 
     def succeeded(self, status: JobStatus) -> None:
-        """Write the completion flag, if it has a place, so that it outlives the server's knowledge of the job.
+        """Write the completion flag, if it has a place: it outlives the server's knowledge of the job.
 
         What HDFS refuses here fails nobody's task: the server knows the end for hours
         yet, and the next ``complete()`` writes the flag.
@@ -205,7 +207,7 @@ class History:
             self.last = self._record.end(self.last, status.state.value)
 
     def _check_folder(self, status: JobStatus) -> None:
-        """Compare the folder that the server has stored with the task's; no record says that it is the same."""
+        """Compare the folder that the server has stored with the task's; no record vouches for it."""
         from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
 
         mine = self._work.output_folder
@@ -215,9 +217,9 @@ class History:
             return
         ends = "wrote" if status.finished else "writes"
         raise PaiOutputElsewhere(
-            f"job {status.name!r} is there already ({status.raw_state}), and it {ends} to {theirs}; output_dir "
-            f"of the task is {mine}, where nothing of it is. Set output_dir back, or give the task another name "
-            "to run it anew",
+            f"job {status.name!r} is there already ({status.raw_state}), and it {ends} to {theirs}; "
+            f"output_dir of the task is {mine}, where nothing of it is. Set output_dir back, or give the "
+            "task another name to run it anew",
             status.name,
         )
 
@@ -232,14 +234,14 @@ class History:
             return
         what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
         logger.warning(
-            "Job %s has succeeded, but the task describes another job now%s. The task counts as complete: its "
-            "name is the same. To run it anew, give it another name, for example with a version in it",
+            "Job %s has succeeded, but the task describes another job now%s. The task counts as complete: "
+            "its name is the same. To run it anew, give it another name, for example with a version in it",
             status.name,
             what,
         )
 
     def _changed_fields(self, status: JobStatus) -> list[str] | None:
-        """Return the fields of the task's job that differ from those of the one that ran; None if it is the same."""
+        """Return the fields in which the task's job differs from the one that ran; None if it is the same."""
         if self._record is not None:
             if self.last is None or self.last.digest == job_digest(self._work.job()):
                 return None
@@ -261,11 +263,15 @@ class History:
 
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
         folder = self._work.output_folder
+        end = "how it ended is not known"
+        if last.state is not None:
+            end = f"it is recorded as {last.state}, but the completion flag in its output folder is gone"
         return PaiJobForgotten(
             f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no longer "
-            "knows it: how it ended is not known, and nothing was submitted\n"
+            f"knows it: {end}. Nothing was submitted\n"
             f"  its output folder: {folder}\n"
-            f"  if its output is complete, accept it: touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
+            "  if its output is complete, accept it: "
+            f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
             "  else run it anew: run the task with --OpenPai-on-forgotten submit",
             last.job,
         )
@@ -273,4 +279,6 @@ class History:
 
 def _ago(seconds: float) -> str:
     hours = seconds / 3600
-    return f"{hours:.0f} hours ago" if hours < 72 else f"{hours / 24:.0f} days ago"  # noqa: PLR2004  three days
+    if hours < _DAYS_FROM:
+        return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"
+    return f"{hours / 24:.0f} days ago"

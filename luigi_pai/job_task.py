@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.attributes import Task, attribute
 from luigi_pai.luigi_page import has_page
-from luigi_pai.run import Run
 
 if TYPE_CHECKING:
-    from luigi_pai.run import Work
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.work import Work
 
 __all__ = ["JobTask"]
 
@@ -26,7 +25,7 @@ class JobTask(Task):
 
     @attribute
     def on_forgotten(self) -> str | None:
-        """What to do if the server no longer knows the job and its end was not recorded: ``fail`` or ``submit``.
+        """``fail`` or ``submit``: what to do if the job was submitted, and nobody knows how it ended.
 
         The setting of the same name where None.
         """
@@ -79,7 +78,15 @@ class JobTask(Task):
             PaiApiError: the server did not say. That is not "no".
             HdfsError: HDFS did not say, and it was needed.
         """
+        from luigi_pai.run import Run  # noqa: PLC0415  costs what constructing tasks does not need
+
         return Run(self._work()).is_complete()
+
+    def _run(self) -> None:
+        """Find or submit the job, and watch it to its end."""
+        from luigi_pai.run import Run  # noqa: PLC0415  as above
+
+        Run(self._work()).to_the_end()
 
     @abc.abstractmethod
     def _work(self) -> Work:

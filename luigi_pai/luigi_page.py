@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import luigi
 import luigi.configuration
 import luigi.worker
 from luigi.cmdline_parser import CmdlineParser
@@ -11,8 +12,6 @@ from luigi.task_status import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import luigi
 
 __all__ = ["has_page", "show_page"]
 
@@ -49,4 +48,4 @@ def has_page() -> bool:
     known = getattr(parser, "known_args", None)
     if known is not None and getattr(known, "core_local_scheduler", None) is not None:
         return not known.core_local_scheduler
-    return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)  # noqa: FBT003
+    return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)

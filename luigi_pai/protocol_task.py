@@ -19,12 +19,12 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.job_task import JobTask
 from luigi_pai.outputs import own_targets
-from luigi_pai.run import Run, Work
 from luigi_pai.source import folder_of
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.secret_texts import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
+from luigi_pai.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ class PaiProtocolTask(JobTask):
         too_long = room_for_attempts(self.name, "name")
         for warning in check_protocol(self.job(), too_long):
             logger.warning("Job %s: %s", self.name, warning)
-        Run(self._work()).to_the_end()
+        self._run()
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
@@ -190,5 +190,7 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded, as far as the server remembers."""
+        from luigi_pai.run import Run  # noqa: PLC0415  as in JobTask
+
         # The task's own outputs are not asked: this target may be one of them.
         return Run(_ProtocolWorkAlone(self.task)).is_complete()

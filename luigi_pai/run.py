@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import logging
 import queue
 import time
@@ -22,64 +21,20 @@ from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import luigi
+    from collections.abc import Callable
 
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watcher import Deadline
+    from luigi_pai.api.watcher import Deadline, Update
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.job_task import JobTask
     from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.work import Work
 
-__all__ = ["Run", "Work"]
+__all__ = ["Run"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
-
-
-class Work(abc.ABC):
-    """What a task wants done.
-
-    Attributes:
-        task: the Luigi task; the callbacks that a worker puts on it while it runs are called.
-        name: of the work, and of its first job.
-        api_version: the dialect that the job is written in, where it is not for the cluster to say.
-        compares_stored_job: where nothing is recorded, the job that the server has stored is compared.
-    """
-
-    api_version: str | None = None
-    compares_stored_job: bool = False
-
-    def __init__(self, task: JobTask, name: str) -> None:
-        self.task = task
-        self.name = name
-
-    @property
-    def output_folder(self) -> str | None:
-        """The job's output folder; None where it has none that is known here."""
-        return None
-
-    def job(self) -> PaiJob | JobProtocol:
-        """Return the job as the task describes it."""
-        return self.task.job()
-
-    @abc.abstractmethod
-    def job_named(self, name: str) -> PaiJob | JobProtocol:
-        """Return the job under the name of a submission."""
-
-    @abc.abstractmethod
-    def targets(self) -> list[luigi.Target]:
-        """Return what the task's own ``output()`` returns, flat; nothing where it has none."""
-
-    def secret_texts(self) -> Sequence[str]:
-        """Return values that no text may show."""
-        return ()
-
-    def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:  # noqa: B027  most have none
-        """Send what the job needs on HDFS, given its code folder and that HDFS."""
 
 
 class Run:
@@ -184,6 +139,10 @@ class Run:
                 found = yield from submissions.submit(number, job)
             except TRANSIENT as error:
                 raise error.extended(_unsure(submissions.job_name(number))) from None
+            except PaiApiError as error:
+                self._history.refused()
+                text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
+                raise error.reworded(text) from None
             except PaiError:
                 self._history.refused()
                 raise
@@ -197,7 +156,7 @@ class Run:
         return found
 
     def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name, with its uploads and its output folder in place on HDFS."""
+        """Return the job under a submission's name; its uploads and its output folder are on HDFS then."""
         work = self._work
         if not name.startswith(self._name):
             logger.warning(
@@ -238,11 +197,8 @@ class Run:
                 yield watcher.idle()
                 for update in watcher.step():
                     self._show(update.status)
-                    if update.outcome is Outcome.LOST:
-                        raise lost(self._cluster, update.name)
-                    if update.outcome is Outcome.ENDED:
-                        self._missed = update.missed
-                        return update.status
+                    if update.outcome is not Outcome.CHANGED:
+                        return self._end(update)
         except PaiApiError as error:
             raise error.extended(self._goes_on(status.name)) from None
         except PaiError:
@@ -252,6 +208,12 @@ class Run:
             raise
         finally:
             self._watched = None
+
+    def _end(self, update: Update) -> JobStatus:
+        if update.outcome is Outcome.LOST:
+            raise lost(self._cluster, update.name)
+        self._missed = update.missed
+        return update.status
 
     def _goes_on(self, name: str) -> str:
         page = self._cluster.page(name)

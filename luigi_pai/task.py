@@ -10,14 +10,11 @@ import luigi
 import luigi.worker
 
 from luigi_pai.attributes import attribute
-from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.job_task import JobTask
-from luigi_pai.outputs import own_targets
-from luigi_pai.run import Run, Work
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
-from luigi_pai.uploads import send_uploads
+from luigi_pai.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,14 +156,18 @@ class PaiTask(JobTask):
 
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
-        Run(self._work()).to_the_end()
+        self._run()
 
     def _work(self) -> Work:
         return _PaiWork(self)
 
     def _output_folder(self) -> str:
         """Return the output folder, also where the server chooses it: ``USER/NAME`` below its own."""
-        return self.output_dir or f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
+        if self.output_dir:
+            return self.output_dir
+        from luigi_pai.config import OpenPai  # noqa: PLC0415  as above
+
+        return f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""
@@ -197,9 +198,13 @@ class _PaiWork(Work):
         return job
 
     def targets(self) -> list[luigi.Target]:
+        from luigi_pai.outputs import own_targets  # noqa: PLC0415  costs what constructing does not need
+
         return own_targets(self._task, PaiTask)
 
     def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:
+        from luigi_pai.uploads import send_uploads  # noqa: PLC0415  as above
+
         send_uploads(self._task, code_dir, hdfs)
 
 

@@ -182,7 +182,35 @@ def test_as_json(run, tmp_path):
         ("empty.yaml", "", ""),
         ("deep.json", "[" * 100_000, "is nested too deep, or has a number"),
         ("long.json", f'{{"retryCount": {"9" * 5000}}}', "or has a number that is too long"),
+        ("empty.json", " \n", "empty.json: is empty; give a job config (JSON) or a job protocol (YAML)"),
+        ("notes.yaml", "# later\n\n", "is empty; give a job config (JSON) or a job protocol (YAML)"),
+        (
+            "my.cfg",
+            "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
+            "is a configuration file, as luigi.cfg is, and no job; give a job config (JSON)",
+        ),
+        (
+            "comma.json",
+            '{\n  "jobName": "a",\n  "image": "b",\n}\n',
+            "JSON does not allow a comma after the last item; remove this one, column 15 (line 3)",
+        ),
+        (
+            "list.json",
+            '{"taskRoles": [1, 2,\n ]}',
+            "JSON does not allow a comma after the last item; remove this one, column 20 (line 1)",
+        ),
+        *(
+            (
+                "comment.json",
+                f'{{\n  "jobName": "a",\n  {mark} old\n  "image": "b"}}',
+                "is no JSON: JSON does not have comments; remove this one, column 3 (line 3)",
+            )
+            for mark in ("//", "/*", "#")
+        ),
+        ("quotes.json", "{'jobName': 1}", 'JSON has texts in double quotes ("...") only, column 2 (line 1)'),
+        ("nan.json", '{"extras": {"a": NaN}}', "JSON does not have NaN; put a text into quotes"),
         ("bad.json", '{"jobName": }', "is no JSON: Expecting value, column 13 (line 1)"),
+        ("word.json", '["train"]', "is list in place of an object"),
         ("list.json", "[]", "is list in place of an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
     ],
@@ -193,6 +221,48 @@ def test_files_that_are_no_jobs(run, tmp_path, name, content, message):
     (line,) = run("validate", name, expect=1).stdout.splitlines()
     assert line.startswith(f"{name}: ")
     assert message in line
+
+
+def test_problems_of_a_v1_job_have_their_lines(run, tmp_path):
+    """That of the key, or of the item; of what holds it where it is missing."""
+    (tmp_path / "v1.json").write_text(
+        """{
+  "jobName": "a b", "extras": {"text": "}],{\\\"["},
+  "image":
+    "",
+  "taskRoles": [
+    {"name": "w", "command": "x", "taskNumber": 1, "memoryMB": "8G"},
+    {
+      "name": "w", "portList": [
+        {"label": "a"}, {"label": "b"},
+        {"label": "-"}
+      ]
+    }
+  ],
+  "retryCount": 9007199254740992
+}
+"""
+    )
+    lines = run("validate", "v1.json", expect=1).stdout.splitlines()
+    shown = [(line.split(": ")[1], line.rpartition(" (line ")[2]) for line in lines]
+    assert shown == [
+        ("jobName", "2)"),
+        ("image", "3)"),
+        ("retryCount", "14)"),
+        ("taskRoles[0].memoryMB", "6)"),
+        ("taskRoles[1].name", "8)"),
+        ("taskRoles[1].command", "7)"),
+        ("taskRoles[1].portList[2].label", "10)"),
+    ]
+    assert lines[3].endswith("; write a number, without quotes (line 6)")
+
+
+def test_a_problem_is_one_line_whatever_it_quotes(run, tmp_path):
+    """A line for each problem is what programs count on."""
+    broken = PROTOCOL.replace("<% $secrets.key %>", "'<% $secrets\n        .key %>'")
+    (tmp_path / "broken.yaml").write_text(broken.replace("- train", "- |\n        train"))
+    (line,) = run("validate", "broken.yaml", expect=1).stdout.splitlines()
+    assert "'%>' is missing: the tag <% $secrets is not closed before the next tag, or in its line" in line
 
 
 def test_a_file_that_is_not_utf_8(run, tmp_path):
@@ -214,6 +284,7 @@ def test_convert(run):
     assert list(protocol["taskRoles"]) == ["psserver"]
     assert done.stderr == (
         "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only\n"
+        "old.json: taskRoles[0].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64\n"
     )
 
 

@@ -118,7 +118,7 @@ def test_addresses_as_sites_have_them_are_taken(value):
         ("poll_min", 0.0, "poll_min = 0.0 must be a number of seconds greater than 0"),
         ("read_timeout", float("inf"), "read_timeout = inf must be a number of seconds greater than 0"),
         ("poll_patience", float("nan"), "poll_patience = nan must be a number of seconds greater than 0"),
-        ("poll_max", 0.25, "poll_max = 0.25 is less than poll_min = 0.5"),
+        ("poll_max", 0.05, "poll_max = 0.05 is less than poll_min = 0.1"),
         (
             "verify",
             "/no/such/file",
@@ -176,8 +176,83 @@ def test_an_environment_variable_that_is_not_set_is_said(key):
     with pytest.raises(ConfigError) as caught:
         OpenPai()
     assert str(caught.value) == (
-        f"[OpenPai] in luigi.cfg: {key} names an environment variable, ${{...}}, that is not set; set it"
+        f"[OpenPai] in luigi.cfg: {key} names the environment variable NO_SUCH_VARIABLE, which is not set; "
+        "set it, or write the value"
     )
+
+
+def test_what_only_looks_like_a_variable_is_not_shown():
+    """A password with other characters between ${ and } is no name of a variable."""
+    luigi.configuration.get_config().read_string("[OpenPai]\npassword = a${hunter 2}b\n")
+    with pytest.raises(ConfigError) as caught:
+        OpenPai()
+    assert str(caught.value) == (
+        "[OpenPai] in luigi.cfg: password names environment variables, ${...}, that are not set; "
+        "set it, or write the value"
+    )
+
+
+# ---------------------------------------------------------------- names of section and keys
+
+
+@pytest.fixture
+def section():
+    """Write sections of luigi.cfg that are gone after the test."""
+    config = luigi.configuration.get_config()
+    before = set(config.sections())
+    yield config.read_string
+    for name in set(config.sections()) - before:
+        config.remove_section(name)
+
+
+@pytest.mark.parametrize("name", ["openpai", "OpenPAI", "OPENPAI"])
+def test_a_section_in_another_case_is_named(section, name):
+    """Its settings would have no effect, and the defaults would be taken without a word."""
+    section(f"[{name}]\npai_url = http://pai:9186\n")
+    assert refused() == f"section names are case-sensitive: rename [{name}] to [OpenPai]"
+
+
+def test_a_section_in_another_case_beside_the_right_one_is_no_error(section, settings):
+    """It may be another program's."""
+    section("[openpai]\npai_url = http://pai:9186\n")
+    settings(username="bob")
+    OpenPai().check()
+
+
+def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog):
+    """Each is logged once; no value is shown."""
+    settings(pai_ulr="http://pai:9186", passwd="hunter2", frobnicate="1", username="bob")
+    for _ in range(2):
+        OpenPai().check()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "[OpenPai] in luigi.cfg: there is no key 'pai_ulr'; did you mean pai_url?",
+        "[OpenPai] in luigi.cfg: there is no key 'passwd'; did you mean password?",
+        "[OpenPai] in luigi.cfg: there is no key 'frobnicate'; it has no effect",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*with dashes:DeprecationWarning")
+def test_keys_with_dashes_and_of_default_are_no_unknown_keys(section, caplog, monkeypatch):
+    """Luigi takes a dash for an underscore, and [DEFAULT] is part of every section."""
+    monkeypatch.setitem(luigi.configuration.get_config().defaults(), "home", "/home/bob")
+    section("[OpenPai]\nfs-uri = hdfs://h:9000\n")
+    read = OpenPai()
+    read.check()
+    assert read.fs_uri == "hdfs://h:9000"
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_toml_configuration_is_read_too(caplog, monkeypatch):
+    """Luigi's other parser keeps its sections elsewhere."""
+    toml = luigi.configuration.LuigiTomlParser()
+    toml.data = {"OpenPai": {"pai_ulr": "http://pai:9186"}}
+    read = OpenPai()
+    monkeypatch.setattr("luigi.configuration.get_config", lambda: toml)
+    read.check()
+    assert "there is no key 'pai_ulr'; did you mean pai_url?" in caplog.text
+    toml.data = {"openpai": {"pai_url": "http://pai:9186"}}
+    with pytest.raises(ConfigError, match=r"rename \[openpai\] to \[OpenPai\]"):
+        read.check()
 
 
 # ---------------------------------------------------------------- verify

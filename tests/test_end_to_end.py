@@ -188,11 +188,11 @@ def test_a_job_gone_with_the_flag_on_hdfs_is_complete(cluster, name):
     assert not Train(name).complete()
 
 
-def test_an_empty_flag_counts_and_one_of_another_job_does_not(cluster, name):
-    """An empty _SUCCESS, as Spark writes it, completes a forgotten job; another job's does not."""
+def test_a_flag_counts_for_the_jobs_that_it_names(cluster, name):
+    """A _SUCCESS that names the job completes a forgotten job; an empty one or another job's does not."""
     task = Train(name)
     flag = task.output() / "_SUCCESS"
-    for text, complete in (("", True), ("another-job\n", False), (f"another-job\n{name}\n", True)):
+    for text, complete in (("", False), ("another-job\n", False), (f"another-job\n{name}\n", True)):
         with flag.open("w") as file:
             file.write(text)
         assert task.complete() is complete
@@ -263,14 +263,14 @@ def test_hdfs_that_does_not_answer_is_an_error_not_false(cluster, name, settings
 
 
 def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings, caplog):
-    """A success that cannot be noted on HDFS is still a success; the log says what that means."""
+    """A success that cannot be recorded on HDFS is still a success; the log says what that means."""
     task = Train(name)
     build(task)
     (task.output() / "_SUCCESS").remove()
     new_process()
     settings(webhdfs_url="http://127.0.0.1:9")
     assert task.complete()
-    assert "could not be noted on HDFS" in caplog.text
+    assert "could not be recorded on HDFS" in caplog.text
     assert cluster.url
 
 

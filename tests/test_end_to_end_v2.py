@@ -12,7 +12,7 @@ import pytest
 import requests
 from pipelines import Code, CodeFolder, build, new_process
 
-from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole, reset_clusters
+from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 
 _serial = itertools.count()

@@ -48,7 +48,9 @@ def forget(pai) -> None:
 
 
 def files(root) -> list[str]:
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    """Return the files below a folder, but for the records of submissions."""
+    paths = (path for path in root.rglob("*") if path.is_file() and path.parent.name != "_luigi_pai")
+    return sorted(str(path.relative_to(root)) for path in paths)
 
 
 # ---------------------------------------------------------------- the flag, where it has a place

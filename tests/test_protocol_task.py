@@ -61,13 +61,13 @@ def cluster(pai):
 def test_the_protocol_is_sent_as_it_was_written(monkeypatch):
     """Comments, order and style of a text that nothing was merged into reach the server."""
     posted = []
-    submit = V2Dialect.submit
+    post = V2Dialect.post
 
     def note(dialect, text):
         posted.append(text)
-        submit(dialect, text)
+        post(dialect, text)
 
-    monkeypatch.setattr(V2Dialect, "submit", note)
+    monkeypatch.setattr(V2Dialect, "post", note)
     Study().run()
     assert posted == [TEXT]
 

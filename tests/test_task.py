@@ -267,7 +267,7 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
     pai.plan = {"ends_as": "FAILED", "exit_code": 7, "diagnostics": "[ExitStatus]: boom"}
     with pytest.raises(PaiJobFailed) as caught:
         Train().run()
-    page = f"{pai.url}/job-detail.html?username=admin&jobName=train"
+    page = f"{pai.url}/view.html?jobName=train"
     assert str(caught.value).splitlines() == [
         "job 'train' ended as FAILED with exit code 7 (NON_TRANSIENT): [ExitStatus]: boom",
         f"  job page: {page}",
@@ -299,7 +299,7 @@ def test_the_portal_of_the_settings_is_linked(pai, settings):
     """portal_url, where given, is where the links of errors lead."""
     settings(portal_url="https://portal.example/pai/")
     pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed, match=r"https://portal\.example/pai/job-detail\.html\?username=admin"):
+    with pytest.raises(PaiJobFailed, match=r"https://portal\.example/pai/view\.html\?jobName=train"):
         Train().run()
 
 
@@ -407,7 +407,7 @@ def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
 
 
 def test_the_look_of_complete_is_not_repeated_by_run(pai):
-    """A new job costs one lookup, the question what the server is, one login, one post, one lookup at the end."""
+    """A new job costs a lookup, the question what the server is, a login, a post, a lookup at the end."""
     assert build(Train())
     assert [method for method, _ in pai.calls] == ["GET", "GET", "POST", "POST", "GET"]
     assert pai.count("GET", r"/api/v1/$") == 1
@@ -643,8 +643,8 @@ def test_a_wrong_password_is_one_clear_line(pai, settings):
     settings(password="wrong-password")
     text = one_line(Train(), AuthenticationError)
     assert text == (
-        f"login of user 'admin' at {pai.url} was refused: Password is incorrect.; "
-        "set the right password in [OpenPai] of luigi.cfg"
+        f"job 'train' was not submitted: login of user 'admin' at {pai.url} was refused: "
+        "Password is incorrect.; set the right password in [OpenPai] of luigi.cfg"
     )
 
 
@@ -652,8 +652,8 @@ def test_an_unknown_user_is_one_clear_line(pai, settings):
     """An unknown user says so and names the key."""
     settings(username="nobody1")
     assert one_line(Train(), AuthenticationError) == (
-        f"login of user 'nobody1' at {pai.url} was refused: User nobody1 is not found.; "
-        "set the right username in [OpenPai] of luigi.cfg"
+        f"job 'train' was not submitted: login of user 'nobody1' at {pai.url} was refused: "
+        "User nobody1 is not found.; set the right username in [OpenPai] of luigi.cfg"
     )
 
 
@@ -705,7 +705,7 @@ def test_luigis_page_is_told(pai, monkeypatch):
         monkeypatch.setattr(task, callback, lambda value, what=callback: told.append((what, value)))
     task.run()
     assert told[0][0] == "set_tracking_url"
-    assert told[0][1].endswith("/job-detail.html?username=admin&jobName=train")
+    assert told[0][1].endswith("/view.html?jobName=train")
     assert ("set_status_message", "train: RUNNING, 2 tasks") in told
     assert ("set_status_message", "train: SUCCEEDED, 2 tasks") in told
     assert ("set_progress_percentage", 100) in told

@@ -78,7 +78,7 @@ def test_the_dialect_is_learned_once(pai):
 
 
 def test_0_17_says_what_it_is(pai):
-    """0.15 to 1.0 take the question for a v1 job as one for a job of theirs; one question tells them apart."""
+    """0.15 to 1.0 answer for a v1 job as a v1 server does; one question tells them apart."""
     pai.release = "0.17.0"
     Train().run()
     assert [f"{method} {path}" for method, path in pai.calls if "token" not in path][:4] == [

@@ -16,6 +16,7 @@ import pytest
 import requests
 
 from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters, uploads
+from luigi_pai.api.watcher import Watcher
 from luigi_pai.hdfs import Upload, WebHdfs
 
 _serial = itertools.count()
@@ -149,12 +150,14 @@ def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, s
         uploads = {str(project / "src"): f"/{home}/code"}
         tasks = [TaskRole("main", "sleep 2")]
 
+    def interrupted(_watcher):
+        raise KeyboardInterrupt
+
     task = Slow(home)
-    killed = pytest.MonkeyPatch()
-    killed.setattr(run, "watch", lambda *_args, **_about: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        task.run()
-    killed.undo()
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(Watcher, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            task.run()
     new_process()
     (project / "src" / "train.sh").write_text("changed")
     task.run()

@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
 _V2_HINT = (
-    "this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 out of [OpenPai] in luigi.cfg"
+    "this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 out of [OpenPai] in "
+    "luigi.cfg"
 )
 _LIST_KEPT = 10.0  # seconds
 _DOWN_KEPT = 10.0  # seconds for which nobody else tries an address where nobody answered
@@ -111,9 +112,7 @@ class Cluster:
         self.polling = polling or Polling()
         self.clock = clock or Clock()
         self.notes = Notes()
-        account = Account(
-            url, username, password, token, expiration, verify, connect_timeout, read_timeout
-        )
+        account = Account(url, username, password, token, expiration, verify, connect_timeout, read_timeout)
         self._shared = SharedState()
         self._session = Session(account, self._shared, self.clock)
         self._dialects: dict[str, Dialect] = {
@@ -383,9 +382,7 @@ class Cluster:
         key = dialect.version, dialect.job_name(name)
         self._ends.confirm(key, status, self._session.connection_epoch)
 
-    def _with_hints(
-        self, error: PaiHttpError, dialect: Dialect, job: PaiJob | JobProtocol
-    ) -> PaiHttpError:
+    def _with_hints(self, error: PaiHttpError, dialect: Dialect, job: PaiJob | JobProtocol) -> PaiHttpError:
         """Return an error with the virtual clusters that there are, if the job's is what was refused."""
         about_cluster = "virtual cluster" in error.server_message.lower() or error.code in (
             "NoVirtualClusterError",

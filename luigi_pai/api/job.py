@@ -110,11 +110,11 @@ class Job:
         self.cluster.stop(self.name)
 
     def config(self) -> dict[str, Any]:
-        """Return it as the server has stored it: a v1 job config, or a job protocol; secrets are ``******``."""
+        """Return it as the server has stored it: a v1 job config or a job protocol; secrets as ``******``."""
         return self.cluster.config(self.name)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what the cluster recorded of it, such as why a task cannot start (1.3 and later; else nothing)."""
+        """Return what the cluster recorded of it: why a task cannot start (1.3 and later; else nothing)."""
         return self.cluster.events(self.name)
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:

@@ -64,20 +64,25 @@ class Limits:
             RateLimited: the server would refuse it; with ``sent`` False and the moment from which on it
                 takes requests again.
         """
-        if self._window(self._shared.read(), kind) is None:
+        kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
+        if all(self._window(self._shared.read(), each) is None for each in kinds):
             return
         with self._shared.update() as state:
-            window = self._window(state, kind)
-            if window is None:
-                return
-            wait = window["ends"] - self._clock.monotonic()
-            if window["left"] <= 0:
-                raise RateLimited(
-                    f"{what}: not sent, the server's limit of requests is used up for {wait:.0f} s",
-                    reset_at=self._clock.time() + wait,
-                    sent=False,
-                )
-            state[_KEY] = {**state[_KEY], kind.value: {**window, "left": window["left"] - 1}}
+            for each in kinds:
+                window = self._window(state, each)
+                if window is not None:
+                    self._check(window, what)
+                    state[_KEY] = {**state[_KEY], each.value: {**window, "left": window["left"] - 1}}
+
+    def _check(self, window: Mapping[str, Any], what: str) -> None:
+        if window["left"] > 0:
+            return
+        wait = window["ends"] - self._clock.monotonic()
+        raise RateLimited(
+            f"{what}: not sent, the server's limit of requests is used up for {wait:.0f} s",
+            reset_at=self._clock.time() + wait,
+            sent=False,
+        )
 
     def note(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
         """Record what an answer says of its limit; most say nothing.
@@ -98,7 +103,9 @@ class Limits:
             if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
                 left = min(left, known["left"])  # requests of other processes are on their way
                 ends = known["ends"]
-            state[_KEY] = {**state.get(_KEY, {}), kind.value: {"left": left, "of": size, "ends": ends}}
+            last = state.get(_KEY, {}).get(kind.value, {})
+            window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
+            state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
 
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
         """Return for how many seconds polling should pause, so that requests last until the window's end."""
@@ -106,7 +113,7 @@ class Limits:
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()
-        even = _POLLING_SHARE * window["of"] / _WINDOWS[kind]  # requests a second
+        even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests a second
         return max(0.0, float(rest - window["left"] / even))
 
     def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:

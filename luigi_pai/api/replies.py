@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -46,13 +47,13 @@ def json_of(response: requests.Response, server: str) -> Any:
     Raises:
         InvalidReply: it has none.
     """
-    try:
+    with contextlib.suppress(ValueError):
         return response.json()
-    except ValueError:
-        raise InvalidReply(
-            f"{response.url} answered {response.status_code} with "
-            f"{response.headers.get('Content-Type') or 'something'} in place of JSON; {_check_url(server)}"
-        ) from None
+    # raised here, so that the text of the answer, which may hold a token, is not its context
+    raise InvalidReply(
+        f"{response.url} answered {response.status_code} with "
+        f"{response.headers.get('Content-Type') or 'something'} in place of JSON; {_check_url(server)}"
+    )
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
@@ -85,8 +86,8 @@ def stop_accepted(reply: Any, name: str) -> None:
     """
     if not isinstance(reply, dict):
         raise InvalidReply(
-            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an object; "
-            "it may not be stopped"
+            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an "
+            "object; the job may go on"
         )
 
 
@@ -170,7 +171,7 @@ def _where(response: requests.Response) -> str:
     try:
         target = urlsplit(urljoin(response.url, response.headers.get("Location", "")))
     except ValueError:
-        return "what is no address"
+        return "an address that is not valid"
     return f"{target.scheme}://{target.netloc}{target.path}"
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from luigi_pai.api.clock import Clock
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -20,6 +19,9 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
+
+if TYPE_CHECKING:
+    from luigi_pai.api.clock import Clock
 
 __all__ = ["TRANSIENT", "Retry", "Steps", "run_steps"]
 
@@ -123,7 +125,9 @@ class Retry:
                 raise error
             if not announced:
                 wait = min(wait, max(self._since + limit - now, 0.01))
-        logger.warning("%sOpenPAI takes no more requests for now; waiting %.0f s (%s)", self._what, wait, error)
+        logger.warning(
+            "%sOpenPAI takes no more requests for now; waiting %.0f s (%s)", self._what, wait, error
+        )
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
 
     def succeeded(self) -> None:

@@ -46,8 +46,9 @@ _LOGIN_HINTS = {
     "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
     "NoUserError": "set the right username in [OpenPai] of luigi.cfg",
     "NoApiError": (
-        "this cluster has no login by password (OIDC): make an application token on your profile page of "
-        "the web portal and write token = ... in [OpenPai] of luigi.cfg"
+        "either the path in pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by "
+        "password (OIDC): check pai_url, or make an application token on your profile page of the web "
+        "portal and write token = ... in [OpenPai] of luigi.cfg"
     ),
     "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
 }
@@ -73,7 +74,9 @@ class Session:
         ConfigError: the account's token is none that a request could carry.
     """
 
-    def __init__(self, account: Account, shared: SharedState | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, account: Account, shared: SharedState | None = None, clock: Clock | None = None
+    ) -> None:
         if account.token and not _can_be_sent(account.token):
             raise ConfigError(
                 "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token "

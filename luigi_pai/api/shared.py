@@ -56,7 +56,7 @@ class SharedState:
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
-        """Yield a copy of the document to change; it is written at the end of ``with``."""
+        """Yield a copy of the document to change; unless an error ends ``with``, it is written then."""
         with self.locked("document"):
             self._load()
             changed = dict(self._document)
@@ -67,8 +67,9 @@ class SharedState:
     def locked(self, what: str) -> Iterator[None]:
         """Hold a lock against all threads and processes that share this.
 
-        There are ``document``, ``login`` and ``dialect``; ``document`` may be taken within
-        one of the others, and no lock within ``document``.
+        Args:
+            what: ``document``, ``login`` or ``dialect``. ``document`` may be taken within one of the
+                others, and no lock within ``document``.
         """
         # a fork has locks of its own: the threads that held those of its parent are not in it
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):

@@ -19,6 +19,7 @@ from luigi_pai.errors import (
     InvalidReply,
     JobNotFound,
     NameConflict,
+    PaiApiError,
     PaiHttpError,
     PaiNameTaken,
     ServerFault,
@@ -85,7 +86,7 @@ class Submissions:
         return attempt_name(self._cluster.job_name(self._name), number)
 
     def remembered(self) -> Found | None:
-        """Return what ``newest`` found in the last seconds, once: Luigi asks complete() right before run()."""
+        """Return what ``newest`` found in the last seconds, once: run() comes right after complete()."""
         known = self._cluster.lookup_of(self._name)
         if known is None or not known.reusable or known.age(self._cluster.clock) > _RECENT:
             return None
@@ -112,8 +113,8 @@ class Submissions:
         if status is None and number > 1 and first is None:
             number = 1
             status = yield from self._status(number)
-        fresh = known is not None and number == known.found.number and known.age(self._cluster.clock) < _RECENT
-        while status is not None and status.finished and not status.succeeded and not fresh:
+        age = known.age(self._cluster.clock) if known and number == known.found.number else _RECENT
+        while status is not None and status.finished and not status.succeeded and age >= _RECENT:
             later = yield from self._status(number + 1)
             if later is None:
                 break
@@ -123,7 +124,7 @@ class Submissions:
         return found
 
     def latest_listed(self) -> Steps[int]:
-        """Return the number of the latest submission after the first in the user's list; 0 where there is none."""
+        """Return the number of the latest submission in the user's list; 0 where only the first is."""
         latest = yield from self._retry().call(self._cluster.latest_submissions)
         return latest.get(self._cluster.job_name(self._name), 0)
 
@@ -145,18 +146,28 @@ class Submissions:
         """
         name = self.job_name(number)
         spoken = self._cluster.dialect.version
-        try:
-            status = yield from self._post(name, job)
-        except NameConflict:
-            return (yield from self._in_use(number))
-        except PaiHttpError:
-            if self._cluster.dialect.version == spoken:
-                raise
-            self._cluster.forget_lookup(self._name)  # it was made in the other dialect
-            return (yield from self.newest())
-        found = Found(number, status, submitted=True)
-        self._cluster.note_lookup(self._name, found, reusable=False)
-        return found
+        since: float | None = None
+        while True:
+            try:
+                status = yield from self._post(name, job)
+            except NameConflict:
+                found = yield from self._holder(number)
+                now = self._cluster.clock.monotonic()
+                since = now if since is None else since
+                if found.number >= number:
+                    return found
+                if now - since > _SHOWN_WITHIN:  # else: a server may need a moment to show it
+                    raise self._not_shown(name) from None
+                yield 1.0
+            except PaiHttpError:
+                if self._cluster.dialect.version == spoken:
+                    raise
+                self._cluster.forget_lookup(self._name)  # it was made in the other dialect
+                return (yield from self.newest())
+            else:
+                found = Found(number, status, submitted=True)
+                self._cluster.note_lookup(self._name, found, reusable=False)
+                return found
 
     def submit_new(self, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
         """Post a job under its own name, which must be new, and return its first status.
@@ -191,31 +202,27 @@ class Submissions:
                 if there is not None:
                     logger.info("Job %s is on the server: its submission went through", name)
                     return there
-                failures += isinstance(error, ServerFault) and error.status == _SERVER_ERROR
-                if isinstance(error, InvalidReply) or failures >= _SERVER_ERRORS_TAKEN:
+                failures += _may_be_the_jobs_fault(error)
+                if failures >= _SERVER_ERRORS_TAKEN:
                     raise
         posts.succeeded()
         logger.info("Submitted job %s to %s", name, self._cluster.url)
         return self._first_status(name)
 
-    def _in_use(self, number: int) -> Steps[Found]:
-        """Find the job that has the name of a submission; a server may need a moment to show it."""
-        clock = self._cluster.clock
-        since = clock.monotonic()
-        while True:
-            self._cluster.forget_lookup(self._name)
-            found = yield from self.newest()
-            if found.status is None and number > 1:
-                found = yield from self.newest(number)
-            if found.number >= number:
-                return found
-            if clock.monotonic() - since > _SHOWN_WITHIN:
-                raise PaiNameTaken(
-                    f"the server refuses the name {self.job_name(number)!r} as in use, but shows no job of "
-                    "that name; choose another name for the task",
-                    self.job_name(number),
-                )
-            yield 1.0
+    def _holder(self, number: int) -> Steps[Found]:
+        """Find the job that has the name of a submission, or a later one."""
+        self._cluster.forget_lookup(self._name)
+        found = yield from self.newest()
+        if found.status is None and number > 1:
+            found = yield from self.newest(number)
+        return found
+
+    def _not_shown(self, name: str) -> PaiNameTaken:
+        return PaiNameTaken(
+            f"the server refuses the name {name!r} as in use, but shows no job of that name; choose another "
+            "name for the task",
+            name,
+        )
 
     def ended(self, number: int, status: JobStatus) -> None:
         """Note the end of a submission that was watched."""
@@ -225,8 +232,8 @@ class Submissions:
         """Look at a job that was just submitted; a server may not show it yet, or not answer."""
         try:
             status = self._status_of(name)
-        except TRANSIENT:
-            status = None
+        except PaiApiError:
+            status = None  # whatever it is: the job is on the server, and is looked up again
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, number: int) -> Steps[JobStatus | None]:
@@ -260,6 +267,13 @@ class Submissions:
     def _retry(self, name: str = "") -> Retry:
         what = f"job {name}" if name else ""
         return Retry(self._patience, self._cluster.clock, what, self._cluster.polling.patience)
+
+
+def _may_be_the_jobs_fault(error: Exception) -> bool:
+    """Return whether a submission that ended so may go on ending so for as long as it is repeated."""
+    if isinstance(error, ServerFault):
+        return error.status == _SERVER_ERROR
+    return isinstance(error, InvalidReply)
 
 
 def _may_be_taken(error: Exception) -> bool:

@@ -49,6 +49,7 @@ class V1Dialect:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._since_0_12 = False  # seen on an answer
 
     def job_name(self, name: str) -> str:
         """Return the name as it is."""
@@ -76,7 +77,9 @@ class V1Dialect:
     def status(self, name: str) -> JobStatus:
         """Return what the server says of a job now."""
         reply = self._session.request("GET", _path(name), authorize=False)
-        return job_status(name, reply)
+        status = job_status(name, reply)
+        self._since_0_12 |= "retryDetails" in reply["jobStatus"]
+        return status
 
     def list(self, username: str) -> list[JobStatus]:
         """Return all jobs of a user that the server still knows, in its order."""
@@ -102,7 +105,6 @@ class V1Dialect:
                 code=error.code,
                 server_message=error.server_message,
             ) from None
-
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the job config that a job was submitted with.
@@ -138,8 +140,12 @@ class V1Dialect:
         return object_of(self._session.request("GET", path, authorize=False), path)
 
     def page(self, name: str, _username: str) -> str:
-        """Return the path of a job's page: ``view.html`` to 0.10."""
-        return f"view.html?{urlencode({'jobName': name})}"
+        """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
+
+        0.10 and 0.11 answer alike, so the link is wrong on 0.11.
+        """
+        page = "job-detail.html" if self._since_0_12 else "view.html"
+        return f"{page}?{urlencode({'jobName': name})}"
 
 
 def _config_of(job: PaiJob | JobProtocol) -> PaiJob:

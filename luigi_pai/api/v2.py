@@ -184,7 +184,9 @@ class V2Dialect:
         """Return the address of the prerequisite of type output, if there is just one."""
         prerequisites = config.get("prerequisites")
         named = prerequisites if isinstance(prerequisites, list) else []
-        outputs = [each.get("uri") for each in named if isinstance(each, dict) and each.get("type") == "output"]
+        outputs = [
+            each.get("uri") for each in named if isinstance(each, dict) and each.get("type") == "output"
+        ]
         only = outputs[0] if len(outputs) == 1 else None
         return only if isinstance(only, str) and only else None
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import click
 
+from luigi_pai import __version__
 from luigi_pai.cli.files import get, ls, put
 from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.local import local
@@ -14,7 +13,7 @@ __all__ = ["main"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("luigi-pai"), prog_name="luigi-pai")
+@click.version_option(__version__, prog_name="luigi-pai")
 def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
 

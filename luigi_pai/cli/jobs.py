@@ -71,7 +71,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
                 }
             )
             if not as_json:
-                click.echo(f"{path}: {warning}{problem}")
+                click.echo(f"{path}: {warning}{_in_one_line(problem)}")
         if not as_json and not wrong:
             click.echo(f"{path}: valid")
     if as_json:
@@ -101,7 +101,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     except SpecError as error:
         _refuse(file, error.problems)
     for loss in conversion.losses:
-        click.echo(f"{file}: {loss}", err=True)
+        click.echo(f"{file}: {_in_one_line(loss)}", err=True)
     click.echo(conversion.protocol.to_yaml(), nl=False)
 
 
@@ -140,10 +140,16 @@ def _refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
     return refused(problems, lenient=lenient)
 
 
+def _in_one_line(problem: Problem) -> str:
+    from luigi_pai.spec.schema_problems import in_one_line  # noqa: PLC0415  as above
+
+    return in_one_line(str(problem))
+
+
 def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     """Say each problem of a file in a line, and end the command."""
     for problem in problems:
-        click.echo(f"{file}: {problem}", err=True)
+        click.echo(f"{file}: {_in_one_line(problem)}", err=True)
     sys.exit(EXIT_FAILED)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -121,6 +120,8 @@ def local(
 
     The password is `admin-password`; set LUIGI_PAI_LOCAL_PASSWORD for another.
     """  # noqa: D301 - the backslash is click's, and no backslash
+    import asyncio  # noqa: PLC0415  costs what only running it needs
+
     from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
     from luigi_pai.local.faults import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.settings import (  # noqa: PLC0415 - as above

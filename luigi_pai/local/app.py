@@ -63,7 +63,7 @@ def make_app(
             *rest[apis],
             *api.hdfs.routes(),
             (r"/", JobListPage, pages),
-            (r"/job-detail\.html", JobPage, pages),
+            (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
             (r"/job-log", JobLog, pages),
             (r"/stop-job", StopJob, pages),
             (r"/assets/(page\.(?:css|js))", Asset, pages),

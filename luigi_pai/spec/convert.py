@@ -30,6 +30,9 @@ _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
+_SHM_MB_V1, _SHM_MB_V2 = 64, 512  # of a role that says none
+_RDMA = "paiAzRDMA"  # of jobEnvs: the containers get the host's InfiniBand devices
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # what means itself, or a variable, in double quotes
 
@@ -204,14 +207,27 @@ class _Converter:
             **dict.fromkeys(folders, _ONLY_PREREQUISITE),
             "resourcePerInstance": resources,
         }
-        if role.get("shmMB") is not None:
-            converted["extraContainerOptions"] = {"shmMB": int(role["shmMB"])}
+        converted["extraContainerOptions"] = self._container_options(path, role)
         command = str(role["command"])
         if "<%" in command:
             self._parameters[_LESS_PERCENT] = "<%"
             command = command.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>")
         converted["commands"] = [_V1_SHELL, *self._exports(role, count, names, folders), command]
         return converted
+
+    def _container_options(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
+        options: dict[str, Any] = {"shmMB": _SHM_MB_V1}
+        if role.get("shmMB") is not None:
+            options["shmMB"] = int(role["shmMB"])
+        else:
+            self._lose(
+                f"{path}.shmMB",
+                f"is absent, which is {_SHM_MB_V1} MB on v1 and {_SHM_MB_V2} on v2; "
+                f"the role gets {_SHM_MB_V1}",
+            )
+        if (self._job.get("jobEnvs") or {}).get(_RDMA) is True:  # servers take no other value for it
+            options["infiniband"] = True
+        return options
 
     def _ports(self, path: str, role: Mapping[str, Any]) -> dict[str, int]:
         ports: dict[str, int] = {}

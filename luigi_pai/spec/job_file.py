@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.json_text import json_lines, read_json
 from luigi_pai.spec.schema_problems import release_number
 from luigi_pai.spec.validate import validate_job
 from luigi_pai.spec.validate_protocol import validate_protocol
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["JobFile", "read_job_file"]
 
 _FIRST_V2, _FIRST_WITHOUT_V1 = (0, 15), (1, 1)
+_WANTED = "give a job config (JSON) or a job protocol (YAML)"
+_SECTION = re.compile(r"\[[A-Za-z][^][{}\"']*\]")
+_SETTING = re.compile(r"[\w.-]+\s*[=:]")
 _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
 
@@ -31,7 +35,7 @@ class JobFile:
         dialect: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
         document: as plain dicts, lists and values.
         text: of the file.
-        lines: where in the file each part is (v2 only).
+        lines: where in the file each part is.
         warnings: what the server reads otherwise than it is written, some of it stricter than a warning
             (v2 only).
     """
@@ -67,7 +71,7 @@ class JobFile:
             return [
                 Problem("", f"is {kind} in place of an object; it must be a job config or a job protocol")
             ]
-        return validate_job(self.document, release=release)
+        return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
 
 
 def read_job_file(path: Path) -> JobFile:
@@ -83,23 +87,30 @@ def read_job_file(path: Path) -> JobFile:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
+    if wrong := _no_job(text):
+        raise SpecError(str(path), [Problem("", wrong)])
     if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
         try:
-            document = json.loads(text)
-        except (RecursionError, ValueError) as error:
+            document = read_json(text, str(path))
+        except SpecError:
             if path.suffix.lower() == ".json":
-                raise SpecError(str(path), [_no_json(error)]) from None
+                raise
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
-                return JobFile(path, "v1", document, text)
+                return JobFile(path, "v1", document, text, json_lines(text))
     read = read_yaml(text, str(path), lenient=True)
     value = read.value
     is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
     return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, (*read.warnings, *read.problems))
 
 
-def _no_json(error: Exception) -> Problem:
-    if isinstance(error, json.JSONDecodeError):
-        return Problem("", f"is no JSON: {error.msg}, column {error.colno}", line=error.lineno)
-    # what else Python's reader gives up on, with words of its own
-    return Problem("", "is nested too deep, or has a number that is too long")
+def _no_job(text: str) -> str | None:
+    """Return why a text is no job at all, if a glance shows it."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("#", ";"))]
+    if not said:
+        return f"is empty; {_WANTED}"
+    follows = said[1] if len(said) > 1 else ""
+    if _SECTION.fullmatch(said[0]) and (_SETTING.match(follows) or _SECTION.fullmatch(follows)):
+        return f"is a configuration file, as luigi.cfg is, and no job; {_WANTED}"
+    return None

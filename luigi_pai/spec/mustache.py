@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ABSENT", "SPACES", "Tag", "TemplateError", "Text", "javascript_text", "look_up", "parse", "steps"]
+__all__ = [
+    "ABSENT",
+    "SPACES",
+    "Tag",
+    "TemplateError",
+    "Text",
+    "javascript_text",
+    "look_up",
+    "parse",
+    "shown",
+    "steps",
+]
 
 SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -119,7 +130,9 @@ class _Parser:
             at = self._take_tag(opening)
         if self._sections:
             section = self._sections[-1]
-            raise TemplateError(f"the section <% {section.kind}{section.value} %> is not closed", section.at)
+            raise TemplateError(
+                f"the section <% {section.kind}{shown(section.value)} %> is not closed", section.at
+            )
         return [piece for piece in self._pieces if piece is not None]
 
     def _take_text(self, start: int, end: int) -> None:
@@ -150,8 +163,10 @@ class _Parser:
         stop = until.search(template, at)
         closing = self._marks.closing.search(template, _end_of_value(template, kind, stop)) if stop else None
         if stop is None or closing is None:
+            end = {"=": "=%>", "{": "}%>"}.get(kind, "%>")
             raise TemplateError(
-                f"the tag {_shown(template[opening.start() :])} is not closed", opening.start()
+                f"{end!r} is missing: the tag {shown(template[opening.start() :])} is not closed",
+                opening.start(),
             )
         tag = Tag("&" if kind == "{" else kind, template[at : stop.start()], opening.start())
         self._pieces.append(tag)
@@ -196,7 +211,8 @@ def _past_spaces(text: str, at: int) -> int:
     return at
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Return enough of a tag to find it by: its first line, cut."""
     line = text.split("\n", 1)[0]
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
 

@@ -30,7 +30,7 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence on an unknown name: ``; did you mean 'x'?``, or what there is."""
-    names = list(known)
+    names = list(islice(known, _MOST_COMPARED))
     near = closest(name, names)
     if near is not None:
         return f"; did you mean {near!r}?"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
-__all__ = ["Path", "path_text"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Path", "line_of", "path_text"]
 
 Path = tuple["str | int", ...]
 """Where a value is: the keys and indexes that lead to it."""
@@ -24,3 +28,10 @@ def path_text(path: Path) -> str:
         else:
             parts.append(f"[{json.dumps(step, ensure_ascii=False)}]")
     return "".join(parts).removeprefix(".")
+
+
+def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
+    """Return the line of a part, or of the nearest part that holds it; None where no lines are known."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path)

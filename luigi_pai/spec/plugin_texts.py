@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level
 from luigi_pai.spec.references import plugin_filled, plugin_texts
 from luigi_pai.spec.schema_problems import Finding
+from luigi_pai.spec.template import Views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,34 +27,35 @@ _AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survi
 
 def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the texts that a plugin would get otherwise than they are written. No text is shown."""
+    views = Views(document)
     return [
         finding
         for roles, path, text in plugin_texts(document)
-        if (finding := _misread(roles or [""], path, text, document)) is not None
+        if (finding := _misread(roles or [""], path, text, views)) is not None
     ]
 
 
-def _misread(roles: list[str], path: Path, text: str, document: Mapping[str, Any]) -> Finding | None:
+def _misread(roles: list[str], path: Path, text: str, views: Views) -> Finding | None:
     """Return what is wrong with a text in the first role in which it is; most texts differ in none."""
     looked_at: set[str] = set()
     for role in roles:
-        wanted = plugin_filled(text, document, role)
+        wanted = plugin_filled(text, views.of(role))
         if wanted is None or wanted in looked_at:  # of None, reference_findings says why
             continue
         looked_at.add(wanted)
         if wanted.isprintable() and not _AWKWARD.intersection(wanted):
             continue
-        read = _as_read(repr(text), document, role)
+        read = _as_read(repr(text), views.of(role))
         if read != wanted:
             return _finding(path, fails=read is None)
     return None
 
 
-def _as_read(written: str, document: Mapping[str, Any], role: str) -> str | None:
+def _as_read(written: str, view: Mapping[str, Any]) -> str | None:
     """Return what the runtime reads, or None where it fails."""
     import yaml  # noqa: PLC0415  heavy, and only needed here
 
-    filled = plugin_filled(written, document, role)
+    filled = plugin_filled(written, view)
     try:
         read = yaml.safe_load(f"[{filled}]")
     except (yaml.YAMLError, ValueError):

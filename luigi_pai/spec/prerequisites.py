@@ -95,9 +95,12 @@ class _Prerequisites:
         roles = document.get("taskRoles")
         self.roles: dict[str, Any] = roles if isinstance(roles, dict) else {}
         self.named: dict[str, list[int]] = {}
+        self.typed: dict[tuple[str, str], Mapping[str, Any]] = {}  # (type, name) -> the first of these
         for index, each in enumerate(self.listed):
             if isinstance(each, dict) and isinstance(each.get("name"), str):
                 self.named.setdefault(each["name"], []).append(index)
+                if isinstance(each.get("type"), str):
+                    self.typed.setdefault((each["type"], each["name"]), each)
 
     def meant(self, name: str) -> Mapping[str, Any]:
         """Return the prerequisite that the runtime takes for a name; empty if there is none."""
@@ -225,7 +228,7 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
 
 def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
     if name not in known.named:
-        others = [other for other in known.named if known.meant(other).get("type") != _DOCKER_IMAGE]
+        others = (other for other in known.named if known.meant(other).get("type") != _DOCKER_IMAGE)
         yield Problem(
             path_text(path),
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
@@ -290,7 +293,8 @@ def _not_run(known: _Prerequisites) -> Iterator[Problem]:
             )
     for role, of in known.roles.items():
         for kind in _KINDS if isinstance(of, dict) else ():
-            used = next((each for each in known.listed if _is(each, kind, of.get(kind))), None)
+            name = of.get(kind)
+            used = known.typed.get((kind, name)) if isinstance(name, str) else None
             if used and _names(used.get("require")) and used["name"] not in known.ordered(_listed_by(of)):
                 yield Problem(
                     path_text(("taskRoles", role, kind)),
@@ -298,15 +302,6 @@ def _not_run(known: _Prerequisites) -> Iterator[Problem]:
                     "role's prerequisites",
                     Level.WARNING,
                 )
-
-
-def _is(prerequisite: Any, kind: str, name: Any) -> bool:
-    return (
-        isinstance(name, str)  # None is the name of no prerequisite, of one without a name neither
-        and isinstance(prerequisite, dict)
-        and prerequisite.get("type") == kind
-        and prerequisite.get("name") == name
-    )
 
 
 def _referring(prerequisite: Mapping[str, Any], known: _Prerequisites) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from luigi_pai.errors import Level, SpecError
+from luigi_pai.errors import Level
+from luigi_pai.spec.mustache import TemplateError
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.references import PLUGIN, references
 from luigi_pai.spec.schema_problems import Finding
 from luigi_pai.spec.shapes import list_of, mapping_of
-from luigi_pai.spec.template import entrypoints
+from luigi_pai.spec.template import Views, entrypoint, role_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from luigi_pai.spec.paths import Path
 
@@ -142,11 +143,12 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
 def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
     gang = mapping_of(document, "extras").get("gangAllocation") is not False
     seen: dict[str, str] = {}
+    known, views, commands = _names_by_type(document), Views(document), role_commands(document)
     for name, value in mapping_of(document, "taskRoles").items():
         role, path = mapping_of(value), ("taskRoles", name)
         yield from _role_name(path, name, seen)
         seen.setdefault(folded(name), name)
-        yield from _used_prerequisites(path, role, document)
+        yield from _used_prerequisites(path, role, known)
         yield from _counts(path, role)
         if "instances" not in role and role:
             yield Finding(
@@ -161,7 +163,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
                 "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
                 Level.WARNING,
             )
-        yield from _blank(path, role, name, document)
+        yield from _blank(path, role, commands[name], views.of(name))
 
 
 def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Finding]:
@@ -189,29 +191,32 @@ def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Findi
         )
 
 
-def _used_prerequisites(
-    path: Path, role: Mapping[str, Any], document: Mapping[str, Any]
-) -> Iterator[Finding]:
-    by_type: dict[str, list[str]] = {kind: [] for kind in _TYPES.values()}
+def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
+    """Return type -> the names of the prerequisites of that type, for each type that roles may name."""
+    by_type: dict[str, dict[str, None]] = {kind: {} for kind in _TYPES.values()}
     for item in list_of(document, "prerequisites"):
         name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
         if isinstance(name, str) and isinstance(kind, str) and kind in by_type:
-            by_type[kind].append(name)
+            by_type[kind][name] = None
+    return by_type
+
+
+def _used_prerequisites(
+    path: Path, role: Mapping[str, Any], known: Mapping[str, Mapping[str, None]]
+) -> Iterator[Finding]:
     for field, kind in _TYPES.items():
         name = role.get(field)
-        if isinstance(name, str) and name not in by_type[kind]:
-            yield Finding(
-                (*path, field), _no_such(f"prerequisite {name!r} of type {kind}", name, by_type[kind])
-            )
-    every = [name for names in by_type.values() for name in names]
+        if isinstance(name, str) and name not in known[kind]:
+            what = f"prerequisite {name!r} of type {kind}"
+            yield Finding((*path, field), _no_such(what, name, known[kind]))
     for index, name in enumerate(list_of(role, "prerequisites")):
-        if not isinstance(name, str):
-            continue
-        if name not in every:
-            yield Finding((*path, "prerequisites", index), _no_such(f"prerequisite {name!r}", name, every))
+        if isinstance(name, str) and not any(name in names for names in known.values()):
+            every = [other for names in known.values() for other in names]
+            what = _no_such(f"prerequisite {name!r}", name, every)
+            yield Finding((*path, "prerequisites", index), what)
 
 
-def _no_such(what: str, name: str, known: list[str]) -> str:
+def _no_such(what: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {what}{nearest(name, dict.fromkeys(known))}"
 
 
@@ -239,13 +244,15 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _blank(path: Path, role: Mapping[str, Any], name: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _blank(
+    path: Path, role: Mapping[str, Any], around: list[tuple[Path, str]], view: Mapping[str, Any]
+) -> Iterator[Finding]:
     commands = role.get("commands")
     if not isinstance(commands, list) or not commands or not all(isinstance(item, str) for item in commands):
         return
     try:
-        command = entrypoints({**document, "taskRoles": {name: role}})[name]
-    except SpecError:
+        command = entrypoint(around, view)
+    except TemplateError:
         return  # reference_findings says so
     if not command:
         yield Finding(

@@ -10,7 +10,9 @@ parameters of runtime plugins.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level
@@ -19,7 +21,7 @@ from luigi_pai.spec.nearest import closest
 from luigi_pai.spec.schema_problems import Finding, named_nearest
 from luigi_pai.spec.secret_texts import replaced
 from luigi_pai.spec.shapes import item_of, list_of
-from luigi_pai.spec.template import joined, role_commands, view_of
+from luigi_pai.spec.template import Views, joined, role_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +41,7 @@ PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
 """The key of the runtime plugins in extras, and what a plugin prerequisite's ``plugin`` begins with."""
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
+_MOST_SHOWN = 12  # names of what there is
 _PLUGIN_REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 
 
@@ -95,19 +98,21 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 
 def _command_references(role: str, commands: list[tuple[Path, str]]) -> Iterator[Reference]:
+    ends = _ends(commands)
     for piece in mustache.parse(joined(commands, "\n")):
         if isinstance(piece, mustache.Tag):
-            yield Reference(_command_at(commands, piece.at), piece.value, role=role, kind=piece.kind)
+            path = _command_at(commands, ends, piece.at)
+            yield Reference(path, piece.value, role=role, kind=piece.kind)
 
 
-def _command_at(commands: list[tuple[Path, str]], offset: int) -> Path:
+def _ends(commands: list[tuple[Path, str]]) -> list[int]:
+    """Return where in the joined text each command ends, its newline included."""
+    return list(accumulate(len(command.strip(mustache.SPACES)) + 1 for _, command in commands))
+
+
+def _command_at(commands: list[tuple[Path, str]], ends: list[int], offset: int) -> Path:
     """Return the path of the command in which an offset of the joined text lies."""
-    end = 0
-    for path, command in commands:
-        end += len(command.strip(mustache.SPACES)) + 1
-        if offset < end:
-            return path
-    return commands[-1][0]
+    return commands[min(bisect_right(ends, offset), len(commands) - 1)][0]
 
 
 def _auth_texts(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -122,10 +127,16 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
     """Yield each text among the parameters of runtime plugins: for which roles, its path, the text."""
     declared = document.get("taskRoles")
     roles = declared if isinstance(declared, dict) else {}
+    users_of: dict[str, dict[str, None]] = {}
+    for role, about in roles.items():
+        for name in list_of(about, "prerequisites"):
+            if isinstance(name, str):
+                users_of.setdefault(name, {})[role] = None
     for index, item in enumerate(list_of(document, "prerequisites")):
         if not isinstance(item, dict) or not _is_run(item):
             continue
-        users = [name for name, role in roles.items() if item.get("name") in list_of(role, "prerequisites")]
+        name = item.get("name")
+        users = list(users_of.get(name, ())) if isinstance(name, str) else []
         parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
         for path, text in _texts(parameters, ("prerequisites", index)):
             yield users, path, text
@@ -161,34 +172,50 @@ def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
         try:
             mustache.parse(joined(commands, "\n"))
         except mustache.TemplateError as error:
-            found.append(Finding(_command_at(commands, error.at), f"{error}; the server answers 500"))
+            path = _command_at(commands, _ends(commands), error.at)
+            found.append(Finding(path, f"{error}; the server answers 500"))
     for path, text in _auth_texts(document):
         try:
             mustache.parse(text)
         except mustache.TemplateError:
             found.append(Finding(path, "has a tag that is not closed; the server answers 500"))
-    found += [_reference_finding(reference, document) for reference in references(document)]
+    views = Views(document)
+    found += [_reference_finding(reference, document, views) for reference in references(document)]
     return list(dict.fromkeys(filter(None, found)))
 
 
-def _reference_finding(reference: Reference, document: Mapping[str, Any]) -> Finding | None:
+def _reference_finding(reference: Reference, document: Mapping[str, Any], views: Views) -> Finding | None:
     if reference.kind == "!":
         return None
     if reference.role is None and not reference.plugin and not reference.name.startswith("$"):
         what = "has a tag that refers to no secret"  # whatever else stands in an account is not shown
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
-    if reference.kind != "name":
-        what = f"the tag <%{reference.kind} {reference.name} %> is no reference"
-        then = "servers take it and drop it, with what it encloses"
-        return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
+    runs_on = reference.name.startswith("$") and ("<%" in reference.name or "\n" in reference.name)
+    if reference.kind != "name" or runs_on:
+        return _no_reference(reference, document)
     first, *rest = reference.steps
     if first not in _KNOWN:
         return _unknown_kind(reference, document)
-    wrong = _wrong(reference, first, rest, document)
+    wrong = _wrong(reference, first, rest, document, views)
     if wrong is None:
         return None
     what = f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}"
     return Finding(reference.path, what, Level.STRICTER)
+
+
+def _no_reference(reference: Reference, document: Mapping[str, Any]) -> Finding:
+    if reference.kind == "name":
+        is_account = reference.role is None and not reference.plugin  # of which nothing is shown
+        tag = (
+            "of a secret"
+            if is_account
+            else mustache.shown(f"<% {reference.name.partition('<%')[0]}".rstrip())
+        )
+        what = f"'%>' is missing: the tag {tag} is not closed before the next tag, or in its line"
+        return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
+    what = f"the tag <%{reference.kind} {mustache.shown(reference.name)} %> is no reference"
+    then = "servers take it and drop it, with what it encloses"
+    return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
 
 
 def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Finding:
@@ -213,7 +240,9 @@ def _consequence(reference: Reference, document: Mapping[str, Any]) -> str:
     return f"servers take it, and {where} has the reference as it is written"
 
 
-def _wrong(reference: Reference, first: str, rest: list[str], document: Mapping[str, Any]) -> str | None:
+def _wrong(
+    reference: Reference, first: str, rest: list[str], document: Mapping[str, Any], views: Views
+) -> str | None:
     """Return what is wrong with a reference to something known, or None."""
     if reference.role is None and first != "$secrets":
         return "only $secrets can stand here"
@@ -224,7 +253,7 @@ def _wrong(reference: Reference, first: str, rest: list[str], document: Mapping[
         if not isinstance(value, dict):
             return None  # the schema says what is wrong
     else:
-        value = view_of(document, reference.role or "")[first]
+        value = views.of(reference.role or "")[first]
         if value is mustache.ABSENT:
             return f"the role {reference.role} has no {first[1:]}"
     reached = first
@@ -245,11 +274,12 @@ def _step(value: Any, step: str, *, lists_only: bool) -> Any:
 
 def _nothing_there(reached: str, value: Any, step: str) -> str:
     if isinstance(value, dict):
-        names = [str(name) for name in value]
-        near = closest(step, names)
+        near = closest(step, map(str, value))
         if near is not None:
             return f"there is no {step} in {reached}, did you mean {near}?"
-        return f"there is no {step} in {reached}" + (f", only {', '.join(names)}" if names else "")
+        names = [str(name) for name in islice(value, _MOST_SHOWN)]
+        further = ", ..." if len(value) > len(names) else ""
+        return f"there is no {step} in {reached}" + (f", only {', '.join(names)}{further}" if names else "")
     if isinstance(value, list):
         return f"{reached} has {len(value)} entries, counted from 0"
     return f"{reached} has no parts"
@@ -270,16 +300,18 @@ def _unfit(reference: Reference, value: Any) -> str | None:
     return None
 
 
-def plugin_filled(text: str, document: Mapping[str, Any], role: str) -> str | None:
-    """Return a text of a plugin's parameters with its references filled in, or None where one cannot be."""
+def plugin_filled(text: str, view: Mapping[str, Any]) -> str | None:
+    """Return a text of a plugin's parameters with its references filled in, or None where one cannot be.
+
+    Args:
+        text: the text.
+        view: what ``Views`` returns for the role.
+    """
     missing = False
 
     def filled(tag: re.Match[str]) -> str:
         nonlocal missing
-        reference = Reference((), f"${tag.group(1).rstrip()}", role=role, plugin=True)
-        first, *rest = reference.steps
-        view = {"$secrets": document.get("secrets"), **view_of(document, role)}
-        value = mustache.look_up(view, [first, *rest])
+        value = mustache.look_up(view, mustache.steps(f"${tag.group(1).rstrip()}"))
         missing = missing or not isinstance(value, str)
         return value if isinstance(value, str) else ""
 

@@ -36,6 +36,7 @@ __all__ = [
     "LARGEST_BODY",
     "LONGEST_SHOWN",
     "Finding",
+    "in_one_line",
     "named_nearest",
     "release_number",
     "schema",
@@ -44,6 +45,10 @@ __all__ = [
 ]
 
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)", re.ASCII)
+
+_LINE_BREAKS = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
+_NUMBERS = frozenset({"integer", "number", "null"})
+_LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 LARGEST_BODY = 100 * 1024
 """Bytes that a rest-server's body parser takes."""
@@ -100,6 +105,11 @@ def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
     for finding in found:
         if finding.level is Level.REFUSED or finding.path not in hard:
             yield finding
+
+
+def in_one_line(message: str) -> str:
+    """Return a message without the line breaks of what it quotes."""
+    return _LINE_BREAKS.sub(" ", message)
 
 
 def release_number(release: str) -> tuple[int, ...]:
@@ -196,8 +206,24 @@ def _findings(error: ValidationError, shown: Callable[[Any, Path], str]) -> Iter
     elif "propertyNames" in error.absolute_schema_path:
         yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
     else:
-        what = f"{shown(instance, path)} is not {about.get('description', 'valid')}"
-        yield Finding(path, what, level)
+        yield Finding(path, _unfit(error, path, shown(instance, path)), level)
+
+
+def _unfit(error: ValidationError, path: Path, shown: str) -> str:
+    """Return why a value does not fit, with what to do about two mistakes that YAML and JSON invite."""
+    instance: Any = error.instance
+    description = str(cast("Mapping[str, Any]", error.schema).get("description", "valid"))
+    if error.validator != "type":
+        return f"{shown} is not {description}"
+    wanted: Any = error.validator_value
+    kinds = {wanted} if isinstance(wanted, str) else set(wanted)
+    if isinstance(instance, str) and kinds <= _NUMBERS:
+        number = instance if _LIKE_A_NUMBER.fullmatch(instance) else "a number,"
+        return f"{shown} is not {description}; write {number} without quotes"
+    if isinstance(instance, dict) and kinds == {"string"} and path and isinstance(path[-1], int):
+        what = description.partition(":")[0]
+        return f"{shown} is not {what}; the ': ' in it made a mapping of a text: put the text into quotes"
+    return f"{shown} is not {description}"
 
 
 def _came_with(release: str, level: Level) -> str:

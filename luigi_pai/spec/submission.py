@@ -74,13 +74,3 @@ def _masked_text(protocol: JobProtocol) -> str:
     resolved = resolve(protocol.to_dict())
     shown = masked(resolved)
     return submission_text(protocol) if shown == resolved else write_yaml(shown)
-
-
-def job_digest(job):  # type: ignore
-    import hashlib
-    d = job.to_dict(); d.pop("jobName", None); d.pop("name", None)
-    return hashlib.sha256(json.dumps(masked(d), sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def differing_fields(mine, theirs):  # type: ignore
-    return [k for k in mine if k in theirs and mine[k] != theirs[k] and k not in ("jobName", "name")]

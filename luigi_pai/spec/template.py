@@ -18,7 +18,7 @@ from luigi_pai.spec.shapes import item_of, list_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["entrypoints", "joined", "role_commands", "view_of"]
+__all__ = ["Views", "entrypoint", "entrypoints", "joined", "role_commands"]
 
 _NEWLINE_RELEASE = (0, 17)
 """The first release that joins commands by newline, and leaves secrets and what is unknown as written."""
@@ -41,15 +41,32 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
     newer = release_number(release) >= _NEWLINE_RELEASE
     found: dict[str, str] = {}
     problems: list[Problem] = []
+    views = Views(document)
     for role, commands in role_commands(document).items():
         try:
-            found[role] = _rendered(joined(commands, "\n" if newer else " && "), document, role, newer=newer)
+            found[role] = entrypoint(commands, views.of(role), newer=newer)
         except mustache.TemplateError as error:
             path = path_text(("taskRoles", role, "commands"))
             problems.append(Problem(path, f"{error}; the server answers 500"))
     if problems:
         raise SpecError(str(document.get("name")), problems)
     return found
+
+
+def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any], *, newer: bool = True) -> str:
+    """Return the command that the rest-server makes of those of a role.
+
+    Args:
+        commands: those of ``role_commands``.
+        view: what ``Views`` returns for the role.
+        newer: as 0.17 and later make it; those before fill in the secrets too.
+
+    Raises:
+        TemplateError: a tag is not closed.
+    """
+    if newer:
+        view = {key: value for key, value in view.items() if key != "$secrets"}
+    return _filled(joined(commands, "\n" if newer else " && "), view, keep=newer)
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
@@ -88,28 +105,31 @@ def joined(commands: list[tuple[Path, str]], by: str) -> str:
     return by.join(command.strip(mustache.SPACES) for _, command in commands)
 
 
-def _rendered(template: str, document: Mapping[str, Any], role: str, *, newer: bool) -> str:
-    view = view_of(document, role)
-    if not newer:
-        view["$secrets"] = document.get("secrets", mustache.ABSENT)
-    return _filled(template, view, keep=newer)
+class Views:
+    """What the references in the commands of a role can see: the prerequisites are looked through once."""
 
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._made: dict[str, dict[str, Any]] = {}
+        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> the first of these
+        for item in list_of(document, "prerequisites"):
+            kind, name = item_of(item, "type"), item_of(item, "name")
+            if isinstance(kind, str) and isinstance(name, str):
+                self._named.setdefault((kind, name), item)
 
-def view_of(document: Mapping[str, Any], role: str) -> dict[str, Any]:
-    """Return what the references in a role's commands can see."""
-    view = {"$parameters": document.get("parameters", mustache.ABSENT)}
-    for field in _FIELDS:
-        view[f"${field}"] = _prerequisite(
-            document, field, item_of(item_of(document.get("taskRoles"), role), field)
-        )
-    return view
+    def of(self, role: str) -> dict[str, Any]:
+        """Return what ``$parameters``, ``$secrets``, ``$script``, ``$output`` and ``$data`` stand for."""
+        if role not in self._made:
+            self._made[role] = self._view(item_of(self._document.get("taskRoles"), role))
+        return self._made[role]
 
-
-def _prerequisite(document: Mapping[str, Any], kind: str, name: Any) -> Any:
-    for item in list_of(document, "prerequisites"):
-        if name is not None and item_of(item, "type") == kind and item_of(item, "name") == name:
-            return item
-    return mustache.ABSENT
+    def _view(self, role: Any) -> dict[str, Any]:
+        view = {f"${key}": self._document.get(key, mustache.ABSENT) for key in ("parameters", "secrets")}
+        for field in _FIELDS:
+            name = item_of(role, field)
+            found = self._named.get((field, name)) if isinstance(name, str) else None
+            view[f"${field}"] = mustache.ABSENT if found is None else found
+        return view
 
 
 def _filled(template: str, view: Mapping[str, Any], *, keep: bool) -> str:

@@ -8,18 +8,21 @@ that end up under one name, memory under 100 MB, a command of blanks.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import PaiJob, methods_in
 from luigi_pai.spec.methods import METHOD, is_method
+from luigi_pai.spec.mustache import SPACES
 from luigi_pai.spec.names import folded
-from luigi_pai.spec.paths import Path, path_text
+from luigi_pai.spec.paths import Path, line_of, path_text
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
+    in_one_line,
     release_number,
     schema,
     schema_findings,
@@ -29,9 +32,11 @@ from luigi_pai.spec.schema_problems import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["check_job", "validate_job"]
+__all__ = ["check_job", "validate_job", "with_numbers"]
 
-_INTEGER_TEXT = re.compile(r"\s*[-+]?\d{1,18}\s*", re.ASCII)
+_NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
+_PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
+_LARGEST_INTEGER = 2**53 - 1
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
 _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
@@ -52,13 +57,19 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
         raise SpecError("" if is_method(job.jobName) else str(job.jobName), problems)
 
 
-def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None) -> list[Problem]:
+def validate_job(
+    job: PaiJob | Mapping[str, Any],
+    *,
+    release: str | None = None,
+    lines: Mapping[Path, int] | None = None,
+) -> list[Problem]:
     """Find every problem of a v1 job.
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
         release: the release of the cluster, such as ``0.7.1``: also what it refuses that came later, or
             that an earlier one took. None: any release of 0.7 to 0.14 that takes the job.
+        lines: path -> line in the job's file, where there is one.
 
     Returns:
         the problems in the order of the job's fields; empty when there is none.
@@ -72,8 +83,15 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
     else:
         document = dict(job)
     number = release_number(release) if release is not None else None
-    document = _numbers(document, schema("job.v1"))
-    findings = [*schema_findings(document, "job.v1", _shown, number), *_relations(document)]
+    document = with_numbers(document, schema("job.v1"))
+    findings = [
+        *schema_findings(document, "job.v1", _shown, number),
+        *_too_large(document, schema("job.v1"), ()),
+        *_relations(document),
+    ]
+    extras = document.get("extras")
+    if isinstance(extras, dict) and "" in extras:
+        findings.append(Finding(("extras", ""), "is an empty key, which servers refuse; give it a name"))
     name = document.get("jobName")
     if number is not None and number >= _NO_TILDE and isinstance(name, str) and "~" in name:
         findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
@@ -81,20 +99,54 @@ def validate_job(job: PaiJob | Mapping[str, Any], *, release: str | None = None)
     if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {LARGEST_BODY:,}"))
     found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
-    return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
+    return [
+        Problem(
+            path_text(finding.path),
+            in_one_line(finding.message),
+            finding.level,
+            line_of(finding.path, lines or {}) if finding.path else None,
+        )
+        for finding in found
+    ]
 
 
-def _numbers(value: Any, schema: Mapping[str, Any]) -> Any:
+def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return the document with ``"4"`` as 4 where the schema wants an integer: servers take both."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
-        return int(value) if _INTEGER_TEXT.fullmatch(value) else value
+        return _number(value)
     if isinstance(value, dict):
         properties = schema.get("properties", {})
-        return {key: _numbers(item, properties.get(key, {})) for key, item in value.items()}
+        return {key: with_numbers(item, properties.get(key, {})) for key, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(item, schema.get("items", {})) for item in value]
+        return [with_numbers(item, schema.get("items", {})) for item in value]
     return value
+
+
+def _number(text: str) -> Any:
+    """Return the number that servers (Joi 13) make of a text, or the text if they make none."""
+    if _PREFIXED_TEXT.fullmatch(text):
+        return 0  # JavaScript's parseFloat stops after the first 0
+    number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
+    if math.isinf(number):
+        return text
+    return int(number) if number.is_integer() else number
+
+
+def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Finding]:
+    """Yield the integers that Joi refuses because JavaScript has no exact ones of that size."""
+    kind = schema.get("type")
+    if "integer" in (kind if isinstance(kind, list) else [kind]):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_small = is_number and value < 0 and "minimum" in schema  # which says so already
+        if is_number and not is_small and abs(value) > _LARGEST_INTEGER:
+            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers take")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _too_large(item, schema.get("properties", {}).get(key, {}), (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _too_large(item, schema.get("items", {}), (*path, index))
 
 
 def _shown(value: Any, path: Path) -> str:

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.paths import Path, path_text
+from luigi_pai.spec.paths import Path, line_of, path_text
 from luigi_pai.spec.plugin_texts import plugin_text_findings
 from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
@@ -22,6 +22,7 @@ from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
+    in_one_line,
     release_number,
     schema_findings,
     without_echoes,
@@ -159,10 +160,8 @@ def _in_order(problems: Iterable[Problem], document: Any, lines: Mapping[Path, i
         while text not in places:
             text = text[: max(text.rfind("."), text.rfind("["), 0)]
         place, path = places[text]
-        while path and path not in lines:
-            path = path[:-1]
-        line = lines.get(path) if path or problem.path else None
-        return place, Problem(problem.path, problem.message, problem.level, line)
+        line = line_of(path, lines) if problem.path else None
+        return place, Problem(problem.path, in_one_line(problem.message), problem.level, line)
 
     return [problem for _, problem in sorted(map(placed, problems), key=lambda pair: pair[0])]
 

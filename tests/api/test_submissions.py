@@ -244,13 +244,13 @@ def test_a_refused_name_after_a_lost_answer_is_the_job_itself(faulty, cluster):
 
 
 def test_a_page_in_place_of_an_answer_is_looked_behind(faulty, cluster):
-    """What stands before the server may have handed the job on, or not; it is not posted again."""
+    """What stands before the server may have handed the job on, or not; three of them are the end."""
     faulty.fail(*POST, 200, after=True, body="<html>sign in</html>")
     assert cluster.submit(job()).status().succeeded
-    faulty.fail(*POST, 200, body="<html>sign in</html>")
+    faulty.fail(*POST, 200, times=99, body="<html>sign in</html>")
     with pytest.raises(InvalidReply, match="in place of JSON"):
         cluster.submit(job("other"))
-    assert (faulty.posts(), faulty.submissions) == (["train"], 2)
+    assert (faulty.posts(), faulty.submissions) == (["train"], 4)
 
 
 def test_a_job_that_makes_the_server_fail_is_given_up(faulty, cluster, clock):

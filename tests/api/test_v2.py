@@ -533,16 +533,20 @@ def test_a_token_that_is_not_taken(v2, say):
 
 @pytest.mark.parametrize("password", ["a-password", None])
 def test_a_cluster_without_passwords(new_session, rest, password):
-    """An OIDC cluster has no login by password: the error says what to do."""
+    """An OIDC cluster has no login by password, nor has a wrong path in pai_url: the error says both."""
     rest.post(
         f"{URL}/api/v1/token",
         json={"code": "NoApiError", "message": "API /api/v1/token is not found."},
         status=404,
     )
-    with pytest.raises(
-        AuthenticationError, match=r"has no login by password .OIDC.: make an application token"
-    ):
+    with pytest.raises(AuthenticationError) as caught:
         V2Dialect(new_session(URL, password=password)).status("j")
+    assert str(caught.value) == (
+        f"login of user 'admin' at {URL} was refused: API /api/v1/token is not found.; either the path in "
+        "pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by password (OIDC): check "
+        "pai_url, or make an application token on your profile page of the web portal and write token = ... "
+        "in [OpenPai] of luigi.cfg"
+    )
 
 
 def test_a_used_up_limit_is_not_run_into(v2, rest):

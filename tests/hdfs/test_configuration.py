@@ -9,7 +9,7 @@ import luigi.configuration
 import pytest
 from hdfs_backend import Backend, content, written
 
-from luigi_pai import HdfsTarget, PaiTask, TaskRole, run
+from luigi_pai import HdfsTarget, PaiTask, TaskRole, reset_clusters
 from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs import HdfsError, WebHdfs
@@ -144,7 +144,7 @@ def test_the_completion_flag_with_luigis_configuration(
     Train().run()
     assert content(backend.fs(), f"{home}/out/_SUCCESS") == "train\n"
     pai.jobs.clear()
-    run._clients.clear()
+    reset_clusters()
     assert Train().complete()
 
 

@@ -7,11 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import (
-    CompletionFlag,
-    HdfsError,
-    WebHdfs,
-)
+from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.record import CompletionFlag
 
 
 def test_flag(fs: WebHdfs, home: str) -> None:
@@ -61,13 +58,15 @@ def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs: WebHdfs, home
 
 
 @pytest.mark.parametrize("text", ["", "\n"])
-def test_empty_flag_counts_for_all(text: str, fs: WebHdfs, home: str) -> None:
-    """An empty file, as Spark and Hadoop write it, holds for every job, stays so, and is discarded whole."""
+def test_an_empty_flag_counts_for_what_was_submitted_there(text: str, fs: WebHdfs, home: str) -> None:
+    """An empty file, as Spark and Hadoop write it, holds for jobs of this folder, and is discarded whole."""
     written(fs, f"{home}/_SUCCESS", text)
     flag = CompletionFlag(fs, home)
-    assert flag.holds("any")
+    assert flag.holds("any", submitted_here=True)
+    assert not flag.holds("any")
     flag.add("any")
-    assert flag.holds("other")
+    assert flag.holds("any")
+    assert not flag.holds("other")
     flag.discard("any")
     assert names(fs, home) == []
 

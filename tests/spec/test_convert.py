@@ -36,6 +36,34 @@ def test_real_v1_jobs_become_protocols_that_1_8_takes(path):
     assert validate_protocol(document.value, lines=document.lines, size=len(text)) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        (True, {"shmMB": 64, "infiniband": True}),
+        *((value, {"shmMB": 64}) for value in (False, "true", 1, "1", "")),
+    ],
+)
+def test_infiniband_is_asked_for_as_v2_has_it(value, options):
+    """v1 says it as a variable, and means it by true alone; the variable itself stays."""
+    made = convert(job(TaskRole("a", "true"), TaskRole("b", "true"), jobEnvs={"paiAzRDMA": value}))
+    document = made.protocol.to_dict()
+    assert [role["extraContainerOptions"] for role in document["taskRoles"].values()] == [options, options]
+    assert document["parameters"] == {"paiAzRDMA": value}
+    assert made.losses == ()
+
+
+def test_shared_memory_that_a_file_leaves_out_stays_as_v1_has_it():
+    """A v1 task gets 64 MB and a v2 task 512; the role says 64, and the conversion says so."""
+    roles = [{"name": "a", "command": "true"}, {"name": "b", "command": "true", "shmMB": 100}]
+    made = convert({"jobName": "a", "image": "i", "taskRoles": roles})
+    document = made.protocol.to_dict()["taskRoles"]
+    assert document["a"]["extraContainerOptions"] == {"shmMB": 64}
+    assert document["b"]["extraContainerOptions"] == {"shmMB": 100}
+    assert losses(made) == [
+        "taskRoles[0].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64"
+    ]
+
+
 def test_the_whole_table():
     """Each v1 field goes where the manual's table says."""
     role = TaskRole("worker", "python train.py", 2, 4, 8192, 1024, 1, [Port("web", 0, 2)], None, 2)
@@ -154,7 +182,9 @@ def test_every_loss_is_said():
             "taskRoles[0].portList[0].beginAt: 9000 is left out: v2 chooses ports; the command reads "
             "PAI_PORT_LIST_ROLE_INDEX_a_b"
         ),
+        "taskRoles[0].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64",
         "jobEnvs.my-key: is left out: a shell has no variable of this name",
+        "taskRoles[1].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64",
         "retryCount: -1 (for ever) becomes 0: v2 knows no negative count",
     ]
 

@@ -185,13 +185,13 @@ def test_a_role_sees_only_the_prerequisites_that_it_names():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("x <% $parameters.epochs", "the tag <% $parameters.epochs is not closed"),
-        ("<%= x %>", "the tag <%= x %> is not closed"),
+        ("x <% $parameters.epochs", "'%>' is missing: the tag <% $parameters.epochs is not closed"),
+        ("<%= x %>", "'=%>' is missing: the tag <%= x %> is not closed"),
         ("<%= x =%>", "<%= x =%> does not name two marks"),
         ("<%# a %>", "the section <% #a %> is not closed"),
         ("<%/ a %>", "<% /a %> closes a section that was not opened"),
         ("<%# a %><%/ b %>", "<% /b %> closes the section a"),
-        ("<%{ a %>", "the tag <%{ a %> is not closed"),
+        ("<%{ a %>", "'}%>' is missing: the tag <%{ a %> is not closed"),
     ],
 )
 def test_a_tag_that_the_server_fails_on_is_an_error(command, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import re
 
@@ -11,7 +12,8 @@ import pytest
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import PaiJob, Port, TaskRole
 from luigi_pai.spec.names import folded
-from luigi_pai.spec.validate import check_job, validate_job
+from luigi_pai.spec.schema_problems import schema
+from luigi_pai.spec.validate import check_job, validate_job, with_numbers
 
 GOOD = {
     "jobName": "train-1.a_b~c",
@@ -93,6 +95,11 @@ def found(document: object) -> list[str]:
     return [str(problem) for problem in validate_job(document)]
 
 
+def hint(value: object) -> str:
+    """Return what is added where a text stands in place of a number."""
+    return "; write a number, without quotes" if isinstance(value, str) else ""
+
+
 # ---------------------------------------------------------------- one rule each
 
 # path of the wrong value, the value, the message at that path
@@ -109,8 +116,8 @@ RULES = [
     *[(field, None, f"None is not {what}") for field, what in TEXT_FIELDS.items()],
     *[(field, 7, f"7 is not {what}") for field, what in TEXT_FIELDS.items()],
     ("retryCount", "-3", f"-3 is not {RETRIES}"),
-    *[("retryCount", bad, f"{bad!r} is not {RETRIES}") for bad in (-3, 1.5, "many", True, None)],
-    ("killAllOnCompletedTaskNumber", "x", "'x' is not an integer"),
+    *[("retryCount", bad, f"{bad!r} is not {RETRIES}{hint(bad)}") for bad in (-3, 1.5, "many", True, None)],
+    ("killAllOnCompletedTaskNumber", "x", f"'x' is not an integer{hint('x')}"),
     ("jobEnvs", ["A=hunter2"], "a value of type list is not an object of environment variables"),
     ("jobEnvs", "A=hunter2", "a value of type str is not an object of environment variables"),
     ("jobEnvs.A", ["hunter2"], f"a value of type list is not {ENV_VALUE}"),
@@ -129,12 +136,15 @@ RULES = [
     ],
     ("taskRoles[1].command", GONE, "is missing; it must be a shell command; it must not be empty"),
     *[
-        (f"taskRoles[1].{field}", bad, f"{bad!r} is not an integer of at least 1")
+        (f"taskRoles[1].{field}", bad, f"{bad!r} is not an integer of at least 1{hint(bad)}")
         for field in ("taskNumber", "cpuNumber")
         for bad in (0, -1, 1.5, "two", True, None)
     ],
-    *[("taskRoles[1].memoryMB", bad, f"{bad!r} is not {MEMORY}") for bad in (99, 0, -1, "2GB", None)],
-    *[("taskRoles[1].shmMB", bad, f"{bad!r} is not {SHM}") for bad in (-1, "64m", None)],
+    *[
+        ("taskRoles[1].memoryMB", bad, f"{bad!r} is not {MEMORY}{hint(bad)}")
+        for bad in (99, 0, -1, "2GB", None)
+    ],
+    *[("taskRoles[1].shmMB", bad, f"{bad!r} is not {SHM}{hint(bad)}") for bad in (-1, "64m", None)],
     ("taskRoles[0].shmMB", 101, "101 is more than memoryMB, 100; shared memory is part of it"),
     ("taskRoles[1].shmMB", 101, "101 is more than memoryMB, 100; shared memory is part of it"),
     *[("taskRoles[1].gpuNumber", bad, f"{bad!r} is not an integer of at least 0") for bad in (-1, 0.5, None)],
@@ -155,7 +165,7 @@ RULES = [
         (
             "taskRoles[0].portList[0].beginAt",
             bad,
-            f"{bad!r} is not a port number, 1 to 65535, or 0 for any free one",
+            f"{bad!r} is not a port number, 1 to 65535, or 0 for any free one{hint(bad)}",
         )
         for bad in (-1, 65536, "http", None)
     ],
@@ -170,7 +180,7 @@ RULES = [
     ("taskRoles[0].portList[1].portNumber", 2, "2 ports from 65535 go beyond port 65535"),
     ("taskRoles[0].portList[0].ports", 1, "is not a field here; there are label, beginAt, portNumber"),
     *[
-        (f"taskRoles[0].{field}", bad, f"{bad!r} is not {COUNT}")
+        (f"taskRoles[0].{field}", bad, f"{bad!r} is not {COUNT}{hint(bad)}")
         for field in ("minFailedTaskCount", "minSucceededTaskCount")
         for bad in (0, -1, 1.5, "never")
     ],
@@ -232,6 +242,45 @@ def test_numbers_may_be_strings_as_servers_take_them():
         "taskRoles[0].shmMB",
         "taskRoles[0].gpuNumber",
         "taskRoles[0].minFailedTaskCount",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("1e3", 1000), (" 1e3 ", 1000), ("1000.0", 1000), ("1000.", 1000), (".1e4", 1000), ("+1000", 1000)),
+        *(("10000e-1", 1000), ("1000\u00a0", 1000), ("\ufeff1000", 1000), ("01000", 1000)),
+        ("9007199254740991", 2**53 - 1),
+    ],
+)
+def test_texts_that_joi_takes_for_integers(text, number):
+    """Recorded from Joi 13.0.1, with its integers."""
+    assert with_numbers({"retryCount": text}, schema("job.v1")) == {"retryCount": number}
+    assert found(with_value("retryCount", text)) == []
+
+
+@pytest.mark.parametrize("text", ["1_000", "", " ", "1e400", "Infinity", "12abc", "1e-3", "\u0663", "1\x1c"])
+def test_texts_that_joi_takes_for_no_integer(text):
+    """The same; 1e-3 is a number, and none that is whole."""
+    (problem,) = validate_job(with_value("retryCount", text))
+    assert (problem.path, problem.level) == ("retryCount", Level.REFUSED)
+    assert f"is not {RETRIES}" in problem.message
+
+
+@pytest.mark.parametrize("field", ["retryCount", "killAllOnCompletedTaskNumber", "taskRoles[1].gpuNumber"])
+@pytest.mark.parametrize("number", [2**53, 2**53 + 1, 1e16, str(2**53), 10**400, math.inf])
+def test_integers_that_javascript_has_not_are_refused(field, number):
+    """Joi takes no integer from 2^53 on, given as a number or as a text."""
+    (problem,) = validate_job(with_value(field, number))
+    assert (problem.path, problem.level) == (field, Level.REFUSED)
+    assert problem.message == "is beyond 9,007,199,254,740,991, the largest integer that servers take"
+    assert found(with_value(field, 2**53 - 1)) == []
+
+
+def test_an_empty_key_in_extras_is_refused():
+    """As Joi does at the top of extras; it does not look into the values."""
+    assert found(with_value("extras", {"": 1, "a": {"": 1}})) == [
+        'extras[""]: is an empty key, which servers refuse; give it a name'
     ]
 
 

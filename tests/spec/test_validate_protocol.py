@@ -251,7 +251,7 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
         (*W, "completion", "minFailedInstances"),
         "1",
         REFUSED,
-        "'1' is not an integer from 1 to instances, or -1 for never",
+        "'1' is not an integer from 1 to instances, or -1 for never; write 1 without quotes",
     ),
     (
         (*W, "completion", "minFailedInstances"),
@@ -266,7 +266,12 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
         f"-2 is not {COUNTS} instances, and start no job with less than -1",
     ),
     ((*W, "completion", "minFailedInstances"), 3, STRICTER, f"3 is more than instances, 2; {NEVER}"),
-    ((*W, "extraContainerOptions", "shmMB"), "1", REFUSED, "'1' is not an integer of at least 0 (MB)"),
+    (
+        (*W, "extraContainerOptions", "shmMB"),
+        "1",
+        REFUSED,
+        "'1' is not an integer of at least 0 (MB); write 1 without quotes",
+    ),
     (
         (*W, "extraContainerOptions", "shmMB"),
         -1,
@@ -1049,6 +1054,70 @@ def test_infinity_is_an_integer_to_the_server(value, is_refused):
     """Its Ajv 6 takes it for one; a lenient reading of YAML lets it through to here."""
     problems = validate_protocol(with_value((*W, "resourcePerInstance", "memoryMB"), value))
     assert bool(refused(problems, lenient=True)) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("memory", "advice"), [("8192", "write 8192 without quotes"), ("8G", "write a number, without quotes")]
+)
+def test_a_number_in_quotes(memory, advice):
+    """v2 servers take no text for a number."""
+    (problem,) = validate_protocol(with_value((*W, "resourcePerInstance", "memoryMB"), memory))
+    assert problem.path == "taskRoles.worker.resourcePerInstance.memoryMB"
+    assert problem.message.startswith(f"{memory!r} is not an integer of at least 1 (MB)")
+    assert problem.message.endswith(f"; {advice}")
+
+
+def test_a_command_that_yaml_takes_for_a_mapping():
+    """``- echo result: x`` is a mapping, to every reader of YAML."""
+    commands = read_yaml("- echo result: x\n- true x\n").value
+    (problem,) = validate_protocol(with_value((*W, "commands"), commands))
+    assert str(problem) == (
+        "taskRoles.worker.commands[0]: a mapping is not a command; the ': ' in it made a mapping of a text: "
+        "put the text into quotes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("commands", "message", "level"),
+    [
+        (
+            ["run <% $parameters.epochs", "ls"],
+            "'%>' is missing: the tag <% $parameters.epochs is not closed; the server answers 500",
+            REFUSED,
+        ),
+        (
+            ["run <% $parameters.epochs", "ls <% $parameters.epochs %>"],
+            (
+                "'%>' is missing: the tag <% $parameters.epochs is not closed before the next tag, or in its "
+                "line; servers take it, and the command has nothing in its place"
+            ),
+            STRICTER,
+        ),
+        (
+            ["run <% $parameters.epochs; ls <% $parameters.epochs %>"],
+            (
+                "'%>' is missing: the tag <% $parameters.epochs; ls is not closed before the next tag, or in "
+                "its line; servers take it, and the command has nothing in its place"
+            ),
+            STRICTER,
+        ),
+    ],
+)
+def test_a_tag_that_is_not_closed_is_one_line_that_says_so(commands, message, level):
+    """Whether a later tag ends it, as the server reads it, or none."""
+    document = with_value((*W, "commands"), commands)
+    (problem,) = [
+        problem for problem in validate_protocol(document) if problem.path == "taskRoles.worker.commands[0]"
+    ]
+    assert (problem.message, problem.level) == (message, level)
+
+
+def test_a_problem_is_one_line():
+    """Whatever it quotes."""
+    document = with_value((*W, "commands"), ["<% $parameters.a\u2028b %>", "<%# a\n\n b %><%/ c\nd %>"])
+    problems = validate_protocol(document)
+    assert problems
+    assert all(len(str(problem).splitlines()) == 1 for problem in problems)
 
 
 def test_check_protocol_returns_warnings():

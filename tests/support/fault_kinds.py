@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from elsewhere import Elsewhere
 
 _NGINX = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
-_JSON = {"Content-Type": "application/json; charset=utf-8"}
 _LIMIT_ENDS = 5.0  # seconds after the answer that says so
 _OWN_CODES = {
     401: ("UnauthorizedUserError", "Guest is not allowed to do this operation."),
@@ -70,7 +69,7 @@ def fault_of(word: str, step: str, clock: Any, elsewhere: Elsewhere, *, on_hdfs:
     if word in ("reset", "hang", "reset-after", "hang-after"):
         return {"kind": word.removesuffix("-after"), "after": word.endswith("-after")}
     if word == "bad-json":
-        return {"kind": 200, "after": True, "body": b'{"jobStatus": {"state": "SUC', "headers": _JSON}
+        return {"kind": "garbled"}
     if word.startswith("html-"):
         title = {"200": "Please sign in", "502": "502 Bad Gateway"}[word[5:]]
         return {"kind": int(word[5:]), "body": _NGINX.format(title)}

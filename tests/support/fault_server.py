@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _OUTAGE = 0.01  # seconds; some of a client's retries fall into it, all do not
 _LONGEST_HANG = 60.0
+_ANSWERING = ("truncated", "garbled", "nothing")
+_GARBLED = 3  # bytes: what a JSON body shows of itself is all there, and it is no JSON
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Fault:
             ``nothing``: it is counted and answered as usual.
             ``truncated``: of the answer the second half is missing: it says
             the whole length, and the connection is closed in an orderly way.
+            ``garbled``: the last bytes of the answer's body are missing, and nothing tells.
             ``refused``: the server goes down. A server cannot refuse a connection for
             the sake of the request that it would bring, so this request, which has
             arrived, is not acted upon; its connection is reset, all others are
@@ -201,15 +204,16 @@ class FaultServer:
 
     def meet(self, fault: Fault, request: Request, handler: _Handler) -> None:
         """Do to a request what a fault says."""
-        reply = self.answer(request) if fault.after or fault.kind in ("truncated", "nothing") else None
+        reply = self.answer(request) if fault.after or fault.kind in _ANSWERING else None
         if isinstance(fault.kind, int):
             handler.send(request, fault.reply())
         elif fault.kind == "hang":
             self._released.wait(_LONGEST_HANG)
             handler.close_connection = True
-        elif fault.kind in ("truncated", "nothing"):
-            assert reply is not None
-            handler.send(request, reply, whole=fault.kind == "nothing")
+        elif reply is not None and fault.kind in _ANSWERING:
+            if fault.kind == "garbled":
+                reply = Reply(reply.status, reply.encoded()[1][:-_GARBLED], reply.encoded()[0])
+            handler.send(request, reply, whole=fault.kind != "truncated")
         elif fault.kind == "reset":
             handler.reset()
         elif fault.kind == "refused":
@@ -239,6 +243,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.meet(fault, request, self)
 
     do_GET = do_POST = do_PUT = do_DELETE = _any
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the Date of an answer, by the server's clock."""
+        clock = getattr(self.server, "clock", time)
+        return super().date_time_string(clock.time() if timestamp is None else timestamp)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import queue
 import re
 from dataclasses import dataclass, field
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
 
 V1, EARLY_V2, V2 = "0.7.1", "1.0.1", "1.8.0"
 
-PATIENCE = 30.0  # seconds of the fast clock, as all that follows but the timeouts
+PATIENCE = 20.0  # seconds of the fast clock, as all that follows but the timeouts
 FACTOR = 60.0
 LONGEST = 5 * PATIENCE
+LONGEST_ON_HDFS = 8 * FACTOR  # its client waits by the real clock: some timeouts, and half a second between
 SETTINGS = {
     "username": "admin",
     "password": PASSWORD,
@@ -104,7 +104,7 @@ class TrainWithUploads(Train):
 
 
 class TrainWithTargets(Train):
-    """A task that was begun, as its outputs tell, and whose job may have been forgotten: the list is asked."""
+    """A task that was begun, as its outputs tell: its job may have been forgotten, and the list is asked."""
 
     folder: str = ""
 
@@ -156,11 +156,13 @@ class Outcome:
 
     Attributes:
         error: what it raised; None where the task was done.
+        asked: whether ``complete()`` has returned.
         took: seconds of the clock.
         answers: to messages of the scheduler.
     """
 
     error: Exception | None
+    asked: bool
     took: float
     answers: Sequence[str] = ()
 
@@ -215,20 +217,23 @@ class World:
         if self.step.name == "stop" and self.faults:
             task.scheduler_messages = stop
         self.clock.restart()
-        error = None
+        error, asked = None, False
         try:
-            if not task.complete():
+            complete = task.complete()
+            asked = True
+            if not complete:
                 task.run()
         except Exception as raised:  # noqa: BLE001  judged by the test
             error = raised
         finally:
             if hasattr(task, "scheduler_messages"):
                 del task.scheduler_messages
-        return Outcome(error, self.clock.elapsed, stop.answers)
+        return Outcome(error, asked, self.clock.elapsed, stop.answers)
 
     def start_anew(self) -> None:
         """End the faults and the process."""
         self.faults.clear()
+        self.pai.plan = {}
         self.pai.heal()
         self.hdfs.heal()
         forget()
@@ -260,5 +265,4 @@ class World:
         return self.step.known in (None, self.name in self.pai.jobs)
 
 
-FOR_EVER = math.inf
 LOGGERS = tuple(logging.getLogger(name) for name in ("luigi-interface", "luigi_pai", "urllib3", "requests"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOREIGN = ("requests", "urllib3", "http", "hdfs")
+FOREIGN = ("requests.", "urllib3.", "http.", "hdfs.")
 
 
 def chain(error: BaseException) -> list[BaseException]:
@@ -34,9 +34,6 @@ def texts(error: BaseException) -> Iterator[str]:
 
 
 def foreign_parts(error: BaseException) -> list[str]:
-    """Return the classes in an error's chain that are those of HTTP libraries."""
-    return [
-        f"{type(one).__module__}.{type(one).__name__}"
-        for one in chain(error)
-        if type(one).__module__.partition(".")[0] in FOREIGN
-    ]
+    """Return the lines of an error's printed traceback that show an error of an HTTP library."""
+    printed = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return [line for line in printed.splitlines() if line.startswith(FOREIGN)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import luigi
 
-from luigi_pai import HdfsTarget, run
+from luigi_pai import HdfsTarget, reset_clusters
 
 
 class Code(luigi.Task):
@@ -33,11 +33,7 @@ class CodeFolder:
 
 def new_process() -> None:
     """Forget what this process remembers, as a new one would."""
-    for client in run._clients.values():
-        client.close()
-    run._clients.clear()
-    run._flagged.clear()
-    run._cleared.clear()
+    reset_clusters()
 
 
 def build(*tasks: luigi.Task) -> bool:

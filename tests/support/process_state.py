@@ -5,36 +5,22 @@ The one place that knows how; tests use these two functions.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import luigi_pai
+from luigi_pai import reset_clusters
+from luigi_pai.api.cluster import CLUSTERS
 
 if TYPE_CHECKING:
     import pytest
 
-_WITHOUT_CLUSTERS = ("run", "api.attempts", "api.client", "api.limits", "api.session", "api.watch")
+    from luigi_pai.api.clock import Clock
 
 
 def forget() -> None:
     """Forget everything that this process knows of clusters, as a new process would."""
-    reset = getattr(luigi_pai, "reset_clusters", None)
-    if reset is not None:
-        reset()
-        return
-    run: Any = importlib.import_module("luigi_pai.run")
-    for client in run._clients.values():
-        client.close()
-    for memory in (run._clients, run._flagged, run._cleared):
-        memory.clear()
+    reset_clusters()
 
 
-def install_clock(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def install_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the client of the rest-server wait, and count ages, by a clock; for one test."""
-    try:
-        clusters = importlib.import_module("luigi_pai.api.cluster").CLUSTERS
-    except ImportError:
-        for module in _WITHOUT_CLUSTERS:
-            monkeypatch.setattr(f"luigi_pai.{module}.time", clock)
-    else:
-        monkeypatch.setattr(clusters, "clock", clock)
+    monkeypatch.setattr(CLUSTERS, "clock", clock)

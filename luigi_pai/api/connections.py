@@ -1,0 +1,295 @@
+"""The requests session of a transport: timed answers, TLS failures told apart, idle connections watched."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import ssl
+import threading
+import time
+from http.client import HTTPResponse, IncompleteRead
+from typing import TYPE_CHECKING, Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util.connection import is_connection_dropped
+from urllib3.util.retry import Retry
+
+from luigi_pai.api.probes import speaks_http
+
+if TYPE_CHECKING:
+    import socket
+
+    from luigi_pai.api.environment import Environment
+
+__all__ = ["Connections", "NotTls", "TooLong", "progress"]
+
+_READ_RETRIES = Retry(
+    total=2,
+    connect=1,
+    read=1,
+    redirect=0,
+    status=1,
+    other=0,
+    backoff_factor=0.1,
+    status_forcelist=(502, 503, 504),
+    allowed_methods=frozenset({"GET"}),
+    raise_on_status=False,
+    raise_on_redirect=False,
+    respect_retry_after_header=False,
+)
+"""A GET is repeated at once, once for each kind of fault; a longer fault is for the caller to retry."""
+
+_WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
+_QUICK_HANDSHAKE = 3.0  # seconds; after these, a silent server is asked whether it speaks http
+_LOCK_SECONDS = 0.01  # held for microseconds, or, in a forked process, for ever
+
+
+class Connections(requests.Session):
+    """The connections to one rest-server, and to where its redirects and logs lead.
+
+    Args:
+        home: URL of the rest-server; only its idle connections are watched.
+        environment: proxies and CA bundle.
+    """
+
+    def __init__(self, home: str, environment: Environment) -> None:
+        super().__init__()
+        self.trust_env = False  # no .netrc, and the environment is not read at each request
+        self._environment = environment
+        self._adapters = []
+        for scheme in ("http://", "https://"):
+            adapter = _TimedAdapter(home)
+            self._adapters.append(adapter)
+            self.mount(scheme, adapter)
+
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Drop the token where a redirect leaves the host."""
+        old, new = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+    def rebuild_proxies(self, prepared_request: requests.PreparedRequest, proxies: Any) -> Any:
+        """Take the proxy of the host that a redirect leads to."""
+        proxies = dict(self._environment.route(prepared_request.url or "").proxies)
+        return super().rebuild_proxies(prepared_request, proxies)  # type: ignore[no-untyped-call]
+
+    def close_dropped(self) -> bool:
+        """Close the idle connections to the rest-server that it has closed; return whether there were any.
+
+        Nothing is sent. Takes a few microseconds.
+        """
+        dropped = False
+        for adapter in self._adapters:
+            for pool in adapter.home_pools:
+                dropped |= _close_dropped(pool)
+        return dropped
+
+
+def _close_dropped(pool: HTTPConnectionPool) -> bool:
+    idle = pool.pool
+    if idle is None or not idle.mutex.acquire(timeout=_LOCK_SECONDS):
+        return False
+    try:  # with the lock, no connection can be taken and be in use
+        gone = [one for one in idle.queue if one is not None and one.sock and is_connection_dropped(one)]
+        for connection in gone:
+            connection.close()
+    finally:
+        idle.mutex.release()
+    return bool(gone)
+
+
+# requests' timeout bounds each silence. What bounds the whole of an answer, so that one that
+# trickles in for ever ends too, is that no more of it is read after its deadline.
+
+
+class TooLong(TimeoutError):
+    """An answer has taken longer than answers may."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"it was not finished within {limit:g} s")
+        self.limit = limit
+
+
+class _Timed(io.RawIOBase):
+    """What a socket receives, until the deadline: some times its own timeout."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._raw = connected.makefile("rb", buffering=0)
+        self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
+        self._end = time.monotonic() + self._limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() > self._end:
+            raise TooLong(self._limit)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedAnswer(HTTPResponse):
+    """An answer that is read until its deadline, and that is an error when it ends too early."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Timed(sock))
+
+    def read(self, amt: int | None = None) -> bytes:
+        """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
+        data = super().read(amt)
+        if amt and not data and self.length:
+            raise IncompleteRead(b"", self.length)
+        return data
+
+
+# How far a request got decides whether the server may have done what it was asked. The
+# exceptions of urllib3 do not say it; the connection knows.
+
+
+class _Progress(threading.local):
+    """How far this thread's request got.
+
+    Attributes:
+        sent: whether any of it was handed to a connected socket; None as long as
+            no connection was asked for.
+    """
+
+    sent: bool | None = None
+
+
+progress = _Progress()
+
+
+class _TimedConnection(HTTPConnection):
+    """A connection whose answers have a deadline, and that records what was sent."""
+
+    response_class = _TimedAnswer
+    _connecting = False
+
+    def connect(self) -> None:
+        """Connect; what is sent to a proxy meanwhile is not the request."""
+        if progress.sent is None:
+            progress.sent = False
+        self._connecting = True
+        try:
+            super().connect()
+        finally:
+            self._connecting = False
+
+    def send(self, data: Any) -> None:
+        """Send a part of a request."""
+        try:
+            super().send(data)
+        finally:
+            if not self._connecting and self.sock is not None:
+                progress.sent = True
+
+
+class NotTls(Exception):
+    """A server that was asked with https speaks http. No error of urllib3, so that it is not retried."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self.url = f"https://{host}:{port}"
+
+
+class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
+    """The same with TLS, where a failed handshake is followed by the question whether the port speaks http.
+
+    A server that waits for the rest of an http request says nothing to a TLS handshake. So
+    the first handshake is given 3 s; if the port does not speak http, a second one has the
+    whole timeout.
+    """
+
+    _handshake_timeout: float | None = None
+
+    def connect(self) -> None:
+        """Connect.
+
+        Raises:
+            NotTls: the server speaks http.
+        """
+        if self.proxy is not None:
+            super().connect()
+            return
+        whole = self.timeout
+        quick = not isinstance(whole, (int, float)) or whole > _QUICK_HANDSHAKE
+        self._handshake_timeout = _QUICK_HANDSHAKE if quick else None
+        try:
+            super().connect()
+        except (TimeoutError, ssl.SSLError, ConnectionError) as error:
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise
+            if speaks_http(self.host, self.port or 443):
+                raise NotTls(self.host, self.port or 443) from None
+            if not quick or not isinstance(error, TimeoutError):
+                raise
+            self.close()
+            self._handshake_timeout = None
+            super().connect()
+        if isinstance(whole, (int, float)) and self.sock is not None:
+            self.sock.settimeout(whole)
+
+    def _new_conn(self) -> socket.socket:
+        """Open the TCP connection. The timeout that its socket has is that of the handshake."""
+        connected: socket.socket = super()._new_conn()
+        if self._handshake_timeout is not None:
+            connected.settimeout(self._handshake_timeout)
+        return connected
+
+
+class _TimedPool(HTTPConnectionPool):
+    ConnectionCls = _TimedConnection
+
+
+class _TimedTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedTlsConnection
+
+
+_POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _TimedTlsPool}
+
+
+class _TimedAdapter(HTTPAdapter):
+    """An adapter with such connections.
+
+    Attributes:
+        home_pools: the pools of direct connections to the rest-server.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self.home_pools: list[HTTPConnectionPool] = []
+        super().__init__(max_retries=_READ_RETRIES)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of direct connections."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {
+            scheme: functools.partial(_new_pool, kind, self._home, self.home_pools)
+            for scheme, kind in _POOLS.items()
+        }
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the pools of connections through a proxy."""
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+
+def _new_pool(
+    kind: type[HTTPConnectionPool], home: str, home_pools: list[HTTPConnectionPool], *args: Any, **kwargs: Any
+) -> HTTPConnectionPool:
+    """Make a pool, and list it if it is one of the rest-server's."""
+    pool = kind(*args, **kwargs)
+    if pool.is_same_host(home):
+        home_pools[:] = [one for one in home_pools if one.pool is not None] + [pool]
+    return pool

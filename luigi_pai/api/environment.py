@@ -1,0 +1,150 @@
+"""Proxies and CA bundle of the process environment, read once for each host and checked."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from requests.utils import get_environ_proxies, select_proxy
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+from luigi_pai.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Environment", "Route"]
+
+_CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+_FORM = "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
+
+
+@dataclass(frozen=True)
+class Route:
+    """How one host is reached.
+
+    Attributes:
+        proxies: as requests takes them; empty for a direct connection.
+        variable: the environment variable that names the proxy, or None without a proxy.
+    """
+
+    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    variable: str | None = None
+
+
+class Environment:
+    """The proxy and CA settings of the process environment.
+
+    requests reads them at each request, which takes most of a request's CPU time. Here each
+    host's are read at its first request. A ``.netrc`` is not read at all.
+
+    Args:
+        verify: of the account: True, False, or a file of CA certificates.
+
+    Attributes:
+        verify: what requests is to verify with; a CA bundle of the environment replaces True.
+        verify_source: the setting that names the CA bundle, or None without one.
+    """
+
+    def __init__(self, *, verify: bool | str) -> None:
+        self.verify = verify
+        self.verify_source = "verify" if isinstance(verify, str) else None
+        if verify is True:
+            for name in _CA_VARIABLES:
+                if os.environ.get(name):
+                    self.verify, self.verify_source = os.environ[name], name
+                    break
+        self._routes: dict[str, Route] = {}
+
+    def check_ca_bundle(self) -> None:
+        """Refuse a CA bundle that does not exist.
+
+        Raises:
+            ConfigError: naming the setting and the file.
+        """
+        if isinstance(self.verify, str) and not Path(self.verify).exists():
+            raise ConfigError(self.ca_bundle_problem("does not exist"))
+
+    def ca_bundle_problem(self, problem: str) -> str:
+        """Return the error text for a problem with the CA bundle."""
+        if self.verify_source == "verify":
+            return (
+                f"verify = {self.verify!r} in [OpenPai] of luigi.cfg {problem}; "
+                "write true, false or a file of CA certificates"
+            )
+        return (
+            f"{self.verify_source} in the environment names {self.verify!r}, which {problem}; "
+            "correct or unset it, or set verify in [OpenPai] of luigi.cfg"
+        )
+
+    def route(self, url: str) -> Route:
+        """Return how the host of a URL is reached.
+
+        Raises:
+            ConfigError: the proxy for it is not a valid URL; names the variable, not its value.
+            ValueError: the URL itself is not valid.
+        """
+        parts = urlsplit(url)
+        host = f"{parts.scheme}://{parts.netloc}"
+        known = self._routes.get(host)
+        if known is None:
+            known = self._routes[host] = _route(host)
+        return known
+
+
+def _route(host: str) -> Route:
+    proxies = get_environ_proxies(host)
+    proxy = select_proxy(host, proxies)
+    if not proxy:
+        return Route()
+    variable = _variable(proxy, proxies, urlsplit(host).scheme)
+    problem = _problem(proxy)
+    if problem:
+        raise ConfigError(f"{variable} in the environment {problem}")
+    return Route(proxies, variable)
+
+
+def _variable(proxy: str, proxies: Mapping[str, str], scheme: str) -> str:
+    """Return the name of the variable that a proxy is from, as it is spelled in the environment."""
+    key = scheme if proxies.get(scheme) == proxy else "all"
+    wanted = f"{key}_proxy"
+    spelled = [name for name in os.environ if name.lower() == wanted and os.environ[name] == proxy]
+    return wanted if wanted in spelled or not spelled else spelled[0]
+
+
+def _problem(proxy: str) -> str | None:
+    """Return what is wrong with a proxy's URL, without any part of it: it may hold a password."""
+    url = proxy if "://" in proxy else f"http://{proxy}"  # as requests reads it
+    if url.partition("://")[0].lower() not in _PROXY_SCHEMES:
+        return f"has an unsupported scheme; {_FORM}"
+    if re.search("[/?#].*@", url.partition("://")[2]):
+        return (
+            "has a /, ? or # in its user or password; write them as %2F, %3F and %23 "
+            "(http://USER:PASSWORD@HOST:PORT)"
+        )
+    try:
+        parts = parse_url(url)
+        unquote(parts.auth or "").encode("latin-1")  # as the header that carries it
+    except UnicodeEncodeError:
+        return "has a character in its user or password that no proxy login can carry"
+    except (LocationParseError, ValueError):
+        parts = None
+    if parts is None or not parts.host:
+        return f"is not a valid proxy URL; {_FORM}"
+    if url.lower().startswith("socks") and not _has_socks():
+        return "names a SOCKS proxy, which needs a package: pip install 'requests[socks]'"
+    return None
+
+
+def _has_socks() -> bool:
+    try:
+        import socks  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True

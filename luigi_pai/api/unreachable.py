@@ -1,0 +1,348 @@
+"""Why a request had no answer: one line that names the setting to correct."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass, replace
+from http.client import BadStatusLine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import requests
+from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
+
+from luigi_pai.api.connections import NotTls, TooLong
+from luigi_pai.api.probes import speaks_tls
+from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
+from luigi_pai.hidden_tokens import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from luigi_pai.api.environment import Environment
+    from luigi_pai.errors import PaiError
+
+__all__ = ["Failed", "login_at_proxy", "tls_port", "why"]
+
+_SETTING = "pai_url in [OpenPai] of luigi.cfg"
+_REACH_HINT = f"check {_SETTING}, and that the rest-server runs"
+_TLS_ALERT = ("\x15\x03", "\x16\x03")  # how a record of TLS begins
+_NOT_YET_VALID, _EXPIRED, _WRONG_HOST, _WRONG_ADDRESS = 9, 10, 62, 64  # OpenSSL's X509_V_ERR_*
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A request without an answer.
+
+    Attributes:
+        method, url: of the request.
+        server: the address in ``pai_url``.
+        connect_timeout, read_timeout: seconds.
+        proxy_variable: the environment variable that names the proxy, or None without a proxy.
+        environment: proxies and CA bundle.
+        sent: whether any of the request was handed to a connected socket; None if not known.
+        answered: whether the server has answered an earlier request.
+        redirected_to: the other server that it was redirected to before it failed.
+    """
+
+    method: str
+    url: str
+    server: str
+    connect_timeout: float
+    read_timeout: float
+    proxy_variable: str | None
+    environment: Environment
+    sent: bool | None
+    answered: bool
+    redirected_to: str | None = None
+
+    @property
+    def is_servers(self) -> bool:
+        """Whether the request is for the rest-server, and not for a log or where a redirect leads."""
+        below = self.url.startswith(self.server.rstrip("/") + "/")
+        return self.redirected_to is None and (below or _origin(self.url) == _origin(self.server))
+
+    @property
+    def target(self) -> str:
+        """The address to name in a text: that of the configuration, or the other host's."""
+        if self.redirected_to is not None:
+            return f"{self.redirected_to}, where {_origin(self.url)} redirects to,"
+        return self.server if self.is_servers else _origin(self.url)
+
+    def hint(self, advice: str) -> str:
+        """Return advice about ``pai_url``, if it is the address that failed."""
+        return f"; {advice}" if self.is_servers else ""
+
+
+def why(failed: Failed, error: Exception) -> PaiError:
+    """Say in one line why there is no answer. Libraries' texts name pools, not servers.
+
+    Args:
+        failed: the request.
+        error: what requests, urllib3 or the system raised.
+
+    Returns:
+        ConfigError, InvalidReply or ClusterUnreachable.
+    """
+    if isinstance(error, ConfigError):
+        return error
+    causes = tuple(_causes(error))
+    if isinstance(error, ValueError):
+        return _bad_url(failed, error)
+    failed = replace(failed, redirected_to=_redirect(failed, error))
+    ca_problem = _ca_problem(failed, error, causes)
+    if ca_problem:
+        return ConfigError(failed.environment.ca_bundle_problem(ca_problem))
+    for explain in _EXPLANATIONS:
+        text = explain(failed, error, causes)
+        if text:
+            return ClusterUnreachable(text, answer_lost=_is_lost(failed, error, causes))
+    if _is_tls_port(failed, error, causes):
+        return tls_port(failed)
+    through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
+    return ClusterUnreachable(
+        f"the connection to {failed.target}{through} broke before it answered "
+        f"({failed.method}): {_reason(causes)}",
+        answer_lost=_is_lost(failed, error, causes),
+    )
+
+
+def tls_port(failed: Failed) -> ClusterUnreachable:
+    """Return the error for http to a server that speaks TLS; it cannot have understood the request."""
+    return ClusterUnreachable(
+        f"{failed.target} speaks TLS, not http"
+        + failed.hint(f"write https:// in place of http:// in {_SETTING}")
+    )
+
+
+def login_at_proxy(failed: Failed) -> ClusterUnreachable:
+    """Return the error for a proxy's 407; the request went no further."""
+    return ClusterUnreachable(_proxy_login(failed))
+
+
+def _bad_url(failed: Failed, error: Exception) -> PaiError:
+    reason = redact(str(error))
+    if isinstance(error, (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)):
+        reason = "it must begin with http:// or https://"
+    url = failed.url.partition("?")[0]
+    followed = failed.sent or (
+        failed.sent is None and not isinstance(error, (LocationParseError, requests.RequestException))
+    )
+    if followed:
+        return InvalidReply(f"{url} redirects to what is not a valid URL: {reason}")
+    if failed.is_servers:
+        return ClusterUnreachable(f"pai_url = {failed.server!r} is not a valid URL: {reason}; {_REACH_HINT}")
+    return ClusterUnreachable(f"{url!r} is not a valid URL: {reason}")
+
+
+def _redirect(failed: Failed, error: Exception) -> str | None:
+    """Return the server that a redirect led to, if it is another one."""
+    if isinstance(error, NotTls):
+        asked = error.url
+    elif isinstance(error, requests.RequestException) and error.request is not None:
+        asked = error.request.url or ""
+    else:
+        return None
+    try:
+        first = requests.Request("GET", failed.url).prepare().url or ""
+    except ValueError:
+        return None
+    return None if _host_of(asked) == _host_of(first) else _origin(asked)
+
+
+def _ca_problem(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+    """Return what is wrong with the CA bundle, if that is why; requests loads it when it connects."""
+    bundle = failed.environment.verify
+    if not isinstance(bundle, str):
+        return None
+    if isinstance(error, OSError) and not Path(bundle).exists():  # removed meanwhile
+        return "does not exist"
+    if not isinstance(error, requests.exceptions.SSLError) or _refused_certificate(causes):
+        return None
+    try:
+        if Path(bundle).is_file():
+            ssl.create_default_context(cafile=bundle)
+    except ssl.SSLError:
+        return "is not a file of CA certificates (PEM)"
+    except OSError as refused:
+        return f"cannot be read ({refused.strerror})"
+    return None
+
+
+def _plain_http(failed: Failed, error: Exception, _: Sequence[BaseException]) -> str | None:
+    if not isinstance(error, NotTls):
+        return None
+    return f"{failed.target} speaks http, not TLS" + failed.hint(
+        f"write http:// in place of https:// in {_SETTING}"
+    )
+
+
+def _proxy(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+    variable = failed.proxy_variable
+    if variable is None or failed.sent:
+        return None
+    texts = " ".join(str(cause) for cause in causes)
+    tunnel = re.search(r"Tunnel connection failed: (\d{3})([^'\")\r\n]*)", texts)
+    if tunnel and tunnel[1] == "407":
+        return _proxy_login(failed)
+    if tunnel:
+        return (
+            f"the proxy of {variable} in the environment refused a connection to {failed.target}: "
+            f"{tunnel[1]}{tunnel[2].rstrip()}; name the host in no_proxy if it can be reached directly"
+        )
+    if "appears to only use HTTP and not HTTPS" in texts:
+        return (
+            f"the proxy of {variable} speaks http, not TLS; write http:// in place of https:// in {variable}"
+        )
+    if isinstance(error, requests.exceptions.ConnectTimeout) or _is_timeout(causes):
+        reason = f"no connection within {failed.connect_timeout:g} s"
+    elif isinstance(error, requests.exceptions.ProxyError):
+        reason = _system_reason(causes) or "it closed the connection"
+    else:
+        return None
+    return (
+        f"cannot reach {failed.target} through the proxy of {variable} in the environment: {reason}; "
+        f"correct {variable}, or name the host in no_proxy"
+    )
+
+
+def _proxy_login(failed: Failed) -> str:
+    return (
+        f"the proxy of {failed.proxy_variable} in the environment requires a login (407), or refused its "
+        f"user and password; write http://USER:PASSWORD@HOST:PORT in {failed.proxy_variable}, "
+        "or name the host of pai_url in no_proxy"
+    )
+
+
+def _tls(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+    if failed.sent:
+        return None
+    refused = _refused_certificate(causes)
+    if refused:
+        return _certificate(failed, refused)
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"TLS with {failed.target} failed: {_reason(causes)}" + failed.hint(
+            f"check host and port of {_SETTING}"
+        )
+    if failed.url.startswith("https:") and failed.sent is False and _is_timeout(causes):
+        return (
+            f"{failed.target} took the connection but did not complete the TLS handshake within "
+            f"{failed.connect_timeout:g} s" + failed.hint(f"check host and port of {_SETTING}")
+        )
+    return None
+
+
+def _certificate(failed: Failed, refused: BaseException) -> str:
+    code = getattr(refused, "verify_code", None)
+    reason = getattr(refused, "verify_message", None) or str(refused)
+    source = failed.environment.verify_source
+    if code in (_WRONG_HOST, _WRONG_ADDRESS) or "doesn't match" in reason:
+        advice = f"write the host that the certificate is for in {_SETTING}"
+    elif code in (_EXPIRED, _NOT_YET_VALID):
+        advice = "have the certificate renewed, or correct the clock of this machine"
+    elif source in (None, "verify"):
+        advice = "set verify in [OpenPai] of luigi.cfg to the file of its CA"
+    else:
+        advice = f"the file that {source} names does not have its CA; set verify in [OpenPai] of luigi.cfg"
+    return f"the certificate of {failed.target} was refused: {reason.rstrip('.')}; {advice}"
+
+
+def _timeouts(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+    if isinstance(error, requests.exceptions.ConnectTimeout):
+        return f"{failed.target} did not take a connection within {failed.connect_timeout:g} s" + failed.hint(
+            _REACH_HINT
+        )
+    too_long = [cause for cause in causes if isinstance(cause, TooLong)]
+    if too_long:
+        return f"{failed.target} did not finish its answer within {too_long[0].limit:g} s"
+    if any(isinstance(cause, NewConnectionError) for cause in causes):
+        return f"cannot reach {failed.target}: {_reason(causes)}" + failed.hint(_REACH_HINT)
+    if _is_timeout(causes):
+        return f"{failed.target} took the connection but did not answer within {failed.read_timeout:g} s"
+    return None
+
+
+_EXPLANATIONS: tuple[Callable[[Failed, Exception, Sequence[BaseException]], str | None], ...] = (
+    _plain_http,
+    _proxy,
+    _tls,
+    _timeouts,
+)
+
+
+def _is_lost(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+    """Return whether the request may have reached the server."""
+    if failed.sent is not None:
+        return failed.sent
+    unsent = (
+        requests.exceptions.ProxyError,
+        requests.exceptions.SSLError,
+        requests.exceptions.ConnectTimeout,
+    )
+    return not isinstance(error, unsent) and not any(
+        isinstance(cause, NewConnectionError) for cause in causes
+    )
+
+
+def _is_timeout(causes: Sequence[BaseException]) -> bool:
+    return any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes)
+
+
+def _is_tls_port(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+    """Return whether a broken connection was http to a server that speaks TLS."""
+    if not failed.url.startswith("http:") or failed.answered:
+        return False
+    for cause in causes:
+        if isinstance(cause, BadStatusLine) and str(cause).startswith(_TLS_ALERT):
+            return True
+    began = isinstance(error, requests.exceptions.ChunkedEncodingError)
+    if began or failed.proxy_variable is not None or not failed.sent:
+        return False
+    parts = urlsplit(failed.url)
+    return speaks_tls(parts.hostname or "", parts.port or 80)
+
+
+def _refused_certificate(causes: Sequence[BaseException]) -> BaseException | None:
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError) or type(cause).__name__ == "CertificateError":
+            return cause
+    return None
+
+
+def _origin(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else url
+
+
+def _host_of(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
+            seen.append(cause)
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """Return the system's own words for a failure, or else the library's."""
+    return _system_reason(causes) or redact(str(causes[-1])) or type(causes[-1]).__name__
+
+
+def _system_reason(causes: Sequence[BaseException]) -> str | None:
+    for cause in causes:
+        if isinstance(cause, OSError) and not isinstance(cause, requests.RequestException) and cause.strerror:
+            return cause.strerror
+    return None

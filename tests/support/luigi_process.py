@@ -1,0 +1,107 @@
+"""A pipeline in a process of its own, with a luigi.cfg of its own: workers are forked for real."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PIPELINE = """
+import json
+import sys
+
+import luigi
+
+from luigi_pai import PaiTask, TaskRole
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    image = "x"
+    tasks = [TaskRole("main", "true")]
+
+
+class All(luigi.WrapperTask):
+    count = luigi.IntParameter()
+
+    def requires(self):
+        return [Train(name=f"train-{number}") for number in range(self.count)]
+
+
+if __name__ == "__main__":
+    what, count, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    wrapper = All(count=count)
+    complete = wrapper.complete() if what == "complete" else None
+    tasks = wrapper.requires() if what == "apart" else [wrapper]
+    done = luigi.build(tasks, workers=workers, local_scheduler=True, log_level="INFO")
+    print(json.dumps({"done": done, "complete": complete}))
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a process.
+
+    Attributes:
+        done: what ``luigi.build`` returned.
+        complete: what ``complete()`` of the wrapper had returned before, where it was asked.
+        took: seconds.
+        log: all that it printed.
+    """
+
+    done: bool
+    complete: bool | None
+    took: float
+    log: str
+
+
+def run_pipeline(
+    folder: Path, openpai: dict[str, Any], what: str = "build", *, count: int, workers: int, limit: float = 90
+) -> Result:
+    """Run ``count`` tasks, named ``train-0`` and so on, and return what became of them.
+
+    Args:
+        folder: for the pipeline and its luigi.cfg.
+        openpai: settings of [OpenPai].
+        what: ``build`` runs a wrapper of them; ``complete`` asks that before whether
+            it is complete; ``apart`` runs them without a wrapper.
+        count: of tasks.
+        workers: of Luigi, forked.
+        limit: seconds after which the process is killed, and the test fails.
+    """
+    script, config = folder / "pipeline.py", folder / "luigi.cfg"
+    script.write_text(_PIPELINE)
+    parser = configparser.ConfigParser(interpolation=None)
+    parser["OpenPai"] = {key: str(value) for key, value in openpai.items()}
+    parser["worker"] = {"wait_interval": "0.2"}
+    with config.open("w") as file:
+        parser.write(file)
+    package = str(Path(__file__).parents[2])
+    env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": package, "PYTHONUNBUFFERED": "1"}
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(script), what, str(count), str(workers)],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, log = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        _out, log = process.communicate()
+        raise AssertionError(f"not done after {limit} s; the end of its log:\n{log[-2000:]}") from None
+    took = time.monotonic() - started
+    assert process.returncode == 0, log[-4000:]
+    return Result(**json.loads(out.splitlines()[-1]), took=took, log=log)

@@ -1,0 +1,94 @@
+"""Many tasks in forked workers: on 0.15 to 1.0, which look like v1, under request limits, and on nobody."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from faulty_pai import PASSWORD, FaultyPai
+from luigi_process import run_pipeline
+from shut_door import ShutDoor
+
+EARLY = ["0.15.0", "1.0.1"]
+LIST_EVERY = 10.0  # seconds
+
+
+@pytest.fixture
+def server():
+    """A rest-server whose jobs run for a moment."""
+    pai = FaultyPai()
+    pai.plan = {"runs_for": 1.5}
+    yield pai
+    pai.close()
+
+
+def openpai(url: str, **more) -> dict:
+    """Return the settings of a user who leaves api_version alone and has no HDFS."""
+    return {"pai_url": url, "username": "admin", "password": PASSWORD, "poll_min": 0.2, **more}
+
+
+@pytest.mark.parametrize("release", EARLY)
+def test_twenty_tasks_in_eight_workers(server, release, tmp_path):
+    """All jobs are submitted once, the wrapper succeeds, and it has taken one login and one question."""
+    server.release = release
+    first = run_pipeline(tmp_path, openpai(server.url), count=20, workers=8)
+    assert first.done, first.log[-3000:]
+    assert sorted(server.posts()) == sorted(f"train-{number}" for number in range(20))
+    asked = {
+        "submissions": server.submissions,
+        "refused submissions": server.refused_submissions,
+        "logins": server.logins,
+        "dialect questions": server.dialect_questions,
+    }
+    assert asked == {"submissions": 20, "refused submissions": 0, "logins": 1, "dialect questions": 1}
+    assert server.lists <= 1 + first.took // LIST_EVERY
+
+
+@pytest.mark.parametrize("release", EARLY)
+def test_a_rerun_finds_everything_done(server, release, tmp_path):
+    """A fresh process sees that the wrapper is complete, and submits nothing."""
+    server.release = release
+    assert run_pipeline(tmp_path, openpai(server.url), count=5, workers=3).done
+    assert len(server.jobs) == server.submissions == 5
+    again = run_pipeline(tmp_path, openpai(server.url), "complete", count=5, workers=3)
+    assert again.complete
+    assert again.done
+    assert len(server.jobs) == server.submissions == 5
+
+
+def test_submissions_are_not_spent_on_questions(server, tmp_path):
+    """Of six submissions an hour, four tasks take four: on 1.0 a refused one counts as well."""
+    server.release = "1.0.1"
+    server.limits = {"call": 600, "list": 60, "submit": 6}
+    assert run_pipeline(tmp_path, openpai(server.url), count=4, workers=4, limit=30).done
+    assert server.submissions == server.limits.counts["submit"] == 4
+    assert server.count_answers(429) == 0
+
+
+def test_thirty_workers_share_the_request_limit(server, tmp_path):
+    """Thirty processes keep one limit of 120 calls and meet no 429; its minute lasts six seconds here."""
+    server.release = "1.8.0"
+    server.plan = {"runs_for": 8.0}
+    server.limits = {"call": (120, 6.0), "list": 60, "submit": 60}
+    result = run_pipeline(tmp_path, openpai(server.url), count=30, workers=30)
+    assert result.done, result.log[-3000:]
+    assert len(server.jobs) == 30
+    assert server.count_answers(429) == 0
+
+
+def test_nobody_is_asked_two_hundred_times(tmp_path):
+    """Where nobody answers, the first tasks find out and the others are told."""
+    door = ShutDoor()
+    result = run_pipeline(tmp_path, openpai(door.url), "apart", count=200, workers=1, limit=30)
+    door.close()
+    assert not result.done
+    assert 1 <= door.attempts <= 5
+
+
+def test_nobody_is_noticed_in_time(tmp_path):
+    """Two hundred tasks say within seconds that the port is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    result = run_pipeline(tmp_path, openpai(url), "apart", count=200, workers=1, limit=30)
+    assert not result.done
+    assert result.took < 10
