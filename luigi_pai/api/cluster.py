@@ -152,7 +152,7 @@ class Cluster:
         if self._fixed is None:
             cluster = self.speaking(self._decide() if isinstance(job, PaiJob) else "v2")
         status = run_steps(Submissions(cluster, name).submit_new(job), self.clock.sleep)
-        return Job(cluster, status.name)
+        return Job(cluster, status.name, status)
 
     def job(self, name: str) -> Job:
         """Return the handle of a job."""
@@ -241,6 +241,8 @@ class Cluster:
         release = self._shared.read().get("release")
         if release is None:
             release = str(self._session.server_info().get("version") or "")
+            with self._shared.update() as state:
+                state["release"] = release
         return _SHORT_RETENTION if re.match(r"v?0\.|$", release) else self.dialect.can.retention
 
     def polling_wait(self) -> float:

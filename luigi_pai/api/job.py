@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.failure import failed_job
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.watcher import Outcome, Watcher
-from luigi_pai.errors import PaiJobLost
+from luigi_pai.errors import JobNotFound, PaiJobLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +29,16 @@ class Job:
     Args:
         cluster: where it is.
         name: its name there; of a submission, ``NAME__attempt2``, too.
+        submitted: its first status, if it was submitted just now: a server may need a moment to show it.
 
     Attributes:
         cluster, name: as given.
     """
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, submitted: JobStatus | None = None) -> None:
         self.cluster = cluster
         self.name = name
+        self._submitted = submitted
         self._last: JobStatus | None = None
         self._missed: Deadline | None = None
 
@@ -74,13 +76,18 @@ class Job:
             on_change: called with each status that says something new, the first one too.
 
         Raises:
-            JobNotFound: the server knows no job of this name.
+            JobNotFound: the server knows no job of this name, and this handle did not submit it.
             PaiJobLost: the server knew it, and no longer does.
             ClusterUnreachable: nobody answers any more.
         """
         clock = self.cluster.clock
         retry = Retry(self.cluster.polling.patience, clock, f"job {self.name}")
-        status = run_steps(retry.call(self.status), clock.sleep)
+        try:
+            status = run_steps(retry.call(self.status), clock.sleep)
+        except JobNotFound:
+            if self._submitted is None:
+                raise
+            status = self._submitted
         if on_change is not None:
             on_change(status)
         if status.finished:

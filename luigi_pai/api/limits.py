@@ -26,7 +26,7 @@ __all__ = ["Kind", "Limits", "reset_after"]
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # of an even use of the window; the rest is for what cannot wait
-_SAME_WINDOW = 2.0  # seconds that two answers' ends of one window may lie apart
+_SAME_WINDOW = 0.5  # of a window: two ends that lie closer are one, of which a slow answer came late
 
 
 class Kind(Enum):
@@ -100,7 +100,7 @@ class Limits:
         ends = self._clock.monotonic() + wait
         with self._shared.update() as state:
             known = self._window(state, kind)
-            if known is not None and ends - known["ends"] < _SAME_WINDOW:
+            if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
                 left = min(left, known["left"])  # requests of other processes are on their way
                 ends = known["ends"]
             last = state.get(_KEY, {}).get(kind.value, {})

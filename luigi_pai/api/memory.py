@@ -50,8 +50,7 @@ class Remembered(Generic[K, V]):
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._values: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
+        self._locks: dict[int, threading.Lock] = {}  # of each process
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, None where there is none."""
@@ -60,17 +59,15 @@ class Remembered(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Remember a value."""
         with self._held():
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
+            self._put(key, value)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; where there is none, make it, once."""
         with self._held():
             value = self._values.get(key)
             if value is None:
-                value = self._values[key] = make()
+                value = make()
+                self._put(key, value)
             return value
 
     def values(self) -> list[V]:
@@ -91,10 +88,15 @@ class Remembered(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def _put(self, key: K, value: V) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
+
     def _held(self) -> threading.Lock:
-        if self._pid != os.getpid():  # a fork: the thread that held the lock is not in it
-            self._lock, self._pid = threading.Lock(), os.getpid()
-        return self._lock
+        # a fork has a lock of its own: the thread that held that of its parent is not in it
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
 
 class Ends:

@@ -7,12 +7,14 @@ children, so it cannot stay in the memory of one process.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import struct
 import tempfile
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ __all__ = ["SharedState"]
 
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
+_DEADLOCK_WAIT = 0.002  # seconds
 _LOCKS = {"document": 0, "login": 1, "dialect": 2}  # the byte of the file that is locked for each
 
 
@@ -39,8 +42,7 @@ class SharedState:
     def __init__(self) -> None:
         self._fd = _anonymous_file()
         weakref.finalize(self, os.close, self._fd)
-        self._pid = os.getpid()
-        self._threads = {name: threading.Lock() for name in _LOCKS}
+        self._threads: dict[tuple[int, str], threading.Lock] = {}  # of each process and lock
         self._version = 0
         self._document: dict[str, Any] = {}
         os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
@@ -66,17 +68,29 @@ class SharedState:
         """Hold a lock against all threads and processes that share this.
 
         Args:
-            what: ``document``, ``login`` or ``dialect``.
+            what: ``document``, ``login`` or ``dialect``. ``document`` may be taken within one of the
+                others, and no lock within ``document``.
         """
-        if self._pid != os.getpid():  # a fork: the threads that held these locks are not in it
-            self._threads, self._pid = {name: threading.Lock() for name in _LOCKS}, os.getpid()
-        lock = self._threads[what]
-        with lock:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _LOCKS[what])
+        # a fork has locks of its own: the threads that held those of its parent are not in it
+        with self._threads.setdefault((os.getpid(), what), threading.Lock()):
+            self._lock_file(_LOCKS[what])
             try:
                 yield
             finally:
                 fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
+
+    def _lock_file(self, byte: int) -> None:
+        while True:
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
+            except OSError as error:
+                # The kernel takes all threads of a process for one, and sees a deadlock where
+                # another thread than the one that waits holds what another process waits for.
+                if error.errno != errno.EDEADLK:
+                    raise
+                time.sleep(_DEADLOCK_WAIT)
+            else:
+                return
 
     def _header(self) -> tuple[int, int, int]:
         version, offset, length = _HEADER.unpack(os.pread(self._fd, _HEADER.size, 0))

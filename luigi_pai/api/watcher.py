@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import math
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, RateLimited
+from luigi_pai.errors import ClusterUnreachable, InvalidReply, JobNotFound, RateLimited, ServerFault
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -126,6 +127,7 @@ class _Watched:
     queue_timeout: float
     run_timeout: float
     queued_since: float
+    turn: int = -1  # the one entry in the schedule that counts
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
@@ -148,6 +150,7 @@ class Watcher:
         self._due: list[tuple[float, int, str]] = []
         self._serial = itertools.count()
         self._paused_until = -math.inf
+        self._outage = Retry(self._polling.patience, self._clock)
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -187,7 +190,7 @@ class Watcher:
 
     def idle(self) -> float:
         """Return for how many seconds ``step()`` has nothing to do; infinity where nothing is watched."""
-        while self._due and self._due[0][2] not in self._jobs:
+        while self._due and not self._counts(self._due[0]):
             heapq.heappop(self._due)
         if not self._due:
             return math.inf
@@ -209,27 +212,24 @@ class Watcher:
             job = self._jobs[name]
             try:
                 update = self._look_up(name, job)
-            except TRANSIENT as error:
-                wait = job.retry.wait_after(error)
-                if isinstance(error, (ClusterUnreachable, RateLimited)):  # so it is for every job
-                    self._due_at(self._clock.monotonic(), name)
-                    self._pause(wait)
-                    break
-                self._due_at(self._clock.monotonic() + wait, name)
+            except (ClusterUnreachable, RateLimited) as error:  # so it is for every job
+                self._due_at(self._clock.monotonic(), name)
+                self._pause(self._outage.wait_after(error))
+                break
+            except (InvalidReply, ServerFault) as error:
+                self._due_at(self._clock.monotonic() + job.retry.wait_after(error), name)
             else:
                 job.retry.succeeded()
+                self._outage.succeeded()
                 updates += [update] if update is not None else []
         return updates
 
     def _look_up(self, name: str, job: _Watched) -> Update | None:
         try:
-            self._stop_if_late(name, job)
             status = self._cluster.status(name)
         except JobNotFound:
             return self._unknown(name, job)
         job.unknown_since = None
-        changed = status != job.status
-        job.status = status
         if status.finished:
             del self._jobs[name]
             return Update(name, status, Outcome.ENDED, job.missed)
@@ -239,6 +239,8 @@ class Watcher:
                 job.queued_since, job.running_since = now, None
         elif job.running_since is None and status.state is not JobState.UNKNOWN:
             job.running_since = now
+        self._stop_if_late(name, job)
+        changed, job.status = status != job.status, status
         self._schedule(name, job)
         return Update(name, status, Outcome.CHANGED, job.missed) if changed else None
 
@@ -253,13 +255,13 @@ class Watcher:
         return Update(name, job.status, Outcome.LOST, job.missed)
 
     def _stop_if_late(self, name: str, job: _Watched) -> None:
-        """Stop a job whose deadline is over; an error leaves that to the next step."""
-        if job.stop_sent:
+        """Stop a job that was looked up after its deadline; an error leaves that to the next step."""
+        if job.stop_sent or self._clock.monotonic() < self._deadline_of(job):
             return
-        if self._clock.monotonic() >= self._deadline_of(job):
-            job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
+        job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
+        with contextlib.suppress(JobNotFound):  # the next lookup says so, too
             self._cluster.stop(name)
-            job.stop_sent = True
+        job.stop_sent = True
 
     def _deadline_of(self, job: _Watched) -> float:
         if job.running_since is None:
@@ -276,7 +278,13 @@ class Watcher:
         self._due_at(moment, name)
 
     def _due_at(self, moment: float, name: str) -> None:
-        heapq.heappush(self._due, (moment, next(self._serial), name))
+        turn = self._jobs[name].turn = next(self._serial)
+        heapq.heappush(self._due, (moment, turn, name))
+
+    def _counts(self, due: tuple[float, int, str]) -> bool:
+        """Return whether an entry of the schedule is its job's latest; the job may have been removed."""
+        _, turn, name = due
+        return name in self._jobs and self._jobs[name].turn == turn
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = self._clock.monotonic() + seconds

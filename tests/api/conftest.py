@@ -1,24 +1,31 @@
-"""Sessions that are closed again, small real servers, and the replies recorded from a real one."""
+"""Sessions and clusters that are closed again, a movable clock, small real servers, recorded replies."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import signal
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from luigi_pai.api.client import PaiClient
+from clocks import MovableClock
+from faulty_pai import FaultyPai
 
+from luigi_pai.api.clock import Clock
+from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.session import Account, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+URL = "http://pai.test:9186"
 OBSERVED = Path(__file__).parents[1] / "data" / "observed_v0.7.1.json"
 
 
@@ -40,13 +47,75 @@ def make_token() -> Callable[..., str]:
     return make
 
 
+class StillClock(MovableClock, Clock):
+    """A clock of which no second passes but those that somebody sleeps, or that a test lets pass."""
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    """Return a clock that only the test moves."""
+    return StillClock()
+
+
+@pytest.fixture
+def faulty(clock: StillClock) -> Iterator[FaultyPai]:
+    """Return a fault-injecting rest-server on the same clock."""
+    server = FaultyPai(clock)
+    yield server
+    server.close()
+
+
+_LONGEST_CHILD = 60.0
+
+
+@pytest.fixture
+def in_forks() -> Iterator[Callable[..., None]]:
+    """Do something in real forks at once, given the number of each, and wait until all have done it well."""
+    started: list[int] = []
+
+    def start(
+        do: Callable[[int], object], count: int = 1, meanwhile: Callable[[], object] | None = None
+    ) -> None:
+        children = [_forked(do, number) for number in range(count)]
+        started.extend(children)
+        if meanwhile is not None:
+            meanwhile()
+        deadline = time.monotonic() + _LONGEST_CHILD
+        for child in children:
+            while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+                assert time.monotonic() < deadline, "a fork does not come to an end"
+                time.sleep(0.005)
+            started.remove(child)
+            assert os.waitstatus_to_exitcode(ended[1]) == 0, "a fork failed; its traceback is on stderr"
+
+    yield start
+    for child in started:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _forked(do: Callable[[int], object], number: int) -> int:
+    child = os.fork()
+    if child == 0:  # pragma: no cover  in the child
+        code = 1
+        try:
+            do(number)
+            code = 0
+        except BaseException:  # noqa: BLE001  the parent fails, and this says why
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
 @pytest.fixture
 def new_session() -> Iterator[Callable[..., Session]]:
     """Make sessions of user admin; all are closed after the test."""
     made: list[Session] = []
 
-    def make(url: str = "http://pai.test:9186", **about: Any) -> Session:
-        made.append(Session(Account(url, **{"username": "admin", "password": "admin-password"} | about)))
+    def make(url: str = URL, clock: Clock | None = None, **about: Any) -> Session:
+        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
+        made.append(Session(account, clock=clock))
         return made[-1]
 
     yield make
@@ -55,23 +124,17 @@ def new_session() -> Iterator[Callable[..., Session]]:
 
 
 @pytest.fixture
-def new_client() -> Iterator[Callable[..., PaiClient]]:
-    """Make clients of user admin; all are closed after the test."""
-    made: list[PaiClient] = []
+def new_cluster() -> Iterator[Callable[..., Cluster]]:
+    """Make clusters of user admin; all are closed after the test."""
+    made: list[Cluster] = []
 
-    def make(
-        url: str = "http://pai.test:9186",
-        portal_url: str | None = None,
-        api_version: str = "auto",
-        **about: Any,
-    ) -> PaiClient:
-        account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
-        made.append(PaiClient(account, portal_url, api_version))
+    def make(url: str = URL, **about: Any) -> Cluster:
+        made.append(Cluster(url, **{"username": "admin", "password": "admin-password"} | about))
         return made[-1]
 
     yield make
-    for client in made:
-        client.close()
+    for cluster in made:
+        cluster.close()
 
 
 @dataclass
@@ -91,6 +154,7 @@ class Server:
 
     answer: Callable[[Asked], tuple[int, dict[str, str], str]]
     asked: list[Asked] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)  # tokens, where the function gives some out
     port: int = 0
 
     @property

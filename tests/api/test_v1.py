@@ -7,7 +7,7 @@ import json
 import pytest
 import responses
 
-from luigi_pai.api.status import JobState, TaskStatus
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.v1 import V1Dialect
 from luigi_pai.errors import (
     AuthenticationError,
@@ -15,8 +15,10 @@ from luigi_pai.errors import (
     JobNotFound,
     NameConflict,
     PaiHttpError,
+    SpecError,
 )
 from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.spec.protocol import JobProtocol
 
 URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v1/jobs"
@@ -362,6 +364,62 @@ def test_a_refused_stop_is_told_in_the_servers_words(logged_in, say, observed, s
     assert (caught.value.status, caught.value.code) == (observed[step]["status"], observed[step]["code"])
     assert observed[step]["message"] in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reply", [{"jobName": "j"}, '{"jobName": "j"}'], ids=["0.7", "0.8"])
+def test_the_config_of_a_job_is_read(v1, rest, reply):
+    """An object on 0.7, a text that holds one on 0.8 to 0.11."""
+    rest.get(f"{JOBS}/j/config", json=reply)
+    assert v1.config("j") == {"jobName": "j"}
+
+
+@pytest.mark.parametrize("reply", ["no JSON", "[]", None, ["x"]])
+def test_a_config_that_is_none_is_invalid(v1, rest, reply):
+    """Named by its path."""
+    rest.get(f"{JOBS}/j/config", body=json.dumps(reply))
+    with pytest.raises(InvalidReply, match=r"^the server answered /api/v1/jobs/j/config with "):
+        v1.config("j")
+
+
+@pytest.mark.parametrize(
+    ("config", "folder"),
+    [({"outputDir": "hdfs://h:9000/o"}, "hdfs://h:9000/o"), ({"outputDir": ""}, None), ({}, None)],
+)
+def test_the_output_folder_of_a_job_is_read(v1, config, folder):
+    """As the server has completed it."""
+    assert v1.output_folder(config) == folder
+
+
+def test_a_tilde_that_is_refused_is_named(logged_in, rest):
+    """0.7 took it, 0.8 does not."""
+    rest.post(JOBS, status=400, json={"code": "InvalidParametersError", "message": '"jobName" fails'})
+    with pytest.raises(PaiHttpError, match=r"fails; OpenPAI 0\.8 to 0\.14 take no '~' in a name"):
+        logged_in.submit(PaiJob("a~b", "ubuntu", [TaskRole("main", "true")]))
+    with pytest.raises(PaiHttpError, match=r"fails$"):
+        logged_in.submit(JOB)
+
+
+def test_a_protocol_is_no_job_for_a_v1_cluster(logged_in, rest):
+    """It says which clusters run it; nothing is sent."""
+    protocol = JobProtocol.from_dict({"protocolVersion": 2, "name": "p", "type": "job", "taskRoles": {}})
+    with pytest.raises(SpecError, match=r"is a job of the YAML protocol, and the cluster speaks v1"):
+        logged_in.submit(protocol)
+    assert len(rest.calls) == 0
+
+
+def test_what_v1_servers_do_not_have_is_empty(v1, rest):
+    """No events, no logs; nothing is asked."""
+    status = JobStatus("j", JobState.FAILED)
+    assert (v1.events("j"), v1.task_logs(status, "main", 0, tail=True)) == ([], ())
+    assert not any((v1.can.logs, v1.can.events, v1.can.tags, v1.can.list_filters))
+    assert v1.can.shared_names
+    assert len(rest.calls) == 0
+
+
+def test_the_virtual_clusters_are_read(v1, rest):
+    """By name."""
+    rest.get(f"{URL}/api/v1/virtual-clusters", json={"default": {"capacity": 100}})
+    assert v1.virtual_clusters() == {"default": {"capacity": 100}}
 
 
 # ---------------------------------------------------------------- the login

@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import responses
+import yaml
 
-from luigi_pai.api.status import JobState, TaskStatus
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.v2 import LogFile, V2Dialect
 from luigi_pai.errors import (
     AuthenticationError,
@@ -22,6 +23,8 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
+from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.spec.protocol import JobProtocol
 
 URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v2/jobs"
@@ -151,7 +154,7 @@ def test_names_are_quoted(new_session, rest, user, name, path, asked):
 def test_a_protocol_is_posted_as_text(v2, say, rest):
     """The YAML goes out as it is, as text/yaml with the token: application/* is refused."""
     say("submit")
-    v2.submit("# as written: é\nname: p\n")
+    v2.post("# as written: é\nname: p\n")
     request = rest.calls[0].request
     assert request.body.decode() == "# as written: é\nname: p\n"
     assert request.headers["Content-Type"] == "text/yaml"
@@ -162,19 +165,113 @@ def test_a_name_in_use(v2, say):
     """409 is a NameConflict."""
     say("submit dup")
     with pytest.raises(NameConflict, match="ConflictJobError: Job admin~p6afffdb1a already exists"):
-        v2.submit(TEXT)
+        v2.post(TEXT)
 
 
 def test_what_the_server_finds_wrong_is_readable(v2, say):
     """The JSON array of a refusal becomes a sentence for each finding."""
     say("submit schema err")
     with pytest.raises(PaiHttpError) as caught:
-        v2.submit(TEXT)
+        v2.post(TEXT)
     assert str(caught.value) == (
         f'POST {JOBS}: 400 InvalidProtocolError: name: should match pattern "^[a-zA-Z0-9_-]+$"; '
         "should have required property 'type'; should have required property 'taskRoles'"
     )
     assert caught.value.code == "InvalidProtocolError"
+
+
+@pytest.mark.parametrize(
+    ("finding", "sentence"),
+    [
+        (
+            {
+                "dataPath": "",
+                "message": "should NOT have additional properties",
+                "params": {"additionalProperty": "prerequisites"},
+            },
+            "should NOT have additional properties: 'prerequisites', which needs OpenPAI 1.6",
+        ),
+        (
+            {
+                "dataPath": ".defaults",
+                "message": "should NOT have additional properties",
+                "params": {"additionalProperty": "deploy"},
+            },
+            "defaults: should NOT have additional properties: 'deploy'",
+        ),
+        (
+            {
+                "instancePath": "/type",
+                "message": "must be equal to one of the allowed values",
+                "params": {"allowedValues": ["job", "script"]},
+            },
+            "/type: must be equal to one of the allowed values: job, script",
+        ),
+        ({"message": "odd", "params": None}, "odd"),
+    ],
+)
+def test_a_finding_names_what_it_is_about(v2, rest, finding, sentence):
+    """The property that an older release does not know, and which does; the values that there are."""
+    rest.post(JOBS, status=400, json={"code": "InvalidProtocolError", "message": json.dumps([finding, 7])})
+    with pytest.raises(PaiHttpError) as caught:
+        v2.post(TEXT)
+    assert str(caught.value) == f"POST {JOBS}: 400 InvalidProtocolError: {sentence}"
+
+
+@pytest.mark.parametrize("message", ["Prerequisite x does not exist.", "{}", "[]", "[7]"])
+def test_a_refusal_in_plain_words_is_said_as_it_is(v2, rest, message):
+    """What is no list of findings."""
+    rest.post(JOBS, status=400, json={"code": "InvalidProtocolError", "message": message})
+    with pytest.raises(PaiHttpError) as caught:
+        v2.post(TEXT)
+    assert str(caught.value) == f"POST {JOBS}: 400 InvalidProtocolError: {message}"
+
+
+def test_another_api_v2_is_told_apart(v2, rest):
+    """0.8 to 0.14 had one at the same address, which wants a ``type`` of the job."""
+    rest.post(JOBS, status=400, json={"code": "InvalidParametersError", "message": '"type" is required'})
+    with pytest.raises(
+        PaiHttpError, match=r"is required; this is not the YAML job protocol's API: OpenPAI 0\.8"
+    ):
+        v2.post(TEXT)
+
+
+def test_a_v1_job_is_posted_converted(v2, rest, caplog):
+    """And what is lost in between is logged; what is shown before is what is sent."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    job = PaiJob("j", "ubuntu", [TaskRole("main", "true", memoryMB=512)], retryCount=2, gpuType="K80")
+    shown = v2.document(job)
+    assert caplog.messages == []
+    v2.submit(job)
+    assert [line.partition(": ")[0] for line in caplog.messages] == ["Job j on a v2 cluster"]
+    (sent,) = [yaml.safe_load(call.request.body) for call in rest.calls]
+    assert (sent["name"], sent["jobRetryCount"], list(sent["taskRoles"])) == ("j", 2, ["main"])
+    assert shown == sent
+
+
+def test_secrets_are_not_in_the_shown_document(v2, rest):
+    """They are in what is sent."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    job = JobProtocol.from_dict(
+        {
+            "protocolVersion": 2,
+            "name": "p",
+            "type": "job",
+            "secrets": {"key": "hush-hush"},
+            "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "x"}],
+            "taskRoles": {
+                "main": {
+                    "instances": 1,
+                    "dockerImage": "image",
+                    "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
+                    "commands": ["echo <% $secrets.key %>"],
+                }
+            },
+        }
+    )
+    assert "hush" not in repr(v2.document(job))
+    v2.submit(job)
+    assert b"hush-hush" in rest.calls[0].request.body
 
 
 @pytest.mark.parametrize(
@@ -191,7 +288,7 @@ def test_other_refusals(v2, say, step, kind, message):
     """Each refusal is its error, in the server's words."""
     say(step)
     with pytest.raises(kind, match=message):
-        v2.submit(TEXT)
+        v2.post(TEXT)
 
 
 def test_a_job_is_stopped(v2, say, rest):
@@ -315,6 +412,42 @@ def test_logs_that_are_not_to_be_had(v2, say):
         v2.logs("p6afffdb1a", "worker")
 
 
+def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
+    """Of the job's last start by the cluster, as its status says."""
+    status = JobStatus(
+        "j",
+        JobState.FAILED,
+        attempt=2,
+        tasks=(TaskStatus("worker", 0, attempt=5), TaskStatus("worker", 1, attempt=3)),
+    )
+    path = f"{JOBS}/admin~j/attempts/2/taskRoles/worker/taskIndex/{{}}/attempts/{{}}/logs"
+    for index, attempt in ((1, 3), (7, 0)):
+        rest.get(path.format(index, attempt), json={"locations": [{"name": "all", "uri": "/x"}]})
+        assert v2.task_logs(status, "worker", index, tail=False) == (LogFile("all", "/x"),)
+
+
+@pytest.mark.parametrize("reply", [{}, {"locations": None}, {"locations": [7, {"name": "all"}, {"uri": 7}]}])
+def test_odd_locations_are_left_out(v2, rest, reply):
+    """A log without an address is none."""
+    rest.get(f"{JOBS}/admin~j/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs", json=reply)
+    assert v2.logs("j", "w") == ()
+
+
+@pytest.mark.parametrize(
+    ("prerequisites", "folder"),
+    [
+        ([{"type": "output", "uri": "hdfs://h/o"}, {"type": "data", "uri": "hdfs://h/d"}], "hdfs://h/o"),
+        ([{"type": "output", "uri": "a"}, {"type": "output", "uri": "b"}], None),
+        ([{"type": "output", "uri": 7}, "odd"], None),
+        ({"type": "output"}, None),
+        (None, None),
+    ],
+)
+def test_the_output_folder_of_a_protocol_is_read(v2, prerequisites, folder):
+    """If there is just one."""
+    assert v2.output_folder({"prerequisites": prerequisites}) == folder
+
+
 def test_task_attempts(v2, say):
     say("task attempts")
     task = v2.task_attempts("p6afffdb1a", "worker", 0)
@@ -425,9 +558,10 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     )
     v2.list()
     with pytest.raises(
-        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit is used up for \d+ s"
-    ):
+        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit of requests is used up for \d+ s"
+    ) as caught:
         v2.list()
+    assert not caught.value.sent
     v2.status("j")
     v2.status("j")
     assert len(rest.calls) == 3

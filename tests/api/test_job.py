@@ -1,0 +1,320 @@
+"""Job: the handle of a job, on a local OpenPAI 0.7.1 and 1.8, and on a server with faults."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from luigi_pai.api.watcher import Polling
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    JobNotFound,
+    PaiJobFailed,
+    PaiJobLost,
+    PaiJobTimeout,
+    ServerFault,
+)
+from luigi_pai.spec.job import PaiJob, TaskRole
+
+if TYPE_CHECKING:
+    from luigi_pai import Cluster, Job
+
+_serial = itertools.count()
+
+
+@pytest.fixture(params=["v1", "v2"])
+def local(request):
+    """A local OpenPAI that speaks a dialect."""
+    return request.getfixturevalue("local_pai" if request.param == "v1" else "local_pai_v2")
+
+
+@pytest.fixture
+def is_v2(request, local):
+    return local is request.getfixturevalue("local_pai_v2")
+
+
+@pytest.fixture
+def cluster(local, new_cluster) -> Cluster:
+    """A cluster that has yet to learn which."""
+    return new_cluster(
+        local.url,
+        password=local.password,
+        fs_uri=local.fs_uri,
+        portal_url=local.url,
+        polling=Polling(shortest=0.05, longest=0.5),
+    )
+
+
+@pytest.fixture
+def submit(cluster):
+    """Submit a command as a job of one task."""
+
+    def new(command: str) -> Job:
+        name = f"job-{time.time_ns():x}-{next(_serial)}"
+        return cluster.submit(PaiJob(name, "x", [TaskRole("main", command, memoryMB=512)]))
+
+    return new
+
+
+# ---------------------------------------------------------------- on a local OpenPAI
+
+
+def test_a_job_is_submitted_and_waited_for(submit, local, is_v2):
+    """Without a luigi.cfg, without a task: what a script does."""
+    job = submit("true")
+    changes = []
+    status = job.wait(on_change=changes.append)
+    assert status.succeeded
+    assert changes[-1] == status == job.status()
+    assert (status.name, status.username, status.exit_code) == (job.name, "admin", 0)
+    assert job.failure() is None
+    page = "job-detail.html?username=admin&jobName=" if is_v2 else "view.html?jobName="
+    assert job.url == f"{local.url}/{page}{job.name}"
+
+
+def test_a_failed_job_says_why(submit, is_v2):
+    """wait() returns the end, whichever it is; failure() says what happened, where to look."""
+    job = submit("echo begin; echo boom >&2; exit 3")
+    status = job.wait()
+    assert status.raw_state == "FAILED"
+    error = job.failure()
+    assert type(error) is PaiJobFailed
+    assert (error.status, error.job_name) == (status, job.name)
+    first, *others = str(error).splitlines()
+    assert first.startswith(f"job '{job.name}' ended as FAILED with exit code ")
+    assert f"  job page: {job.url}" in others
+    if is_v2:
+        assert ", its command with 3" in first
+        assert "  last lines of main[0]:" in others
+        assert "    boom" in others
+    again = job.cluster.job(job.name)
+    assert str(again.failure()) == str(error)
+
+
+def test_a_job_is_stopped(submit):
+    """It is STOPPED soon."""
+    job = submit("sleep 60")
+    assert job.failure() is None
+    job.stop()
+    assert job.wait().raw_state == "STOPPED"
+    assert str(job.failure()).startswith(f"job '{job.name}' ended as STOPPED")
+
+
+def test_the_logs_of_a_task(submit, is_v2):
+    """By their names, as far as the release gives them out."""
+    job = submit("echo out; echo err >&2")
+    job.wait()
+    logs = job.logs("main")
+    if not is_v2:
+        assert logs == {}
+        return
+    assert logs["stdout"].splitlines()[-1] == "out"
+    assert "err" in logs["stderr"]
+    assert {"out", "err"} <= set(logs["all"].splitlines())
+    assert job.logs("main", tail=True).keys() == logs.keys()
+
+
+def test_the_job_as_the_server_has_it(submit, is_v2):
+    """A job config, or a protocol."""
+    job = submit("true")
+    assert job.config()["name" if is_v2 else "jobName"] == job.name
+    roles = job.config()["taskRoles"]
+    assert (list(roles) if is_v2 else [role["name"] for role in roles]) == ["main"]
+    job.wait()
+
+
+def test_the_events_of_a_job(submit):
+    """A list, empty where none are recorded."""
+    job = submit("true")
+    job.wait()
+    assert [event for event in job.events() if not isinstance(event, dict)] == []
+
+
+def test_a_script_needs_no_luigi(local):
+    """Submitting, waiting and reading why a job failed import none of it."""
+    script = f"""
+import sys
+from luigi_pai import Cluster, PaiJob, TaskRole
+from luigi_pai.api.watcher import Polling
+
+cluster = Cluster({local.url!r}, {local.username!r}, password={local.password!r}, fs_uri={local.fs_uri!r},
+                  polling=Polling(shortest=0.05))
+job = cluster.submit(PaiJob("script-{time.time_ns():x}", "x", [TaskRole("main", "exit 3", memoryMB=512)]))
+print(job.wait().state.value, type(job.failure()).__name__)
+assert 'luigi' not in sys.modules
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.stderr == ""
+    assert run.stdout.split() == ["FAILED", "PaiJobFailed"]
+
+
+# ---------------------------------------------------------------- on a server with faults
+
+
+@pytest.fixture
+def faulty_cluster(faulty, new_cluster, clock):
+    return new_cluster(faulty.url, clock=clock, read_timeout=0.2, polling=Polling(patience=100))
+
+
+def job_of(name="j"):
+    return PaiJob(name, "x", [TaskRole("main", "true")])
+
+
+def test_a_handle_asks_nothing(faulty, faulty_cluster):
+    """Until it is asked."""
+    job = faulty_cluster.job("j")
+    assert repr(job) == f"Job('j', Cluster('{faulty.url}', 'admin'))"
+    assert job.url == f"{faulty.url}/view.html?jobName=j"
+    assert faulty.calls == []
+
+
+def test_a_job_that_nobody_knows_is_not_waited_for(faulty_cluster, clock):
+    """A misspelt name is an error at once."""
+    with pytest.raises(JobNotFound):
+        faulty_cluster.job("misspelt").wait()
+    assert clock.slept == []
+
+
+def test_a_finished_job_is_asked_for_once(faulty, faulty_cluster):
+    """Its end is remembered, and handed to on_change too."""
+    faulty.add("j")
+    job, changes = faulty_cluster.job("j"), []
+    assert [job.wait(on_change=changes.append) for _ in range(3)] == changes
+    assert job.status() == changes[0]
+    assert len(faulty.calls) == 1
+
+
+def test_each_change_is_shown_once(faulty, faulty_cluster):
+    """The first status too."""
+    faulty.plan = {"runs_for": 60}
+    changes = []
+    faulty_cluster.submit(job_of()).wait(on_change=lambda status: changes.append(status.raw_state))
+    assert changes == ["RUNNING", "SUCCEEDED"]
+
+
+def test_a_job_that_is_not_shown_right_after_its_submission_is_waited_for(faulty, faulty_cluster):
+    """A server may need a moment: who has just submitted a job is not told that there is none."""
+    missing = {"code": "NoJobError", "message": "Job j is not found."}
+    faulty.fail("GET", "/jobs/j$", 404, times=4, body=missing)
+    job, changes = faulty_cluster.submit(job_of()), []
+    assert job.wait(on_change=lambda status: changes.append(status.raw_state)).succeeded
+    assert changes == ["SUBMITTED", "SUCCEEDED"]
+
+
+def test_a_submitted_job_that_is_never_shown_is_lost(faulty, faulty_cluster, clock):
+    """The moment that a server is given is a minute."""
+    faulty.plan = {"runs_for": 3600}
+    job = faulty_cluster.submit(job_of())
+    faulty_cluster.reset()
+    faulty.jobs.clear()
+    began = clock.monotonic()
+    with pytest.raises(PaiJobLost):
+        job.wait()
+    assert 60 <= clock.monotonic() - began < 75
+
+
+def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
+    """After a minute, and the error says what to do."""
+    faulty.plan = {"runs_for": 3600}
+    job = faulty_cluster.submit(job_of())
+    job.status()
+    began = clock.monotonic()
+    clock_sleep = clock.sleep
+
+    def sleep(seconds):
+        clock_sleep(seconds)
+        if clock.monotonic() - began > 100:
+            faulty.jobs.clear()
+
+    clock.sleep = sleep
+    with pytest.raises(PaiJobLost) as caught:
+        job.wait()
+    assert str(caught.value) == (
+        f"job 'j' is no longer known to {faulty.url}: it was deleted, or it ended and was forgotten while "
+        "nobody looked; if its results are complete, and on HDFS, put a file _SUCCESS into its output "
+        "folder, else run the task again to submit it anew"
+    )
+    assert caught.value.job_name == "j"
+    assert 160 <= clock.monotonic() - began < 220
+
+
+def test_a_job_that_runs_too_long_is_stopped(faulty, faulty_cluster):
+    """And its failure says so."""
+    faulty.plan = {"runs_for": 3600}
+    job = faulty_cluster.submit(job_of())
+    assert job.wait(run_timeout=60).raw_state == "STOPPED"
+    assert faulty.count("PUT", "/executionType$") == 1
+    error = job.failure()
+    assert type(error) is PaiJobTimeout
+    assert "\n  it was stopped because it ran for longer than run_timeout\n" in str(error)
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_a_job_that_queues_too_long_is_stopped(faulty, faulty_cluster, clock, release):
+    """At its time, also where it had been there for a while."""
+    faulty.release = release
+    faulty.add("j", runs_for=3600)
+    waiting = {"state": "WAITING", "username": "admin", "createdTime": int(clock.time() * 1000)}
+    faulty.fail(
+        "GET",
+        "/jobs/(admin~)?j$",
+        200,
+        times=float("inf"),
+        body={"name": "j", "jobStatus": waiting, "taskRoles": {}},
+        when=lambda _: "j" in faulty.jobs and faulty.jobs["j"].state == "RUNNING",
+    )
+    clock.advance(100)
+    began = clock.monotonic()
+    job = faulty_cluster.speaking("v1" if release == "0.7.1" else "v2").job("j")
+    assert job.wait(queue_timeout=160, run_timeout=1).raw_state == "STOPPED"
+    assert 60 <= clock.monotonic() - began < 75
+    assert faulty.count("PUT", "/executionType$") == 1
+    error = job.failure()
+    assert type(error) is PaiJobTimeout
+    assert "\n  it was stopped because it waited for longer than queue_timeout\n" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["reset", "truncated", 500, 503, 429])
+def test_transient_errors_are_waited_out(faulty, faulty_cluster, kind):
+    """From the first lookup on."""
+    faulty.add("other")
+    faulty_cluster.status("other")
+    faulty.add("j", runs_for=120)
+    faulty.fail("GET", "/jobs/j$", kind, times=4)
+    job = faulty_cluster.job("j")
+    assert job.wait(on_change=lambda _: faulty.fail("GET", "/jobs/j$", kind, times=4)).succeeded
+
+
+@pytest.mark.parametrize(("kind", "error"), [("reset", ClusterUnreachable), (500, ServerFault)])
+def test_a_server_that_stays_away_is_given_up(faulty, faulty_cluster, clock, kind, error):
+    """After the patience of the cluster's settings; the job goes on."""
+    faulty.plan = {"runs_for": 3600}
+    job = faulty_cluster.submit(job_of())
+    job.status()
+    faulty.fail("GET", "/jobs/j$", kind, times=float("inf"))
+    began = clock.monotonic()
+    with pytest.raises(error):
+        job.wait()
+    assert 100 <= clock.monotonic() - began < 130
+    assert faulty.count("PUT") == 0
+
+
+def test_an_interrupted_wait_leaves_the_job_alone(faulty, faulty_cluster, clock):
+    """Ctrl-C stops the waiting, not the job."""
+    faulty.plan = {"runs_for": 3600}
+    job = faulty_cluster.submit(job_of())
+
+    def sleep(_seconds):
+        raise KeyboardInterrupt
+
+    clock.sleep = sleep
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+    assert faulty.jobs["j"].state == "RUNNING"

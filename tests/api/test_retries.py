@@ -1,0 +1,271 @@
+"""Retry of transient errors: when the next try is, and when there is none. On a clock that the test moves."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from luigi_pai.api.retries import TRANSIENT, Retry, run_steps
+from luigi_pai.errors import ClusterUnreachable, InvalidReply, JobNotFound, RateLimited, ServerFault
+
+
+@pytest.fixture
+def bear(clock):
+    """Wait after an error as a Retry says."""
+
+    def wait(retry: Retry, error) -> float:
+        seconds = retry.wait_after(error)
+        clock.sleep(seconds)
+        return seconds
+
+    return wait
+
+
+@pytest.fixture
+def call(clock):
+    """Call something until it answers, as a Retry says."""
+    return lambda retry, ask: run_steps(retry.call(ask), clock.sleep)
+
+
+def down():
+    raise ServerFault("x")
+
+
+# ---------------------------------------------------------------- the schedule
+
+
+def test_waits_double_up_to_a_limit(clock, bear):
+    """0.5 s, then twice as long each time, up to 15 s, each shortened by up to a half at random."""
+    retry = Retry(1000, clock)
+    waits = [bear(retry, ServerFault("x")) for _ in range(12)]
+    bounds = [0.5, 1, 2, 4, 8, 15, 15, 15, 15, 15, 15, 15]
+    assert all(bound / 2 <= one <= bound for one, bound in zip(waits, bounds, strict=True))
+    assert len({one / bound for one, bound in zip(waits, bounds, strict=True)}) > 6
+
+
+def test_the_last_try_is_at_the_limit(clock, call):
+    """The time is used up to its end: the last wait does not go beyond it."""
+    began = clock.monotonic()
+    with pytest.raises(ServerFault):
+        call(Retry(20, clock), down)
+    assert clock.monotonic() - began == pytest.approx(20, abs=0.05)
+
+
+def test_an_answer_starts_the_time_anew(clock, bear):
+    """Errors with answers in between never use the time up, and begin with a short wait again."""
+    retry = Retry(20, clock)
+    for _ in range(10):
+        first, *_ = [bear(retry, InvalidReply("x")) for _ in range(4)]
+        assert first <= 0.5
+        clock.advance(10)
+        retry.succeeded()
+
+
+def test_call_asks_until_there_is_an_answer(clock, call):
+    """After each kind of transient error it is asked again."""
+    answers = iter([ServerFault("x"), InvalidReply("x"), ClusterUnreachable("x"), RateLimited("x"), "here"])
+
+    def ask():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert call(Retry(100, clock), ask) == "here"
+    assert len(clock.slept) == 4
+
+
+def test_a_refusal_is_an_answer_too(clock, bear, call):
+    """What is not transient is raised, and shows that the server is there: the time starts anew."""
+    retry = Retry(20, clock)
+    bear(retry, ServerFault("x"))
+    clock.advance(15)
+
+    def ask():
+        raise JobNotFound("no", status=404)
+
+    with pytest.raises(JobNotFound):
+        call(retry, ask)
+    clock.advance(15)
+    assert bear(retry, ServerFault("x")) <= 0.5
+
+
+def test_transient_is_what_says_nothing_about_the_job():
+    """A missing job, a refused login or a name in use is an answer."""
+    assert set(TRANSIENT) == {ClusterUnreachable, InvalidReply, RateLimited, ServerFault}
+
+
+# ---------------------------------------------------------------- 429
+
+
+def test_a_limit_is_waited_for_until_the_moment_that_the_server_names(clock):
+    """The next try is right after it, spread over a tenth of the wait."""
+    waits = [Retry(1, clock).wait_after(RateLimited("x", reset_at=clock.time() + 40)) for _ in range(20)]
+    assert all(40 <= wait <= 44 for wait in waits)
+    assert max(waits) - min(waits) > 0.1
+
+
+def test_a_moment_years_ahead_is_no_reason_to_wait_for_years(clock):
+    """No window of a server is longer than an hour."""
+    assert Retry(1, clock).wait_after(RateLimited("x", reset_at=clock.time() + 1e9)) <= 1.1 * 3600
+
+
+@pytest.mark.parametrize("reset_in", [-100, 0.2])
+def test_a_moment_that_has_passed_is_a_second(clock, reset_in):
+    """Where the server's clock is behind, the next try is after a second."""
+    wait = Retry(1, clock).wait_after(RateLimited("x", reset_at=clock.time() + reset_in))
+    assert 1 <= wait <= 1.1
+
+
+def test_without_a_moment_the_waits_double(clock, bear):
+    """1 s, then twice as long each time, up to a minute."""
+    retry = Retry(10_000, clock)
+    waits = [bear(retry, RateLimited("x")) for _ in range(9)]
+    bounds = [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert all(bound <= one <= 1.1 * bound for one, bound in zip(waits, bounds, strict=True))
+
+
+def test_a_lasting_limit_without_a_moment_ends_at_the_limit(clock, call):
+    """A server that refuses for ever, and does not say for how long, is given up like any other."""
+
+    def ask():
+        raise RateLimited("x")
+
+    began = clock.monotonic()
+    with pytest.raises(RateLimited):
+        call(Retry(100, clock), ask)
+    assert 100 <= clock.monotonic() - began <= 105
+    assert len(clock.slept) < 10
+
+
+def test_a_lasting_limit_with_moments_ends_after_three_of_them(clock, call):
+    """One window may be longer than the limit; the same answer after each of three is the end."""
+    asked = []
+
+    def ask():
+        asked.append(1)
+        raise RateLimited("x", reset_at=clock.time() + 60)
+
+    began = clock.monotonic()
+    with pytest.raises(RateLimited):
+        call(Retry(10, clock), ask)
+    assert 180 <= clock.monotonic() - began <= 200
+    assert len(asked) == 4
+
+
+def test_a_limit_that_was_not_run_into_does_not_count(clock, bear, call):
+    """A request that was not sent, because the limit is known, may wait for ever: the server is well."""
+    retry = Retry(30, clock)
+    for _ in range(50):
+        bear(retry, RateLimited("x", reset_at=clock.time() + 3600, sent=False))
+    began = clock.monotonic()
+    with pytest.raises(ServerFault):
+        call(retry, down)
+    assert clock.monotonic() - began == pytest.approx(30, abs=0.05)
+
+
+def test_a_limit_may_be_waited_for_longer_than_other_errors(clock, call):
+    """``while_limited``: a short lookup gives other errors up soon, and 429s late."""
+    began = clock.monotonic()
+    with pytest.raises(ServerFault):
+        call(Retry(2, clock, while_limited=300), down)
+    assert clock.monotonic() - began < 3
+
+    def ask():
+        raise RateLimited("x")
+
+    with pytest.raises(RateLimited):
+        call(Retry(2, clock, while_limited=300), ask)
+    assert 300 <= clock.monotonic() - began < 320
+
+
+# ---------------------------------------------------------------- the log
+
+
+def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog):
+    """One warning when it begins, one line when it is over, nothing for each try; by a logger of our own."""
+    caplog.set_level(logging.INFO, logger="luigi_pai")
+    retry = Retry(1000, clock, "job j")
+    for _ in range(10):
+        bear(retry, ServerFault("the server is down"))
+    retry.succeeded()
+    retry.succeeded()
+    begin, end = caplog.records
+    assert begin.getMessage() == "job j: the server is down (retrying for up to 1000 s)"
+    assert end.getMessage().startswith("job j: OpenPAI answers again after ")
+    assert [begin.levelname, end.levelname] == ["WARNING", "INFO"]
+    assert {begin.name, end.name} == {"luigi_pai.api.retries"}
+
+
+def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
+    """Each wait for it, for they are long."""
+    bear(Retry(1, clock), RateLimited("429 at /x", reset_at=clock.time() + 40))
+    assert caplog.messages == ["OpenPAI takes no more requests for now; waiting 40 s (429 at /x)"]
+
+
+# ---------------------------------------------------------------- steps
+
+
+def test_steps_are_carried_out_and_their_result_returned():
+    """Each wait is slept, in order."""
+    slept = []
+
+    def steps():
+        yield 1.0
+        yield 2.5
+        return "done"
+
+    assert run_steps(steps(), slept.append) == "done"
+    assert slept == [1.0, 2.5]
+
+
+def test_steps_without_a_wait_are_done_at_once():
+    """Nothing is slept where nothing is waited for."""
+
+    def steps():
+        return "done"
+        yield
+
+    assert run_steps(steps(), lambda _: pytest.fail("slept")) == "done"
+
+
+def test_an_interruption_of_the_sleep_is_thrown_into_the_steps():
+    """They say what goes on, and raise it: Ctrl-C while a job is watched."""
+    log = []
+
+    def steps():
+        try:
+            yield 1.0
+        except KeyboardInterrupt:
+            log.append("interrupted")
+            raise
+        finally:
+            log.append("cleaned up")
+
+    def sleep(_seconds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_steps(steps(), sleep)
+    assert log == ["interrupted", "cleaned up"]
+
+
+def test_steps_may_go_on_after_an_interruption():
+    """What they yield then is slept as usual."""
+    slept = []
+
+    def steps():
+        try:
+            yield 1.0
+        except TimeoutError:
+            yield 2.0
+        return "done"
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if seconds == 1.0:
+            raise TimeoutError
+
+    assert run_steps(steps(), sleep) == "done"
+    assert slept == [1.0, 2.0]
