@@ -231,7 +231,8 @@ class FaultyPai(FaultServer):
             job.stop(exit_code=-210)
             return Reply(202, {"status": 202, "message": f"Execute job {job.name} successfully."})
         if route[1:] == ["config"]:
-            return Reply(200, json.dumps(job.config).encode(), {"Content-Type": "text/yaml; charset=utf-8"})
+            body = json.dumps(job.config, default=str).encode()
+            return Reply(200, body, {"Content-Type": "text/yaml; charset=utf-8"})
         if route[1:]:
             return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
         return Reply(200, job.detail_v2())
