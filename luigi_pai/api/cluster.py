@@ -5,18 +5,17 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.job import Job
+from luigi_pai.api.learning import SpokenDialect
 from luigi_pai.api.memory import Ends, Lookup, Notes
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared import SharedState
 from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.v1 import V1Dialect
-from luigi_pai.api.v2 import V2Dialect
 from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
@@ -24,7 +23,6 @@ from luigi_pai.spec.names import latest_attempts
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable
 
     from luigi_pai.api.dialect import Dialect, LogFile
     from luigi_pai.api.status import JobStatus
@@ -35,17 +33,9 @@ __all__ = ["CLUSTERS", "Cluster", "Clusters", "reset_clusters"]
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
-_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
-_V2_HINT = (
-    "this cluster speaks the v2 dialect (OpenPAI 0.15 and later): take api_version = v1 out of [OpenPai] in "
-    "luigi.cfg"
-)
 _LIST_KEPT = 10.0  # seconds
 _DOWN_KEPT = 10.0  # seconds for which nobody else tries an address where nobody answered
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, where it is asked past its reverse proxy
-_SHORT_RETENTION = V1Dialect.can.retention
 
 
 class Cluster:
@@ -115,11 +105,7 @@ class Cluster:
         account = Account(url, username, password, token, expiration, verify, connect_timeout, read_timeout)
         self._shared = SharedState()
         self._session = Session(account, self._shared, self.clock)
-        self._dialects: dict[str, Dialect] = {
-            "v1": V1Dialect(self._session),
-            "v2": V2Dialect(self._session, fs_uri),
-        }
-        self._fixed = None if api_version == "auto" else api_version
+        self._speech = SpokenDialect(self._session, self._shared, api_version, fs_uri)
         self._retention = retention
         self._ends = Ends(self.clock)
         self._lookups: Notes = Notes()
@@ -130,7 +116,7 @@ class Cluster:
     def speaking(self, api_version: str) -> Cluster:
         """Return this cluster with the dialect fixed; connections, token and memory are the same."""
         view = copy.copy(self)
-        view._fixed = api_version  # noqa: SLF001  of this class
+        view._speech = self._speech.fixed(api_version)  # noqa: SLF001  of this class
         return view
 
     # jobs
@@ -149,8 +135,8 @@ class Cluster:
         """
         name = _checked(job)
         cluster = self
-        if self._fixed is None:
-            cluster = self.speaking(self._decide() if isinstance(job, PaiJob) else "v2")
+        if self._speech.given is None:
+            cluster = self.speaking(self._speech.decide() if isinstance(job, PaiJob) else "v2")
         status = run_steps(Submissions(cluster, name).submit_new(job), self.clock.sleep)
         return Job(cluster, status.name, status)
 
@@ -174,36 +160,36 @@ class Cluster:
         if known is not None:
             return known
         try:
-            status = self._ask(lambda speaks: speaks.status(speaks.job_name(name)))
+            status = self._speech.ask(lambda speaks: speaks.status(speaks.job_name(name)))
         except JobNotFound:
             self._confirm(name, None)
             raise
-        if self._known() is None and status.identified:
-            if "~" in name and self._decide() == "v2":  # there, it was read as USER~NAME
+        if self._speech.known is None and status.identified:
+            if "~" in name and self._speech.decide() == "v2":  # there, it was read as USER~NAME
                 return self.status(name)
-            self._learn("v1")
+            self._speech.learn("v1")
         self._confirm(name, status)
         return status
 
     def list(self) -> list[JobStatus]:
         """Return all jobs of the user that the server still knows, in its order."""
-        return self._ask(lambda dialect: dialect.list(self.username))
+        return self._speech.ask(lambda dialect: dialect.list(self.username))
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
-        self._ask(lambda dialect: dialect.stop(dialect.job_name(name)))
+        self._speech.ask(lambda dialect: dialect.stop(dialect.job_name(name)))
 
     def config(self, name: str) -> dict[str, Any]:
         """Return a job as the server has stored it."""
-        return self._ask(lambda dialect: dialect.config(dialect.job_name(name)))
+        return self._speech.ask(lambda dialect: dialect.config(dialect.job_name(name)))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return what the cluster recorded of a job (1.3 and later; else nothing)."""
-        return self._ask(lambda dialect: dialect.events(dialect.job_name(name)))
+        return self._speech.ask(lambda dialect: dialect.events(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with what they have and what of it is in use."""
-        return self._ask(lambda dialect: dialect.virtual_clusters())
+        return self._speech.ask(lambda dialect: dialect.virtual_clusters())
 
     def page(self, name: str, username: str | None = None) -> str:
         """Return the address of a job's page in the web portal; of this user's job, or of another's."""
@@ -218,7 +204,7 @@ class Cluster:
     @property
     def dialect(self) -> Dialect:
         """The dialect that the cluster speaks, as far as it is known by now; else v1."""
-        return self._dialects[self._known() or "v1"]
+        return self._speech.current
 
     @property
     def answered(self) -> bool:
@@ -234,16 +220,7 @@ class Cluster:
 
         It is the setting, or the default of the release, which is asked for where it is not known.
         """
-        if self._retention is not None:
-            return self._retention
-        if self.dialect.version == "v1":
-            return _SHORT_RETENTION
-        release = self._shared.read().get("release")
-        if release is None:
-            release = str(self._session.server_info().get("version") or "")
-            with self._shared.update() as state:
-                state["release"] = release
-        return _SHORT_RETENTION if re.match(r"v?0\.|$", release) else self.dialect.can.retention
+        return self._speech.retention() if self._retention is None else self._retention
 
     def polling_wait(self) -> float:
         """Return for how many seconds polling should pause to keep the server's request limit."""
@@ -274,10 +251,7 @@ class Cluster:
         try:
             dialect.submit(job)
         except PaiHttpError as error:
-            if dialect.version == "v1" and error.code in _V2_ONLY:
-                if self._fixed is not None:
-                    raise error.extended(_V2_HINT) from None
-                self._learn("v2", release="1.1" if error.code == "NoApiError" else None)
+            self._speech.learn_from_refusal(dialect, error)
             raise self._with_hints(error, dialect, job) from None
 
     def latest_submissions(self) -> dict[str, int]:
@@ -324,58 +298,7 @@ class Cluster:
         with self._shared.update() as state:
             state["down"] = [self.clock.monotonic(), str(error)]
 
-    # dialect
-
-    def _ask(self, call: Callable[[Dialect], T]) -> T:
-        """Ask in the dialect that the server is known, or thought, to speak; ask again if it is the other."""
-        known = self._known()
-        if known == "v2":
-            return call(self._dialects["v2"])
-        try:
-            return call(self._dialects["v1"])
-        except PaiHttpError as error:
-            if not self._turned_out_v2(error):
-                raise
-        return call(self._dialects["v2"])
-
-    def _known(self) -> str | None:
-        return self._fixed or self._shared.read().get("dialect")
-
-    def _turned_out_v2(self, error: PaiHttpError) -> bool:
-        """Return whether an answer to a question in the v1 dialect means that the server speaks v2 only.
-
-        Raises:
-            PaiHttpError: it does, and the configuration forbids it.
-        """
-        if self._fixed == "v1":
-            if error.code == "NoApiError":
-                raise error.extended(_V2_HINT) from None
-            return False
-        if error.code == "NoApiError":
-            self._learn("v2", release="1.1")
-            return True
-        if error.code == "NoJobError" and self._known() is None:
-            return self._decide() == "v2"
-        return False
-
-    def _decide(self) -> str:
-        """Ask the server once what it is: 0.15 to 1.0 answer v1 questions as a v1 server does."""
-        with self._shared.locked("dialect"):
-            known = self._known()
-            if known is None:
-                info = self._session.server_info()
-                known = "v2" if info.get("launcherType") == "k8s" else "v1"
-                self._learn(known, release=str(info.get("version") or "") or None)
-            return known
-
-    def _learn(self, version: str, release: str | None = None) -> None:
-        with self._shared.update() as state:
-            new = state.get("dialect") != version
-            state["dialect"] = version
-            if release is not None:
-                state["release"] = release
-        if new and version == "v2":
-            logger.info("%s speaks the v2 dialect (OpenPAI 0.15 and later)", self.url)
+    # private
 
     def _confirm(self, name: str, status: JobStatus | None) -> None:
         dialect = self.dialect

@@ -526,4 +526,4 @@ def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, c
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(look, range(8)))
     lines = [record for record in caplog.records if "speaks the v2 dialect" in record.getMessage()]
-    assert [record.name for record in lines] == ["luigi_pai.api.cluster"]
+    assert [record.name for record in lines] == ["luigi_pai.api.learning"]
