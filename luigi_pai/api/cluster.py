@@ -169,6 +169,9 @@ class Cluster:
                 return self.status(name)
             self._speech.learn("v1")
         self._confirm(name, status)
+        if "down" in self._shared.read():
+            with self._shared.update() as state:
+                state.pop("down", None)
         return status
 
     def list(self) -> list[JobStatus]:

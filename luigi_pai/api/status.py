@@ -7,6 +7,8 @@ from enum import Enum
 
 __all__ = ["JobState", "JobStatus", "TaskStatus"]
 
+_STOPPED = (-210, -220)  # exit codes of what was stopped by its user, and with its job (v2)
+
 
 class JobState(str, Enum):
     """The states of a job, as every release from 0.7 to 1.8 names them.
@@ -128,8 +130,12 @@ class JobStatus:
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
-        """Return the tasks whose container ended with another exit code than 0 (0.9.1 and later say them)."""
-        return [task for task in self.tasks if task.exit_code]
+        """Return the tasks whose container ended with another exit code than 0 (0.9.1 and later say them).
+
+        Those that were stopped with their job are none of them, unless there is no other.
+        """
+        failed = [task for task in self.tasks if task.exit_code]
+        return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
     def summary(self) -> str:
         """Return the status in a line: state, tasks, retries, and where it waits."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.retries import Retry
+from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.errors import ClusterUnreachable, InvalidReply, JobNotFound, RateLimited, ServerFault
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -131,7 +131,6 @@ class _Watched:
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
-    stop_sent: bool = False
 
 
 class Watcher:
@@ -212,12 +211,18 @@ class Watcher:
             job = self._jobs[name]
             try:
                 update = self._look_up(name, job)
-            except (ClusterUnreachable, RateLimited) as error:  # so it is for every job
-                self._due_at(self._clock.monotonic(), name)
-                self._pause(self._outage.wait_after(error))
-                break
-            except (InvalidReply, ServerFault) as error:
-                self._due_at(self._clock.monotonic() + job.retry.wait_after(error), name)
+            except PaiApiError as error:
+                now = self._clock.monotonic()
+                if updates:  # they must not be lost: the next step meets the error again
+                    self._due_at(now, name)
+                    break
+                if isinstance(error, (ClusterUnreachable, RateLimited)):  # so it is for every job
+                    self._due_at(now, name)
+                    self._pause(self._outage.wait_after(error))
+                    break
+                if not isinstance(error, TRANSIENT):
+                    raise
+                self._due_at(now + job.retry.wait_after(error), name)
             else:
                 job.retry.succeeded()
                 self._outage.succeeded()
@@ -256,12 +261,11 @@ class Watcher:
 
     def _stop_if_late(self, name: str, job: _Watched) -> None:
         """Stop a job that was looked up after its deadline; an error leaves that to the next step."""
-        if job.stop_sent or self._clock.monotonic() < self._deadline_of(job):
+        if job.missed is not None or self._clock.monotonic() < self._deadline_of(job):
             return
-        job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
         with contextlib.suppress(JobNotFound):  # the next lookup says so, too
             self._cluster.stop(name)
-        job.stop_sent = True
+        job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
 
     def _deadline_of(self, job: _Watched) -> float:
         if job.running_since is None:
@@ -273,7 +277,7 @@ class Watcher:
         queued = job.running_since is None
         since = job.queued_since if job.running_since is None else job.running_since
         moment = now + next_wait(max(0.0, now - since), self._polling, queued=queued)
-        if not job.stop_sent:
+        if job.missed is None:
             moment = max(now, min(moment, self._deadline_of(job)))
         self._due_at(moment, name)
 

@@ -321,7 +321,7 @@ def test_another_empty_server_is_believed(faulty, new_cluster, clock, release):
 
 def test_another_server_on_new_connections_is_asked_at_once(faulty, new_cluster, clock):
     """Connections that were lost are a sign that another may be there."""
-    # needs connection_epoch
+
     cluster = new_cluster(faulty.url, clock=clock)
     faulty.add("a")
     assert cluster.status("a").succeeded

@@ -534,3 +534,19 @@ def test_polling_pauses_to_keep_the_request_limit(scripted, clock):
     cluster.pause = 0.0
     clock.sleep(watcher.idle())
     assert states(watcher.step()) == ["RUNNING"]
+
+
+def test_an_error_loses_no_update_of_the_same_step(faulty, new_cluster, clock):
+    """What was looked up before the error is returned; the next step meets the error again."""
+    faulty.add("a", runs_for=0.0)
+    faulty.add("b", runs_for=0.0)
+    cluster = new_cluster(faulty.url, clock=clock)
+    watcher = Watcher(cluster)
+    for name in ("a", "b"):
+        watcher.add(JobStatus(name, JobState.RUNNING), new=True)
+        clock.advance(0.05)
+    faulty.fail("GET", "/jobs/b$", 403, times=2, body='{"code": "ForbiddenUserError", "message": "no"}')
+    clock.advance(5)
+    assert [update.name for update in watcher.step()] == ["a"]
+    with pytest.raises(PermissionRefused):
+        watcher.step()
