@@ -60,7 +60,7 @@ def test_everything_that_is_known_is_said(cluster, rest):
     say_log(rest, "begin\nTraceback\nValueError: bad rate\n")
     assert text_of(cluster, FAILED, next_step=NEXT_SUBMISSION) == (
         "job 'j' ended as FAILED with exit code 255 (UserCommandFailed) after 1 retry\n"
-        "  failed tasks: worker[1] with exit code 255, ps[0] with exit code -220\n"
+        "  failed task: worker[1] with exit code 255\n"
         "  which means: The command failed\n"
         "  what may help: Look at its log\n"
         "  last lines of worker[1]:\n"
