@@ -106,7 +106,7 @@ def test_links_between_files_lead_somewhere(page):
 def test_the_examples_of_the_readme_run(tmp_path):
     """The pipeline of README.md runs on the local OpenPAI as it says, and passes the mocked test it shows."""
     readme = (ROOT / "README.md").read_text()
-    task, train, mocked_test, migration = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    task, train, _script, mocked_test, migration = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     (tmp_path / "mnist.py").write_text(task)
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(train)
@@ -132,6 +132,24 @@ def test_the_examples_of_the_readme_run(tmp_path):
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert "1 passed" in run.stdout, run.stdout
     exec(compile(migration, "README.md", "exec"), {})
+
+
+@pytest.mark.tree
+@pytest.mark.parametrize("page", ["README.md", "docs/cluster.md"])
+def test_the_script_without_luigi_runs(page, local_pai, capsys):
+    """What a page shows of Cluster and Job runs as it is, but for the address and the password."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    (script,) = (block for block in blocks if "import Cluster" in block)
+    for shown, real in (
+        ("http://HOST:9186", local_pai.url),
+        ('"anna"', f'"{local_pai.username}"'),
+        ('"..."', f'"{local_pai.password}"'),
+        ('PaiJob("hello"', f'PaiJob("hello-{Path(page).stem}"'),
+    ):
+        assert shown in script
+        script = script.replace(shown, real)
+    exec(compile(script, page, "exec"), {})
+    assert "JobState.SUCCEEDED" in capsys.readouterr().out
 
 
 def test_luigi_is_recent_enough():
