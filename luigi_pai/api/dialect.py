@@ -68,6 +68,7 @@ class Dialect(Protocol):
 
     def job_name(self, name: str) -> str:
         """Return the name that a job has on servers of this dialect."""
+        ...
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return what is posted for a job, as plain dicts and lists; secrets as ``******``.
@@ -75,6 +76,7 @@ class Dialect(Protocol):
         Raises:
             SpecError: the job cannot be written in this dialect.
         """
+        ...
 
     def submit(self, job: PaiJob | JobProtocol) -> None:
         """Post a job; the server has accepted it when this returns.
@@ -82,30 +84,40 @@ class Dialect(Protocol):
         Raises:
             SpecError: the job cannot be written in this dialect; nothing was sent.
         """
+        ...
 
     def status(self, name: str) -> JobStatus:
         """Return what the server says of a job now."""
+        ...
 
     def list(self, username: str) -> list[JobStatus]:
         """Return all jobs of a user that the server still knows, in its order."""
+        ...
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
+        ...
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the job as the server has stored it."""
+        ...
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
         """Return the output folder that a stored job names, None where it names none."""
+        ...
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return what the cluster recorded of a job; nothing where ``can.events`` is False."""
+        ...
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
         """Return the logs of a task of a job; nothing where ``can.logs`` is False."""
+        ...
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with what they have and what of it is in use."""
+        ...
 
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page in the web portal."""
+        ...

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import requests
+import requests.auth
 from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.connections import Connections, NotTls, progress

@@ -125,13 +125,14 @@ class V1Dialect:
         folder = config.get("outputDir")
         return folder if isinstance(folder, str) and folder else None
 
-    def events(self, _name: str) -> builtins.list[dict[str, Any]]:
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return nothing: these servers record no events."""
+        del name
         return []
 
-    def task_logs(self, _status: JobStatus, _role: str, _index: int, *, tail: bool) -> tuple[LogFile, ...]:
+    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
         """Return nothing: ``TaskStatus.log_url`` is a page for people."""
-        del tail
+        del status, role, index, tail
         return ()
 
     def virtual_clusters(self) -> dict[str, Any]:
@@ -139,11 +140,12 @@ class V1Dialect:
         path = "/api/v1/virtual-clusters"
         return object_of(self._session.request("GET", path, authorize=False), path)
 
-    def page(self, name: str, _username: str) -> str:
+    def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
 
         0.10 and 0.11 answer alike, so the link is wrong on 0.11.
         """
+        del username  # with it, the page asks for another kind of job, and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"
         return f"{page}?{urlencode({'jobName': name})}"
 

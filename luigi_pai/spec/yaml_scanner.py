@@ -248,8 +248,8 @@ class Events:
 
     def indentation(self, node: Any) -> int:
         """Return the indentation of a node that begins its line, as js-yaml has it: without tabs."""
-        found: int = self._scanner.indentation.get(node.line - 1, node.column - 1)
-        return found
+        found: int | None = self._scanner.indentation.get(node.line - 1)
+        return node.column - 1 if found is None else found
 
 
 def _stand_ins(text: str) -> dict[str, str]:
