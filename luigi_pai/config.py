@@ -18,9 +18,10 @@ import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.api.cluster import CLUSTERS, Cluster
-from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import ConfigError
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster, Clusters
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
@@ -191,12 +192,13 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: as ``check``.
         """
+        notes = _registry().notes
         source = _source()
-        known: _Current | None = CLUSTERS.notes.get(cls)
+        known: _Current | None = notes.get(cls)
         if known is None or known.source != source:
             settings = cls()
             known = _Current(source, settings, settings.cluster())
-            CLUSTERS.notes.put(cls, known)
+            notes.put(cls, known)
         return known.settings
 
     def cluster(self) -> Cluster:
@@ -205,11 +207,14 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
-        known: _Current | None = CLUSTERS.notes.get(type(self))
+        from luigi_pai.api.watcher import Polling  # noqa: PLC0415  as in _registry
+
+        registry = _registry()
+        known: _Current | None = registry.notes.get(type(self))
         if known is not None and known.settings is self:
             return known.cluster
         self.check()
-        return CLUSTERS.get(
+        return registry.get(
             url=self.pai_url,
             username=self.username,
             password=self.password,
@@ -314,6 +319,13 @@ class OpenPai(luigi.Config):
         return os.path.expandvars(str(Path(word).expanduser()))
 
 
+def _registry() -> Clusters:
+    """Return the clusters of this process; they cost what only a run needs."""
+    from luigi_pai.api.cluster import CLUSTERS  # noqa: PLC0415
+
+    return CLUSTERS
+
+
 def _source() -> tuple[Any, ...]:
     """Return what the settings are made of: two that are equal give the same settings."""
     parser = luigi.configuration.get_config()
@@ -354,9 +366,9 @@ def _warn_of_unknown_keys(known: list[str]) -> None:
     """Log each key of the section that does not exist, once a process, with the most similar one."""
     for key in _settings().get(_SECTION, ()):
         name = key.replace("-", "_")  # Luigi takes both
-        if name in known or CLUSTERS.notes.get(("unknown key", key)):
+        if name in known or _registry().notes.get(("unknown key", key)):
             continue
-        CLUSTERS.notes.put(("unknown key", key), value=True)
+        _registry().notes.put(("unknown key", key), value=True)
         similar = difflib.get_close_matches(name.lower(), known, n=1)
         advice = f"did you mean {similar[0]}?" if similar else "it has no effect"
         logger.warning("[%s] in luigi.cfg: there is no key %r; %s", _SECTION, key, advice)

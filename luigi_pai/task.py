@@ -10,6 +10,7 @@ import luigi
 import luigi.worker
 
 from luigi_pai.attributes import attribute
+from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.job_task import JobTask
 from luigi_pai.spec.job import PaiJob
@@ -165,8 +166,6 @@ class PaiTask(JobTask):
         """Return the output folder, also where the server chooses it: ``USER/NAME`` below its own."""
         if self.output_dir:
             return self.output_dir
-        from luigi_pai.config import OpenPai  # noqa: PLC0415  as above
-
         return f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:

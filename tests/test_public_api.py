@@ -80,3 +80,15 @@ def test_an_unknown_name_is_an_attribute_error():
         luigi_pai.PaiTsak  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'PaiTsak'"):
         exec("from luigi_pai import PaiTsak")
+
+
+def test_settings_are_options_of_the_luigi_command(tmp_path):
+    """A module that imports PaiTask alone knows --OpenPai-on-forgotten and its like."""
+    code = (
+        "from luigi_pai import PaiTask; from luigi.task_register import Register; "
+        "print('OpenPai' in Register.task_names())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"

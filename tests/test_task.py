@@ -509,6 +509,17 @@ def test_a_refused_job_is_an_error_with_the_servers_words(pai):
     assert pai.posts() == []
 
 
+def test_another_server_at_the_same_address_is_believed(pai):
+    """It is empty: what the old one said is forgotten, without a wait."""
+    task = Train()
+    task.run()
+    assert task.complete()
+    pai.down()
+    pai.jobs.clear()
+    pai.up()
+    assert not task.complete()
+
+
 # ---------------------------------------------------------------- faults while waiting
 
 
