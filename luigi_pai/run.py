@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.failure import NEXT_SUBMISSION, failed_job
 from luigi_pai.api.job import lost
-from luigi_pai.api.retries import TRANSIENT, run_steps
+from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import Found, Submissions
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.config import OpenPai
@@ -93,12 +93,9 @@ class Run:
         if found.status is None and self._history.shows_completion():
             logger.info("Job %s is complete: the server does not know it, its output shows it", self._name)
             return
-        found = yield from self._ensure(submissions, found)
-        if found.status is None:  # cannot be: ensure found or submitted one
-            raise PaiApiError(f"job {self._name!r} was neither found nor submitted")
-        status = found.status
+        found, status = yield from self._ensure(submissions, found)
         if not status.finished:
-            status = yield from self._watch(found.status, submitted=found.submitted)
+            status = yield from self._watch(status, submitted=found.submitted)
             submissions.ended(found.number, status)
         if status.succeeded:
             self._history.succeeded(status)
@@ -126,20 +123,23 @@ class Run:
             raise
         return found
 
-    def _ensure(self, submissions: Submissions, found: Found) -> Steps[Found]:
-        """Return a submission that goes on or has ended now, submitting the next one if there is none."""
-        while not (found.submitted or found.goes_on or found.succeeded):
+    def _ensure(self, submissions: Submissions, found: Found) -> Steps[tuple[Found, JobStatus]]:
+        """Return a submission that goes on, has succeeded or was made now; there is one then."""
+        while True:
+            status = found.status
+            if status is not None and (found.submitted or not status.finished or status.succeeded):
+                break
             number = found.number
-            if found.status is None:
+            if status is None:
                 number = self._history.check_forgotten(self._settings_of("on_forgotten"))
             number += 1
             job = self._prepared(submissions.job_name(number), number)
             self._history.begin(number, submissions.job_name(number))
             try:
                 found = yield from submissions.submit(number, job)
-            except TRANSIENT as error:
-                raise error.extended(_unsure(submissions.job_name(number))) from None
             except PaiApiError as error:
+                if submissions.maybe_submitted:
+                    raise error.extended(_unsure(submissions.job_name(number))) from None
                 self._history.refused()
                 text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
                 raise error.reworded(text) from None
@@ -149,11 +149,10 @@ class Run:
             except BaseException:
                 logger.warning("Interrupted: %s", _unsure(submissions.job_name(number)))
                 raise
-        if found.status is not None and not found.submitted:
-            state = found.status.raw_state
-            logger.info("Job %s is there already (%s); nothing is submitted", found.status.name, state)
-            self._history.taken_over(found.status)
-        return found
+        if not found.submitted:
+            logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
+            self._history.taken_over(status)
+        return found, status
 
     def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
         """Return the job under a submission's name; its uploads and its output folder are on HDFS then."""

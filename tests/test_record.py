@@ -24,6 +24,7 @@ from luigi_pai import (
     PaiOutputElsewhere,
     PaiProtocolTask,
     PaiTask,
+    RateLimited,
     TaskRole,
 )
 
@@ -133,6 +134,15 @@ def test_a_refused_job_leaves_no_record(pai, hdfs):
     with pytest.raises(PaiHttpError):
         Train().run()
     assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
+
+
+def test_a_submission_that_never_left_leaves_no_record(pai, hdfs, settings):
+    """A 429 for longer than poll_patience: the job was certainly not taken."""
+    settings(poll_patience=0.2)
+    pai.fail("POST", "/jobs", 429, times=999, body="Too many requests")
+    with pytest.raises(RateLimited, match=r"job .train. was not submitted: POST .* 429"):
+        Train().run()
+    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
 
 
 def test_without_hdfs_nothing_is_recorded(pai):

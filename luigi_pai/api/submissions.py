@@ -57,11 +57,6 @@ class Found:
     submitted: bool = False
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it waits or runs."""
-        return self.status is not None and not self.status.finished
-
-    @property
     def succeeded(self) -> bool:
         """Whether it has succeeded."""
         return self.status is not None and self.status.succeeded
@@ -74,12 +69,16 @@ class Submissions:
         cluster: the cluster and the user.
         name: of the work, and of its first job.
         patience: seconds for which transient errors are retried; the cluster's where not given.
+
+    Attributes:
+        maybe_submitted: of the last ``submit``: a post went out whose answer was lost.
     """
 
     def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
+        self.maybe_submitted = False
 
     def job_name(self, number: int) -> str:
         """Return the name of a submission on this cluster."""
@@ -181,23 +180,23 @@ class Submissions:
 
     def _post(self, name: str, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
         posts, lookups = self._retry(name), self._retry(name)
-        maybe_taken = False  # a post went out whose answer was lost
+        self.maybe_submitted = False
         failures = 0  # of the server itself
         while True:
             try:
                 self._cluster.post(job)
                 break
             except NameConflict:
-                if not maybe_taken:
+                if not self.maybe_submitted:
                     raise
                 break
             except TRANSIENT as error:
+                self.maybe_submitted |= _may_be_taken(error)
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
                     raise  # nobody was ever there: a wrong address, not an outage
                 yield posts.wait_after(error)
                 if not _may_be_taken(error):
                     continue
-                maybe_taken = True
                 there = yield from lookups.call(lambda: self._status_of(name))
                 if there is not None:
                     logger.info("Job %s is on the server: its submission went through", name)

@@ -70,7 +70,11 @@ def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, submissions, d
     """Nothing else is asked for."""
     faulty.add("train", ends_as=state)
     found = do(submissions.newest())
-    assert (found.number, found.goes_on, found.succeeded) == (1, state == "RUNNING", state == "SUCCEEDED")
+    assert (found.number, found.status.finished, found.succeeded) == (
+        1,
+        state != "RUNNING",
+        state == "SUCCEEDED",
+    )
     assert not found.submitted
     assert lookups(faulty) == ["train"]
 
@@ -327,21 +331,21 @@ def test_a_job_that_appeared_since_the_lookup_is_found(faulty, submissions, do):
     assert do(submissions.newest()).number == 0
     faulty.add("train", runs_for=3600)
     found = do(submissions.submit(1, job()))
-    assert (found.number, found.submitted, found.goes_on) == (1, False, True)
+    assert (found.number, found.submitted, found.status.finished) == (1, False, False)
 
 
 def test_a_later_job_that_appeared_since_the_lookup_is_found(faulty, submissions, do):
     """Also where the first ones are forgotten by now."""
     faulty.add("train__attempt2", runs_for=3600)
     found = do(submissions.submit(2, job("train__attempt2")))
-    assert (found.number, found.submitted, found.goes_on) == (2, False, True)
+    assert (found.number, found.submitted, found.status.finished) == (2, False, False)
 
 
 def test_a_name_in_use_may_be_shown_some_seconds_later(faulty, submissions, do):
     """A server that is slow to show its jobs is waited for."""
     faulty.add("train", runs_for=3600)
     faulty.fail(*GET, 404, body={"code": "NoJobError", "message": "no"}, times=5)
-    assert do(submissions.submit(1, job())).goes_on
+    assert not do(submissions.submit(1, job())).status.finished
 
 
 def test_a_name_in_use_that_is_not_shown_is_an_error(faulty, submissions, do, clock):
@@ -382,7 +386,7 @@ def test_a_server_that_turns_out_to_speak_v2_may_have_the_job(faulty, cluster, d
     faulty.release = "1.8.0"
     faulty.add("train", runs_for=3600)
     found = do(Submissions(cluster, "train").submit(1, job()))
-    assert (found.number, found.submitted, found.goes_on) == (1, False, True)
+    assert (found.number, found.submitted, found.status.finished) == (1, False, False)
     assert list(faulty.jobs) == ["train"]
 
 
