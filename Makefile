@@ -15,7 +15,8 @@ comma := ,
 HDFS ?=
 HDFS_USER ?= $(shell id -un)
 ON_HDFS := $(if $(HDFS),--hdfs "$(HDFS)" --user "$(HDFS_USER)")
-DEMO := $(CURDIR)/demo-run$(if $(HDFS),/on-hdfs)
+# Jobs are on this machine and their results on that HDFS: each HDFS has jobs of its own.
+DEMO := $(CURDIR)/demo-run$(if $(HDFS),/on-$(shell printf %s '$(HDFS)' | tr -c 'A-Za-z0-9' -))
 
 # A virtual environment works at the place where it was made: one that was moved is made anew.
 PLACE := $(shell pwd | cksum | cut -d' ' -f1)

@@ -406,3 +406,12 @@ def test_it_is_picklable():
     task = pickle.loads(pickle.dumps(Study()))
     assert task.job().to_yaml() == TEXT
     assert pickle.loads(pickle.dumps(Study().output())).task.name == "study"
+
+
+def test_the_older_api_of_0_8_to_0_14_is_named(pai):
+    """It lives at the same address and takes another kind of job."""
+    pai.release = "1.8.0"
+    body = '{"code": "InvalidParametersError", "message": "\\"type\\" is required"}'
+    pai.fail("POST", "/api/v2/jobs", 400, body=body)
+    with pytest.raises(PaiHttpError, match=r"OpenPAI 0\.8 to 0\.14 serve an older one .* runs PaiTask only"):
+        Study().run()

@@ -175,7 +175,8 @@ def where_to_go(task: Digits, what_happened: str) -> None:
     make, look = "make demo", ".venv/bin/luigi-pai local --data demo-run/pai"
     if pai.webhdfs_url != pai.pai_url:  # another HDFS than that of the local OpenPAI
         make += f" HDFS={pai.webhdfs_url} HDFS_USER={pai.username}"
-        look = f"{look.replace('/pai', '/on-hdfs/pai')} --hdfs {pai.webhdfs_url} --user {pai.username}"
+        data = f"demo-run/{Path(task.folder).parent.name}/pai"  # one for each HDFS
+        look = f".venv/bin/luigi-pai local --data {data} --hdfs {pai.webhdfs_url} --user {pai.username}"
     lines = {
         make: "again: it submits nothing",
         f"{make} MODELS=nearest,network,svm,forest": "one more model: one more job",
