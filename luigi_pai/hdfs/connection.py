@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
-import requests
 from hdfs import Client
-from requests.adapters import HTTPAdapter
-from urllib3.util.retry import Retry
+from urllib3.exceptions import HTTPError
 
-from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
-from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, failed, no_namenode, refused, unanswered
-from luigi_pai.hidden_tokens import hide_tokens
+from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
+from luigi_pai.hdfs.errors import (
+    HdfsError,
+    HdfsUnreachable,
+    failed,
+    no_namenode,
+    refused,
+    unanswered,
+)
+from luigi_pai.hdfs.retries import Retries
+from luigi_pai.hdfs.session import new_session, progress
+from luigi_pai.hidden_tokens import hide_tokens, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import requests
+
 __all__ = ["Account", "Connection", "connection"]
 
-_POOL = 64  # connections kept open to one server: one for each thread of an upload
+logger = logging.getLogger("luigi-interface")
+
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
-_DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
 _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
@@ -60,7 +71,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
     """The operations of one HDFS, as one account.
 
     Paths are absolute and normalised. What is refused, and what gets no answer,
-    is an HdfsError. Reads are tried three times; what changes something is sent once.
+    is an HdfsError. Requests that may be done twice are retried after transient
+    errors, see ``Retries``; any other is sent once.
 
     Of several NameNodes, the one that answered last is asked first. One that is
     on standby, or did not get the request, is passed over; a request that
@@ -70,9 +82,10 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
     def __init__(self, account: Account) -> None:
         self._account = account
         self._active = account.bases[0]
+        self._alone = len(account.bases) == 1
         self._twice: bool | None = None  # whether DataNodes decode paths twice
         timeout = (account.connect_timeout, account.read_timeout)
-        super().__init__(_LIBRARYS_URL, session=_session(account), timeout=timeout)
+        super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
 
     @property
     def server(self) -> str:
@@ -89,34 +102,36 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
 
     # how requests are sent
 
-    def _request(self, method: str, url: str, **about: Any) -> requests.Response:
+    def _request(self, method: str, url: str, **about: Any) -> Answer:
         """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
         quoted = url.removeprefix(_LIBRARYS_BASE)
         path, operation = unquote(quoted), about["params"]["op"]
-        reply = self._ask_namenodes(method, quoted, path, operation, about)
-        location = reply.headers.get("Location")
-        if not location or reply.status_code < requests.codes.multiple_choices or operation in _DATA_FOLLOWS:
-            return reply
-        reply.close()
-        return self._send(
-            method,
-            self._datanode(reply, location, path),
-            path,
-            operation,
-            stream=about.get("stream", False),
-            params=_AS_SENT,
-        )
+        answer = self._ask_namenodes(method, quoted, path, operation, about)
+        if not leads_on(answer.reply, operation):
+            return answer
+        answer.reply.close()
+        address = self._datanode(answer.reply, answer.reply.headers["Location"], path, operation)
+        alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
+        stream = about.get("stream", False)
+        return self._retried(method, address, path, operation, alone=alone, stream=stream, params=_AS_SENT)
 
-    def _datanode(self, reply: requests.Response, location: str, path: str) -> str:
+    def _datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
         """Return where to send what a NameNode sent on."""
-        address = datanode_address(urljoin(reply.url, location), self._account.redirect)
+        try:
+            address = datanode_address(urljoin(reply.url, location), self._account.redirect)
+        except ValueError:
+            address = ""
+        if not address:
+            reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
+            raise failed(operation, path, self.server, reason, next_step="check webhdfs_url in [OpenPai]")
         other = encoded_twice(address)
         return other if other and self._datanodes_decode_twice(address, path) else address
 
     def _datanodes_decode_twice(self, address: str, path: str) -> bool:
         if self._twice is None:
             try:
-                self._send("GET", probe_of_decoding(address), path, "OPEN", params=_AS_SENT).close()
+                probe, how = probe_of_decoding(address), {"stream": True, "params": _AS_SENT}
+                self._retried("GET", probe, path, "OPEN", alone=False, **how).reply.close()
             except HdfsError as error:
                 if error.exception not in _OF_THE_PROBE:
                     raise
@@ -125,19 +140,19 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
 
     def _ask_namenodes(
         self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
-    ) -> requests.Response:
+    ) -> Answer:
         about = {**about, "allow_redirects": False}
         passed: list[HdfsError] = []
         for base in self._by_turns():
             try:
-                reply = self._send(method, base + quoted, path, operation, **about)
+                answer = self._retried(method, base + quoted, path, operation, alone=self._alone, **about)
             except HdfsError as error:
                 if not _may_be_done_elsewhere(method, error):
                     raise
                 passed.append(error)
             else:
                 self._active = base
-                return reply
+                return answer
         raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
 
     def _by_turns(self) -> Iterator[str]:
@@ -147,11 +162,32 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         yield from bases[first:]
         yield from bases[:first]
 
+    def _retried(
+        self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
+    ) -> Answer:
+        """Send a request, again after transient errors where it may be done twice."""
+        retries = Retries(method, operation, alone=alone)
+        while True:
+            try:
+                reply = self._send(method, url, path, operation, **about)
+                return replace(answer_of(operation, path, reply), maybe_done=retries.maybe_done)
+            except HdfsError as error:
+                failure = error
+            pause = retries.pause_after(failure)
+            if pause is None:
+                raise failure
+            logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
+            time.sleep(pause)
+
     def _send(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
+        """Send a request once, and return the reply unless it is a refusal."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS wants to be told
             "Accept-Encoding": "identity",  # what arrives is counted
         }
+        progress.sent = False
+        namenodes = [urlsplit(base).netloc for base in self._account.bases]
+        failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
                 method,
@@ -161,43 +197,45 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
                 verify=self._account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
                 **about,
             )
-        except (requests.RequestException, OSError) as error:
-            namenodes = [urlsplit(base).netloc for base in self._account.bases]
-            # not "from error": its text has the address, and that a delegation token
-            raise unanswered(operation, path, urlsplit(url).netloc, error, namenodes) from None
-        if not reply.ok:
-            raise refused(operation, path, reply)
-        return reply
+            if reply.ok:
+                return reply
+            failure = refused(operation, path, reply)
+        except (HTTPError, OSError) as error:  # requests' own are OSErrors
+            server = urlsplit(url).netloc
+            failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
+        # not in the except block: the text of its error has the address, and that a delegation token
+        raise failure
 
     # operations
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
-        found: dict[str, Any] = self._json(self._get_file_status(path), "FileStatus", path)
+        found: dict[str, Any] = self._get_file_status(path).value
         return found
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
         """Return the FileStatus of each entry of a folder, or of a file itself."""
-        found: list[dict[str, Any]] = self._json(self._list_status(path), "FileStatuses", path)["FileStatus"]
+        found: list[dict[str, Any]] = self._list_status(path).value["FileStatus"]
         return found
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
-        found: dict[str, Any] = self._json(self._get_content_summary(path), "ContentSummary", path)
+        found: dict[str, Any] = self._get_content_summary(path).value
         return found
 
     def home(self) -> str:
         """Return the home folder of the user."""
-        return str(self._json(self._get_home_directory("/"), "Path", "/"))
+        return str(self._get_home_directory("/").value)
 
     def make_folders(self, path: str, permission: str | None) -> None:
         """Make a folder and those above it."""
-        if not self._json(self._mkdirs(path, permission=permission), "boolean", path):
+        if not self._mkdirs(path, permission=permission).value:
             raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        return bool(self._json(self._delete(path, recursive=str(recursive).lower()), "boolean", path))
+        answer: Answer = self._delete(path, recursive=str(recursive).lower())
+        return bool(answer.value) or answer.maybe_done
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename.
@@ -211,8 +249,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
             None after a rename2; true or false after a first rename, which is also
             what a server answers that does not know the options.
         """
-        response = self._rename(path, destination=destination, renameoptions=options)
-        return bool(self._json(response, "boolean", path)) if response.content else None
+        done: bool | None = self._rename(path, destination=destination, renameoptions=options).value
+        return done
 
     def change_mode(self, path: str, permission: str) -> None:
         """Set mode bits, written in octal."""
@@ -224,8 +262,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
         """Return the reply whose body is the file from an offset on; to be closed."""
-        response: requests.Response = self._open(path, offset=offset or None)
-        return response
+        reply: requests.Response = self._open(path, offset=offset or None).reply
+        return reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
         """Write a file; its folder is made where it is missing.
@@ -241,12 +279,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
             The address on a DataNode that it was written to.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            reply = self._create(path, overwrite=str(overwrite).lower())
-            location = reply.headers.get("Location")
-            reply.close()
-            if not location:
-                raise failed("CREATE", path, self.server, "the server did not say where to write to")
-            address = self._datanode(reply, location, path)
+            answer: Answer = self._create(path, overwrite=str(overwrite).lower())
+            address = self._datanode(answer.reply, answer.value, path, "CREATE")
             try:
                 self.write_to(address, path, data)
             except HdfsError as error:
@@ -259,63 +293,6 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
     def write_to(self, address: str, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a file to an address on a DataNode, as ``create_file`` returns them."""
         self._send("PUT", address, path, "CREATE", data=data, params=_AS_SENT).close()
-
-    def _json(self, response: requests.Response, field: str, path: str) -> Any:
-        try:
-            return response.json()[field]
-        except (ValueError, KeyError, TypeError) as error:
-            step = "check webhdfs_url in [OpenPai]"
-            reason = f"the answer has no {field}: not in the way of a WebHDFS"
-            operation = parse_qs(urlsplit(response.url).query).get("op", [""])[0]
-            raise failed(operation, path, self.server, reason, next_step=step) from error
-
-
-class _Session(requests.Session):
-    """A session that looks for proxies and certificates in the environment once for a server.
-
-    requests looks for each request: a quarter of the time that a small one takes.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
-        """Return proxies, verify and cert for a server, and what the request says of stream."""
-        server = urlsplit(url)[:2]
-        if server not in self._found:
-            self._found[server] = dict(super().merge_environment_settings(url, proxies, None, verify, cert))
-        return {**self._found[server], "stream": bool(stream)}
-
-
-def _session(account: Account) -> requests.Session:
-    session = _Session()
-    retry = Retry(
-        total=2,
-        connect=0,
-        backoff_factor=0.2,
-        status_forcelist=(502, 503, 504),
-        allowed_methods=("GET",),
-        raise_on_status=False,
-    )
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL, max_retries=retry))
-    if account.auth == "kerberos":
-        _log_in_with_kerberos(session)
-    else:
-        session.params = {"user.name": account.user}
-    return session
-
-
-def _log_in_with_kerberos(session: requests.Session) -> None:
-    """Let a session answer the servers' Negotiate with the ticket of ``kinit``."""
-    try:
-        from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise ConfigError(
-            "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
-        ) from error
-    KerberosClient(_LIBRARYS_URL, session=session)  # its one effect here is session.auth
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:

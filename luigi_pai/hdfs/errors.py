@@ -12,23 +12,23 @@ The tree::
 
 from __future__ import annotations
 
+import json
+import re
+import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi.target
 import requests
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    NewConnectionError,
-    ProxyError,
-    ReadTimeoutError,
-    SSLError,
-)
+from requests.exceptions import ChunkedEncodingError
+from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
+from luigi_pai.hdfs.session import OverLimit
+from luigi_pai.hidden_tokens import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "FileAlreadyExists",
@@ -38,15 +38,22 @@ __all__ = [
     "NotADirectory",
     "TransferError",
     "failed",
+    "malformed",
     "no_namenode",
     "refused",
     "unanswered",
 ]
 
 _UNAUTHORIZED = 401
-_PASSING = (502, 503, 504)
-_UNSENT = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
+_PASSING = {  # statuses of what stands before a NameNode, and why to try again
+    429: "the server, or a proxy before it, limits requests",
+    502: "the NameNode, or a proxy before it, does not serve now",
+    503: "the NameNode, or a proxy before it, does not serve now",
+    504: "the NameNode, or a proxy before it, does not serve now",
+}
 _PROBLEMS_SHOWN = 20
+_SHOWN = 200  # characters of an answer
+_LONGEST_MESSAGE = 2000  # characters of a RemoteException
 
 # what a RemoteException tells the user to do
 _NEXT_STEPS = {
@@ -75,6 +82,8 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
             with (``FileNotFoundException``), or None.
         reason: why, without what was tried and what to do next, or empty.
         unsent: the request has surely not reached the server.
+        transient: the same request may succeed soon.
+        retry_after: seconds that the server asks to wait before that, or None.
     """
 
     def __init__(
@@ -94,6 +103,8 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         self.exception = exception
         self.reason = reason
         self.unsent = False
+        self.transient = False
+        self.retry_after: float | None = None
 
 
 class HdfsUnreachable(HdfsError):
@@ -174,29 +185,68 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
             step = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
         response.close()
         return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
+    body = _body(response)
     try:
-        remote = response.json()["RemoteException"]
+        remote = json.loads(body)["RemoteException"]
         exception, message = str(remote["exception"]), str(remote.get("message", ""))
-    except (ValueError, KeyError, TypeError, OSError, requests.RequestException):
-        reason = f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
-        step = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
-        if response.status_code in _PASSING:
-            step = "the NameNode, or a proxy before it, does not serve now; try again"
-        return failed(operation, path, server, reason, next_step=step)
-    finally:
-        response.close()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return _refused_by_another(operation, path, response, body)
+    message = redact(message[:_LONGEST_MESSAGE].strip())
     reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
     return failed(operation, path, server, reason, exception=exception)
+
+
+def _refused_by_another(operation: str, path: str, response: requests.Response, body: bytes) -> HdfsError:
+    """Return the error for a refusal that is not a WebHDFS's own."""
+    status = response.status_code
+    after = response.headers.get("Retry-After", "")
+    retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
+    step = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+    if status in _PASSING:
+        step = f"{_PASSING[status]}; try again" + ("" if retry_after is None else f" in {retry_after:g} s")
+    reason = f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
+    server = urlsplit(response.url).netloc
+    error = failed(operation, path, server, reason, next_step=f"{step}; {_shown(body)}")
+    error.transient, error.retry_after = status in _PASSING, retry_after
+    return error
+
+
+def malformed(operation: str, path: str, response: requests.Response, reason: str) -> HdfsError:
+    """Return the error for a reply that is no refusal, and not what a WebHDFS answers; reads its body."""
+    step = f"check webhdfs_url in [OpenPai]; {_shown(_body(response))}"
+    error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
+    error.transient = response.request.method == "GET"
+    return error
+
+
+def _body(response: requests.Response) -> bytes:
+    """Return what can be read of a reply's body, and close it."""
+    try:
+        return response.content or b""
+    except (OSError, RuntimeError):  # it breaks off, now or when it was first read
+        return b""
+    finally:
+        response.close()
+
+
+def _shown(body: bytes) -> str:
+    """Return how an answer begins, in one line without tokens."""
+    text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
+    if not text:
+        return "the answer is empty"
+    return f"the answer begins with {text[:_SHOWN]!r}" if len(text) > _SHOWN else f"the answer is {text!r}"
 
 
 def unanswered(
     operation: str,
     path: str,
     server: str,
-    error: requests.RequestException | OSError,
+    error: Exception,
     namenodes: Sequence[str],
+    *,
+    unsent: bool,
 ) -> HdfsError:
-    """Return the error for a request that got no answer.
+    """Return the error for a request that got no answer, or no whole one.
 
     Args:
         operation: what was tried.
@@ -204,6 +254,7 @@ def unanswered(
         server: host and port that was asked.
         error: what happened.
         namenodes: host and port of each; another server is a DataNode.
+        unsent: nothing of the request was sent.
     """
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if server not in namenodes:
@@ -211,10 +262,16 @@ def unanswered(
             f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
             "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
-    reason = f"no answer ({_why(error)})"
+    for one in _chain(error):
+        if isinstance(one, OverLimit):
+            return failed(operation, path, server, str(one), next_step="check webhdfs_url in [OpenPai]")
+    what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
+    reason = f"{what} ({_why(error)})"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
-    inner = error.args[0] if isinstance(error, requests.ConnectionError) and error.args else None
-    unreachable.unsent = isinstance(getattr(inner, "reason", inner), _UNSENT)
+    unreachable.unsent = unsent
+    unreachable.transient = isinstance(
+        error, (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
+    ) and not any(isinstance(one, ssl.SSLCertVerificationError) for one in _chain(error))
     return unreachable
 
 
@@ -256,5 +313,17 @@ def _why(error: BaseException) -> str:
         reason = getattr(inner, "reason", None)
         nested = [arg for arg in (reason, *inner.args) if isinstance(arg, BaseException)]
         inner = nested[0] if nested else inner.__cause__ or inner.__context__
-    # the outer ones show the address, and with it a delegation token
-    return str(innermost).splitlines()[0] if str(innermost) else type(innermost).__name__
+    text = redact(str(innermost).strip())
+    return text.splitlines()[0] if text else type(innermost).__name__
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those that it came from."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            found = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
+            waiting += [other for other in found if isinstance(other, BaseException)]

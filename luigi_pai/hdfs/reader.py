@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, failed
+from luigi_pai.hidden_tokens import redact
 
 if TYPE_CHECKING:
     import requests
@@ -95,12 +96,13 @@ class HdfsReader(io.RawIOBase):
         while True:
             try:
                 part: bytes = self._raw.read(min(size, self._end - self._at))
+                reason = f"{self._end - self._at} bytes are missing"
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                self._open_again(self._broken(str(error) or type(error).__name__))
-                continue
-            if part or self._at == self._end or not size:
-                break
-            self._open_again(self._broken(f"{self._end - self._at} bytes are missing"))
+                part, reason = b"", redact(str(error)) or type(error).__name__
+            else:
+                if part or self._at == self._end or not size:
+                    break
+            self._open_again(self._broken(reason))
         self._at += len(part)
         return part
 

@@ -1,4 +1,4 @@
-"""Connections: one for a process, several NameNodes, proxies, https, Kerberos."""
+"""Connections: one for a process and server."""
 
 from __future__ import annotations
 
@@ -6,35 +6,8 @@ import multiprocessing
 import os
 from typing import Any
 
-import pytest
-from webhdfs_scripted import scripted_fs
-
-from luigi_pai.hdfs import (
-    HdfsError,
-    WebHdfs,
-)
+from luigi_pai.hdfs import WebHdfs
 from luigi_pai.hdfs import connection as connections
-
-
-def test_reads_are_tried_again_and_changes_are_not() -> None:
-    """A lost connection is asked again for what only looks, and never for what changes something."""
-    asked: list[str] = []
-
-    def script(handler: Any) -> None:
-        asked.append(handler.command)
-        if len(asked) < 3:
-            handler.close_connection = True
-            handler.connection.close()
-        else:
-            handler.answer(200, b'{"FileStatus": {"type": "FILE"}}')
-
-    with scripted_fs(script) as fs:
-        assert fs.exists("/p")
-        assert asked == ["GET", "GET", "GET"]
-        asked.clear()
-        with pytest.raises(HdfsError):
-            fs.touchz("/p")
-        assert asked == ["PUT"]
 
 
 def test_one_session_per_process_and_server(fs: WebHdfs, url: str, home: str) -> None:

@@ -130,6 +130,7 @@ def test_a_datanode_that_cannot_be_reached() -> None:
 def test_a_delegation_token_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     """The address of a DataNode may carry a token: no text, traceback or log of a failure shows it."""
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="luigi-interface")
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cutting_proxy import CuttingProxy, before_datanodes
 from hdfs_backend import Backend, written
+from leaks import chain
 from webhdfs_scripted import scripted_fs
 
 from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs, reader
@@ -137,9 +138,10 @@ def test_a_reply_that_is_cut_short_is_an_error() -> None:
     with (
         scripted_fs(served([b"half"], 100)) as fs,
         HdfsTarget("/p", fs=fs).open() as file,
-        pytest.raises(HdfsError, match=text),
+        pytest.raises(HdfsError, match=text) as caught,
     ):
         file.read()
+    assert {type(one) for one in chain(caught.value)} == {HdfsError}, "no error of urllib3 hangs on it"
 
 
 def test_a_server_that_does_not_say_how_much_it_sends() -> None:

@@ -1,0 +1,132 @@
+"""What a NameNode answers to each operation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from luigi_pai.hdfs.errors import malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Answer", "answer_of", "leads_on"]
+
+_CONTENT = (requests.codes.ok, requests.codes.partial_content)
+_DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
+
+_COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to an operation.
+
+    Attributes:
+        reply: as it was received; only the body of a file that is open is not read yet.
+        value: of the operation's field (``boolean`` of MKDIRS), of CREATE and APPEND where to
+            send the data; None where the operation has no field, and of an empty answer to RENAME.
+        maybe_done: an earlier try of this request may have done what it asked for.
+    """
+
+    reply: requests.Response
+    value: Any = None
+    maybe_done: bool = False
+
+
+def leads_on(reply: requests.Response, operation: str) -> bool:
+    """Return whether a reply says to send the request elsewhere, before there is an answer."""
+    is_redirect = reply.status_code >= requests.codes.multiple_choices and "Location" in reply.headers
+    return is_redirect and operation not in _DATA_FOLLOWS
+
+
+def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
+    """Return what a reply says.
+
+    Args:
+        operation: that it answers.
+        path: on HDFS.
+        reply: whose status is below 400.
+
+    Raises:
+        HdfsError: it is not what a WebHDFS answers to this operation.
+    """
+    if leads_on(reply, operation):
+        return Answer(reply)
+    if operation in _DATA_FOLLOWS and "Location" in reply.headers:
+        return Answer(reply, reply.headers["Location"])
+    status = reply.status_code
+    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
+        raise malformed(operation, path, reply, f"HTTP {status} {reply.reason}, not in the way of a WebHDFS")
+    if operation == "OPEN":
+        return Answer(reply)
+    field, is_right = _FIELDS.get(operation, ("", _is_object))
+    if not reply.content and (not field or operation == "RENAME"):
+        return Answer(reply)
+    document = _parsed(reply.content)
+    if isinstance(document, dict) and not field:
+        return Answer(reply)
+    if isinstance(document, dict) and is_right(document.get(field)):
+        return Answer(reply, document[field])
+    if operation in _DATA_FOLLOWS:
+        raise malformed(operation, path, reply, "the server did not say where to write to")
+    what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
+    raise malformed(operation, path, reply, f"{what}: not in the way of a WebHDFS")
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_status(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
+
+
+def _is_summary(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(count), int) for count in _COUNTS)
+
+
+def _is_listing(value: Any) -> bool:
+    entries = value.get("FileStatus") if isinstance(value, dict) else None
+    return isinstance(entries, list) and all(map(_is_entry, entries))
+
+
+def _is_entry(value: Any) -> bool:
+    return (
+        _is_status(value)
+        and isinstance(value.get("pathSuffix"), str)
+        and isinstance(value.get("length"), int)
+        and isinstance(value.get("modificationTime"), int)
+    )
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "APPEND": ("Location", _is_text),
+    "CREATE": ("Location", _is_text),
+    "DELETE": ("boolean", _is_boolean),
+    "GETCONTENTSUMMARY": ("ContentSummary", _is_summary),
+    "GETFILESTATUS": ("FileStatus", _is_status),
+    "GETHOMEDIRECTORY": ("Path", _is_text),
+    "LISTSTATUS": ("FileStatuses", _is_listing),
+    "MKDIRS": ("boolean", _is_boolean),
+    "RENAME": ("boolean", _is_boolean),
+}
+"""The field of an operation's answer, and what its value has to be."""

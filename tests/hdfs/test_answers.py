@@ -1,0 +1,270 @@
+"""What a server answers: limited in length and time, checked, and shown in errors without secrets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+import traceback
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from leaks import chain
+from webhdfs_scripted import scripted_fs
+
+from luigi_pai.hdfs import HdfsError, WebHdfs, reader
+from luigi_pai.hdfs import connection as connections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MIB = 1024 * 1024
+STATUS = {"FileStatus": {"type": "FILE", "length": 4}}
+LONG = b"<html>" + b"x" * 400
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "limits" not in request.node.name:
+        monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr(reader, "_WAITS", (0.0, 0.0))
+
+
+def answering(status: int, body: bytes, **headers: str) -> Callable[[Any], None]:
+    """Return a script that answers all alike."""
+    return lambda handler: handler.answer(status, body, **headers)
+
+
+def hang_up(handler: Any) -> None:
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def break_off(handler: Any) -> None:
+    handler.answer(200, b'{"FileStatus"', **{"Content-Length": "100"})
+    handler.close_connection = True
+
+
+def break_off_in_the_file(handler: Any) -> None:
+    if "GETFILESTATUS" in handler.path:
+        handler.answer(200, json.dumps(STATUS).encode())
+    else:
+        handler.answer(200, b"", **{"Content-Length": "4"})
+        handler.close_connection = True
+
+
+def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object]) -> HdfsError:
+    """Return the error that work on a server raises."""
+    with scripted_fs(script) as fs, pytest.raises(HdfsError) as caught:
+        work(fs)
+    return caught.value
+
+
+def read(fs: WebHdfs) -> bytes:
+    with fs.open_reader("/p") as file:
+        data: bytes = file.read()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("script", "work", "text"),
+    [
+        (hang_up, lambda fs: fs.exists("/p"), "no answer ("),
+        (hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
+        (break_off, lambda fs: fs.exists("/p"), "the answer broke off (IncompleteRead("),
+        (break_off_in_the_file, read, "the connection broke: "),
+        (answering(200, LONG), lambda fs: fs.exists("/p"), "the answer has no FileStatus"),
+        (answering(200, b'{"boolean": tr'), lambda fs: fs.mkdir("/p"), "the answer has no boolean"),
+        (answering(502, LONG), lambda fs: fs.mkdir("/p"), "HTTP 502 Bad Gateway"),
+        (answering(307, b"", Location="http://[bad/"), lambda fs: fs.touchz("/p"), "is not a valid URL"),
+        (answering(307, b"", Location="http://h:99999999/"), read, "no answer ("),
+        (answering(307, b"", Location="ftp://h/?delegation=SECRET"), read, "no answer ("),
+        (answering(307, b"", Location=f"http://{'a' * 70}/?delegation=SECRET"), read, "no answer ("),
+    ],
+)
+def test_errors_hold_nothing_of_an_http_library(
+    script: Callable[[Any], None], work: Callable[[WebHdfs], object], text: str
+) -> None:
+    """An error is ours with all that it came from: what it shows and what it can be sent as is ours."""
+    error = raised(script, work)
+    assert text in str(error)
+    assert [type(one) for one in chain(error) if not isinstance(one, HdfsError)] == []
+    assert "SECRET" not in "".join(traceback.format_exception(error))
+
+
+def test_a_malformed_answer_is_shown() -> None:
+    """The first 200 characters are shown, in one line."""
+    error = raised(answering(200, b"<html>\n  <b>log in</b>" + b"x" * 400), lambda fs: fs.exists("/p"))
+    shown = "<html> <b>log in</b>" + "x" * 180
+    assert str(error).endswith(f"; check webhdfs_url in [OpenPai]; the answer begins with {shown!r}")
+    assert str(raised(answering(200, b""), lambda fs: fs.exists("/p"))).endswith("; the answer is empty")
+
+
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("before", [0, 185, 1990])
+def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
+    """Tokens are redacted, also those that are cut."""
+    body = b"x" * before + b" http://h/p?delegation=SECRETSECRETSECRET&op=OPEN"
+    text = str(raised(answering(status, body), lambda fs: fs.exists("/p")))
+    assert "SECRET" not in text
+    assert ("'http://h/p?delegation=...&op=OPEN'" in text) == (before == 0)
+
+
+@pytest.mark.parametrize(
+    ("work", "document"),
+    [
+        (lambda fs: fs.exists("/p"), {"FileStatus": None}),
+        (lambda fs: fs.exists("/p"), {"FileStatus": {}}),
+        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": None}}),
+        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": ["x"]}}),
+        (lambda fs: list(fs.listdir("/p")), {"FileStatuses": {"FileStatus": [{"type": "FILE"}]}}),
+        (lambda fs: fs.count("/p"), {"ContentSummary": {"length": 1}}),
+        (lambda fs: fs.mkdir("/p"), {"boolean": "false"}),
+        (lambda fs: fs.remove("/p"), {"boolean": 1}),
+        (lambda fs: fs.replace("/p", "/q"), {"boolean": None}),
+        (lambda fs: fs.remove("/p", skip_trash=False), {"Path": None}),
+    ],
+)
+def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dict[str, Any]) -> None:
+    """A field whose value is of another type is missing."""
+    error = raised(answering(200, json.dumps(document).encode()), work)
+    assert f"the answer has no {next(iter(document))}: not in the way of a WebHDFS" in str(error)
+    assert str(error).endswith(f"; the answer is {json.dumps(document)!r}")
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\xfa", b'{"FileStatus": ' + b"9" * 5000 + b"}"])
+def test_what_json_cannot_be_read_from(body: bytes) -> None:
+    """What a JSON parser cannot take is malformed as all else."""
+    error = raised(answering(200, body), lambda fs: fs.exists("/p"))
+    assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
+
+
+@pytest.mark.parametrize("status", [403, 503])
+@pytest.mark.parametrize("remote", ["text", [1], {"message": "x"}, None])
+def test_a_refusal_of_another_form(status: int, remote: Any) -> None:
+    """A RemoteException of another form is none."""
+    body = json.dumps({"RemoteException": remote}).encode()
+    assert f": HTTP {status} " in str(raised(answering(status, body), lambda fs: fs.exists("/p")))
+
+
+def test_a_login_page_is_no_success() -> None:
+    """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
+    page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))
+    assert "the answer is neither empty nor JSON: not in the way of a WebHDFS" in str(page)
+    nowhere = raised(answering(302, b""), lambda fs: fs.chmod("/p", "700"))
+    assert "HTTP 302 Found, not in the way of a WebHDFS" in str(nowhere)
+    no_file = raised(lambda handler: _status_or(handler, 302), read)
+    assert "HDFS OPEN /p on " in str(no_file)
+    assert "HTTP 302 Found, not in the way of a WebHDFS" in str(no_file)
+
+
+def _status_or(handler: Any, status: int) -> None:
+    is_status = "GETFILESTATUS" in handler.path
+    handler.answer(200 if is_status else status, json.dumps(STATUS).encode() if is_status else b"")
+
+
+def test_where_to_write_to() -> None:
+    """It is in a header or, where a proxy takes no redirects, in JSON; anything else is an error."""
+    written: list[str] = []
+
+    def script(handler: Any) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        written.append(handler.path)
+        address = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
+        handler.answer(200, b"" if "datanode" in handler.path else json.dumps({"Location": address}).encode())
+
+    with scripted_fs(script) as fs:
+        fs.touchz("/p")
+    assert written[1].startswith("/webhdfs/v1/p?datanode")
+    error = raised(answering(200, b'{"Location": 1}'), lambda fs: fs.touchz("/p"))
+    assert "the server did not say where to write to; check webhdfs_url in [OpenPai]; the answer is" in str(
+        error
+    )
+
+
+def endless(status: int) -> Callable[[Any], None]:
+    """Return a script that answers up to 64 MiB."""
+
+    def script(handler: Any) -> None:
+        sent.append(0)
+        handler.send_response(status)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        try:
+            while sent[-1] < 64 * MIB:
+                handler.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+                sent[-1] += 0x10000
+        except OSError:
+            hang_up(handler)
+
+    sent: list[int] = []
+    script.sent = sent  # type: ignore[attr-defined]
+    return script
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_limits_of_length(status: int) -> None:
+    """An answer without an end is given up after 16 MiB, and not asked for again."""
+    script = endless(status)
+    error = raised(script, lambda fs: fs.exists("/p"))
+    assert ": the answer is longer than 16 MiB; check webhdfs_url in [OpenPai]" in str(error)
+    sent = script.sent  # type: ignore[attr-defined]
+    assert len(sent) == 1
+    assert 16 * MIB - 0x10000 <= sent[0] <= 32 * MIB
+
+
+def test_limits_of_what_is_compressed() -> None:
+    """Nothing compressed was asked for: it is not unpacked."""
+    body = gzip.compress(json.dumps(STATUS).encode() + b" " * 20 * MIB)
+    error = raised(answering(200, body, Content_Encoding="gzip"), lambda fs: fs.exists("/p"))
+    assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
+
+
+def dripping(data: bytes, length: int, seconds: float) -> Callable[[Any], None]:
+    """Return a script that sends bytes one after the other, with a pause after each."""
+
+    def script(handler: Any) -> None:
+        if b"HTTP" not in data:
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(length))
+            handler.end_headers()
+        try:
+            for at in range(length):
+                handler.wfile.write(data[at : at + 1] or b"x")
+                time.sleep(seconds)
+        except OSError:
+            hang_up(handler)
+
+    return script
+
+
+@pytest.mark.parametrize("data", [b"{", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "headers"])
+def test_limits_of_time(data: bytes) -> None:
+    """An answer that drips in is given up after four times read_timeout, which it never reaches."""
+    began = time.monotonic()
+    with (
+        scripted_fs(dripping(data, 200, 0.05), read_timeout=0.2) as fs,
+        pytest.raises(HdfsError, match=r": the answer was not finished within 0.8 s; check webhdfs_url in "),
+    ):
+        fs.exists("/p")
+    assert 0.7 < time.monotonic() - began < 4
+
+
+def test_files_have_no_limits() -> None:
+    """The content of a file has any length, and takes any time."""
+    size = 20 * MIB
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, json.dumps({"FileStatus": {"type": "FILE", "length": size}}).encode())
+            return
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(size))
+        handler.end_headers()
+        for _part in range(10):
+            handler.wfile.write(bytes(size // 10))
+            time.sleep(0.05)
+
+    with scripted_fs(script, read_timeout=0.1) as fs:
+        assert len(read(fs)) == size

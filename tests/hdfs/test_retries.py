@@ -1,0 +1,233 @@
+"""Transient errors: what may be done twice is sent again, soon and at most twice; nothing else is."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from webhdfs_scripted import Scripted, scripted, scripted_fs
+
+from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
+from luigi_pai.hdfs import connection as connections
+from luigi_pai.hdfs.errors import unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 4}}).encode()
+DONE = b'{"boolean": true}'
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that are waited before retries; they do not pass."""
+    found: list[float] = []
+    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=found.append))
+    return found
+
+
+class Faulty:
+    """A script: each request meets the next fault, and when there are none left is answered.
+
+    A fault is a function of the handler. The data of a file are always taken.
+    """
+
+    def __init__(self, *faults: Callable[[Any], None], answer: bytes = DONE) -> None:
+        self.faults = list(faults)
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def __call__(self, handler: Any) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        if "datanode" in handler.path:
+            handler.answer(201)
+            return
+        self.asked.append(handler.path.partition("op=")[2].partition("&")[0])
+        if self.faults:
+            self.faults.pop(0)(handler)
+        elif self.asked[-1] == "CREATE":
+            handler.answer(
+                307, Location=f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1/p?datanode"
+            )
+        elif self.asked[-1] in ("SETPERMISSION", "SETOWNER"):
+            handler.answer(200)
+        else:
+            handler.answer(200, STATUS if handler.command == "GET" else self.answer)
+
+
+def hang_up(handler: Any) -> None:
+    handler.close_connection = True
+    handler.connection.close()
+
+
+def break_off(handler: Any) -> None:
+    handler.answer(200, b'{"boolean"', **{"Content-Length": "100"})
+    handler.close_connection = True
+
+
+def status(number: int, **headers: str) -> Callable[[Any], None]:
+    return lambda handler: handler.answer(number, b"<html>not now</html>", **headers)
+
+
+WORK: dict[str, Callable[[WebHdfs], object]] = {
+    "GETFILESTATUS": lambda fs: fs.exists("/p"),
+    "MKDIRS": lambda fs: fs.mkdir("/p"),
+    "DELETE": lambda fs: fs.remove("/p"),
+    "SETPERMISSION": lambda fs: fs.chmod("/p", "755"),
+    "SETOWNER": lambda fs: fs.chown("/p", "bob", None),
+    "CREATE": lambda fs: fs.touchz("/p"),
+}
+FAULTS = {"hangs up": hang_up, "breaks off": break_off} | {str(n): status(n) for n in (429, 502, 503, 504)}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", WORK)
+def test_what_may_be_done_twice_is_retried(operation: str, fault: str, pauses: list[float]) -> None:
+    """Two transient errors are retried, after 0.05 s and after another 0.2 s."""
+    script = Faulty(FAULTS[fault], FAULTS[fault])
+    with scripted_fs(script) as fs:
+        WORK[operation](fs)
+    assert script.asked == [operation] * 3
+    assert pauses == [0.05, 0.2]
+
+
+def test_no_answer_in_time_is_retried() -> None:
+    """A timeout is a transient error, too."""
+    wait = threading.Event()
+    script = Faulty(lambda _handler: wait.wait(5))
+    with scripted_fs(script, read_timeout=0.2) as fs:
+        fs.mkdir("/p")
+        wait.set()
+    assert script.asked == ["MKDIRS"] * 2
+
+
+def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    """The third try is the last one, and each retry is logged with its cause."""
+    caplog.set_level("INFO", logger="luigi-interface")
+    script = Faulty(*[status(503)] * 3)
+    text = (
+        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not in the way of a WebHDFS; the "
+        r"NameNode, or a proxy before it, does not serve now; try again; "
+        r"the answer is '<html>not now</html>'"
+    )
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{text}$"):
+        fs.mkdir("/p")
+    assert (len(script.asked), pauses) == (3, [0.05, 0.2])
+    lines = [record.getMessage() for record in caplog.records if "retried" in record.getMessage()]
+    assert [line.partition("; retried in ")[2].split(" http")[0] for line in lines] == [
+        "0.05 s: PUT",
+        "0.2 s: PUT",
+    ]
+    assert "HTTP 503 Service Unavailable" in lines[0]
+
+
+def test_a_refusal_is_not_retried(pauses: list[float]) -> None:
+    """What a NameNode says itself is its answer."""
+    script = Faulty(lambda handler: handler.refuse("AccessControlException", status=503))
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match="AccessControlException"):
+        fs.mkdir("/p")
+    assert (script.asked, pauses) == (["MKDIRS"], [])
+
+
+@pytest.mark.parametrize("fault", ["hangs up", "503"])
+def test_a_rename_whose_answer_is_lost_is_an_error(fault: str, pauses: list[float]) -> None:
+    """A rename may be done: a second one would fail, or rename something else."""
+    script = Faulty(FAULTS[fault])
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=r"^HDFS RENAME /p on "):
+        fs.replace("/p", "/q")
+    assert (script.asked, pauses) == (["RENAME"], [])
+
+
+@pytest.mark.parametrize("work", [lambda fs: fs.replace("/p", "/q"), lambda fs: fs.exists("/p")])
+def test_a_refused_connection_is_retried_once(
+    work: Callable[[WebHdfs], object], pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has surely not been sent, also a rename, is sent again; a server that stays down is an error."""
+    script = Faulty()
+    with scripted(script) as url:
+        port = int(url.rpartition(":")[2])
+    fs = WebHdfs(url, "alice")
+    with pytest.raises(HdfsUnreachable, match=r"no answer \(Connection refused\)") as caught:
+        work(fs)
+    assert caught.value.unsent
+    assert pauses == [0.05]
+
+    servers: list[Any] = []
+    start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
+    monkeypatch.setattr(connections, "time", start)
+    work(fs)
+    assert script.asked[0] in ("RENAME", "GETFILESTATUS")
+    assert len(servers) == 1
+    servers[0].shutdown()
+    servers[0].server_close()
+
+
+def _serve(port: int, script: Callable[[Any], None]) -> Any:
+    from http.server import ThreadingHTTPServer  # noqa: PLC0415
+
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", port), type("Handler", (Scripted,), {"script": staticmethod(script)})
+    )
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    return server
+
+
+def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
+    """A certificate does not become right."""
+    error = requests.exceptions.SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed"))
+    failure = unanswered("OPEN", "/p", "h:1", error, ["h:1"], unsent=True)
+    assert str(failure).startswith("HDFS OPEN /p on h:1: no answer (certificate verify failed); ")
+    assert not failure.transient
+    other = unanswered("OPEN", "/p", "h:1", requests.ConnectionError("cut"), ["h:1"], unsent=False)
+    assert other.transient
+
+
+def test_a_delete_whose_answer_is_lost_is_done(pauses: list[float]) -> None:
+    """A retried delete that finds nothing has been done before: it is no error."""
+    script = Faulty(hang_up, answer=b'{"boolean": false}')
+    with scripted_fs(script) as fs:
+        fs.remove("/p")
+        assert (script.asked, pauses) == (["DELETE"] * 2, [0.05])
+        with pytest.raises(HdfsError, match=r"^HDFS DELETE /p on .*: nothing is there; "):
+            fs.remove("/p")
+
+
+def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
+    """A read is asked again where something else answered; a change is not: it says so at once."""
+    script = Faulty(status(200), status(200))
+    with scripted_fs(script) as fs:
+        assert fs.exists("/p")
+        assert (script.asked, pauses) == (["GETFILESTATUS"] * 3, [0.05, 0.2])
+        script.faults.append(status(200))
+        with pytest.raises(HdfsError, match=r"^HDFS MKDIRS /p on .*: the answer has no boolean: not in the"):
+            fs.mkdir("/p")
+    assert script.asked[3:] == ["MKDIRS"]
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (503, "the NameNode, or a proxy before it, does not serve now"),
+        (429, "the server, or a proxy before it, limits requests"),
+    ],
+)
+def test_retry_after_is_obeyed_for_a_second_at_most(number: int, why: str, pauses: list[float]) -> None:
+    """A server that wants a day of silence gets 1 s; the error says what it wants."""
+    script = Faulty(*[status(number, Retry_After="86400")] * 3)
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"):
+        fs.exists("/p")
+    assert pauses == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])
+def test_a_retry_after_that_is_no_number_of_seconds(after: str, pauses: list[float]) -> None:
+    """Any other Retry-After changes nothing."""
+    with scripted_fs(Faulty(status(503, Retry_After=after))) as fs:
+        assert fs.exists("/p")
+    assert pauses == [0.05]
