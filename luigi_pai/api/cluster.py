@@ -12,6 +12,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.job import Job
 from luigi_pai.api.learning import SpokenDialect
 from luigi_pai.api.memory import Ends, Lookup, Notes
+from luigi_pai.api.refusals import HINTS
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared import SharedState
@@ -310,6 +311,8 @@ class Cluster:
 
     def _with_hints(self, error: PaiHttpError, dialect: Dialect, job: PaiJob | JobProtocol) -> PaiHttpError:
         """Return an error with the virtual clusters that there are, if the job's is what was refused."""
+        if error.code in HINTS:
+            return error
         about_cluster = "virtual cluster" in error.server_message.lower() or error.code in (
             "NoVirtualClusterError",
             "NoRightAccessVCError",

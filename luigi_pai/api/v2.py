@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -11,13 +10,14 @@ from luigi_pai.api.dialect import Capabilities, LogFile
 from luigi_pai.api.job_replies import job_status, listed_jobs
 from luigi_pai.api.limits import Kind
 from luigi_pai.api.replies import list_of, object_of, stop_accepted
+from luigi_pai.api.refusals import explained
 from luigi_pai.errors import PaiHttpError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
@@ -31,11 +31,6 @@ _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
 _MOST_PAGES = 200
-_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
-_OLD_V2_HINT = (
-    "this is not the YAML job protocol's API: OpenPAI 0.8 to 0.14 serve an older one at the same address; "
-    "such a cluster runs PaiTask only"
-)
 
 
 class V2Dialect:
@@ -92,13 +87,7 @@ class V2Dialect:
         try:
             self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
-            if error.code == "InvalidParametersError":  # v2 says InvalidProtocolError
-                raise error.extended(_OLD_V2_HINT) from None
-            findings = _findings(error.server_message) if error.code == "InvalidProtocolError" else ""
-            if not findings:
-                raise
-            text = f"POST {self._session.url(_JOBS)}: {error.status} {error.code}: {findings}"
-            raise error.reworded(text) from None
+            raise explained(error, f"POST {self._session.url(_JOBS)}") from None
 
     def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
         """Return a job as a protocol: a v1 job is converted.
@@ -295,30 +284,3 @@ class V2Dialect:
 
     def _list(self, path: str) -> builtins.list[Any]:
         return list_of(self._session.request("GET", path), path)
-
-
-def _findings(message: str) -> str:
-    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is none."""
-    try:
-        errors = json.loads(message)
-    except ValueError:
-        return ""
-    if not isinstance(errors, list):
-        return ""
-    return "; ".join(_finding(error) for error in errors if isinstance(error, dict))
-
-
-def _finding(error: Mapping[str, Any]) -> str:
-    """Return one schema error, of Ajv 6 or 8, with the property or the values that it is about."""
-    place = str(error.get("dataPath") or error.get("instancePath") or "").lstrip(".")
-    text = f"{place}: {error.get('message')}".lstrip(": ")
-    params = error.get("params")
-    params = params if isinstance(params, dict) else {}
-    extra = params.get("additionalProperty")
-    if isinstance(extra, str):
-        since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 else ""
-        return f"{text}: {extra!r}{since}"
-    allowed = params.get("allowedValues")
-    if isinstance(allowed, list):
-        return f"{text}: {', '.join(map(str, allowed))}"
-    return text
