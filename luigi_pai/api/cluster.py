@@ -60,7 +60,7 @@ class Cluster:
         username: whose jobs these are.
         password: for the login; not needed with ``token``.
         token: an application token (0.16 and later), used in place of the password.
-        api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8).
+        api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
         portal_url: the web portal; guessed from ``url`` where not given.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs on a v2 cluster.
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
