@@ -23,7 +23,7 @@ from elsewhere import Elsewhere
 from fault_kinds import WORDS
 from faulty_hdfs import FaultyHdfs
 from faulty_pai import FaultyPai
-from job_life import EARLY_V2, FACTOR, LOGGERS, LONGEST, LONGEST_ON_HDFS, STEP, STEPS, V1, V2, World
+from job_life import EARLY_V2, FACTOR, LOGGERS, LONGEST, LONGEST_ON_HDFS, LTP, STEP, STEPS, V1, V2, World
 from leaks import foreign_parts, texts
 from process_state import forget, install_clock
 
@@ -75,6 +75,9 @@ RULES = [
     ("submit", "409", OK, PaiNameTaken),  # in use, and not to be seen: looked for again, for some time
     # Lookups: NoJobError is an answer, and before the submission the right one.
     ("lookup", "404", OK, OK),
+    ("lookup", "bad-json", OK, (InvalidReply, ServerFault)),  # of LTP, which says with a 500 what is missing
+    # LTP's second question: only one answer means that the job is missing, any other that the server failed.
+    ("question", "403 404 409", OK, ServerFault),
     ("poll", "404", OK, PaiJobLost),
     # The lookup right after the submission is a poll too, and may fail with anything.
     ("poll", "403", (OK, PermissionRefused), PermissionRefused),
@@ -118,7 +121,7 @@ RULES = [
     ("*", "409", PaiHttpError, PaiHttpError),  # makes no sense
 ]
 
-_ASKED_FIRST = {"first", "lookup", "flag-read", "flag-open"}  # by complete()
+_ASKED_FIRST = {"first", "lookup", "question", "flag-read", "flag-open"}  # by complete()
 _RUNS_ON = {"poll", "stop"}  # where an error leaves a job behind that runs
 _DONE = {"flag-open"}  # the job has run, and the server has forgotten it
 _UNSURE = {"record-write"}  # it is written before the submission and at the end
@@ -309,4 +312,4 @@ def test_the_life_of_a_job_has_this_request(release, step, make_world):
 def test_the_table_has_no_rule_in_vain():
     """Each rule is that of some cell, and each cell has one."""
     assert {cell.rule for cell in CELLS} == set(range(len(RULES)))
-    assert {cell.release for cell in CELLS} == {V1, EARLY_V2, V2}
+    assert {cell.release for cell in CELLS} == {V1, EARLY_V2, V2, LTP}

@@ -12,6 +12,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.job import Job
 from luigi_pai.api.learning import SpokenDialect
 from luigi_pai.api.memory import Ends, Lookup, Notes
+from luigi_pai.api.refusals import HINTS
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared import SharedState
@@ -59,7 +60,7 @@ class Cluster:
         username: whose jobs these are.
         password: for the login; not needed with ``token``.
         token: an application token (0.16 and later), used in place of the password.
-        api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8).
+        api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
         portal_url: the web portal; guessed from ``url`` where not given.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs on a v2 cluster.
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
@@ -310,6 +311,8 @@ class Cluster:
 
     def _with_hints(self, error: PaiHttpError, dialect: Dialect, job: PaiJob | JobProtocol) -> PaiHttpError:
         """Return an error with the virtual clusters that there are, if the job's is what was refused."""
+        if error.code in HINTS:
+            return error
         about_cluster = "virtual cluster" in error.server_message.lower() or error.code in (
             "NoVirtualClusterError",
             "NoRightAccessVCError",

@@ -24,6 +24,8 @@ class Capabilities:
         events: they give out the events of a job (1.3 and later).
         tags: a job has tags (1.3 and later).
         list_filters: a list can be filtered and paged (1.2 and later).
+        whole_lists: a list has every job of a user that is known (not so on LTP, which leaves out those
+            in virtual clusters that the user may no longer use; it is noticed on 1.5).
         shared_names: a name is taken for all users, not only for its owner's jobs.
         output_folders: a job without an output folder gets one on HDFS from the server.
         retention: seconds after its end for which a job is known, by default.
@@ -33,6 +35,7 @@ class Capabilities:
     events: bool
     tags: bool
     list_filters: bool
+    whole_lists: bool
     shared_names: bool
     output_folders: bool
     retention: float

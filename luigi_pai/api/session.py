@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
@@ -40,6 +41,9 @@ if http_logger.level == logging.NOTSET:
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _RENEWED_BEFORE_END = 30.0  # seconds
 _SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -52,6 +56,10 @@ _LOGIN_HINTS = {
     ),
     "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
 }
+_IF_IT_IS_RIGHT = (
+    "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
+    "right passwords"
+)
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
 
@@ -160,6 +168,16 @@ class Session:
             return {}
         return reply if is_success(response) and isinstance(reply, dict) else {}
 
+    def redacted(self, text: str) -> str:
+        """Return a text of the server's without the password, the token and any private key.
+
+        From LTP on the record of a user has one (``extension.jobSSH.key``).
+        """
+        for secret in (self.account.password, self._last_token()):
+            if secret and len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "***")
+        return _PRIVATE_KEY.sub("***", text)
+
     def text(self, url: str) -> str:
         """Return what an address of the cluster shows: the log of a task.
 
@@ -194,7 +212,8 @@ class Session:
                 "expiration": account.expiration,
             }
             answer = self._repeated_login(form)
-            if HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            is_refusal = HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+            if is_refusal or self._lacks_password(answer):
                 self._refuse_login(answer)
             reply = self._read(answer)
             token = reply.get("token") if isinstance(reply, dict) else None
@@ -218,10 +237,21 @@ class Session:
                 if not error.answer_lost:
                     raise  # nobody is there
             else:
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or self._lacks_password(answer):
                     return answer
             self.clock.sleep(wait)
         return self._send("POST", _TOKEN, form, None)
+
+    def _may_be_ltp(self) -> bool:
+        return self._shared.read().get("dialect") != "v1"
+
+    def _lacks_password(self, answer: requests.Response) -> bool:
+        """Return whether a login failed for want of a password: LTP says so with a 500 of Node.js' own."""
+        return (
+            self.account.password is None
+            and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+            and error_of(answer)[0] == "ERR_INVALID_ARG_TYPE"
+        )
 
     def _last_token(self) -> str | None:
         token: str | None = self.account.token or self._shared.read().get("token", [None])[0]
@@ -238,8 +268,10 @@ class Session:
         if code is None or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
             self._read(answer)
         no_password = self.account.password is None and code != "NoApiError"
-        hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "")
-        message = self._hide(message)
+        hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "", "")
+        if code == "IncorrectPasswordError" and not no_password and self._may_be_ltp():
+            hint += _IF_IT_IS_RIGHT
+        message = self.redacted(message)
         raise AuthenticationError(
             f"login of user {self.account.username!r} at {self.account.url} was refused: {message}"
             + (f"; {hint}" if hint else ""),
@@ -271,15 +303,8 @@ class Session:
     def _read(self, response: requests.Response) -> Any:
         if not is_success(response):
             credentials = "token" if self.account.token else "username and password"
-            raise_error(response, self.account.url, credentials, self._hide, self.clock.time())
+            raise_error(response, self.account.url, credentials, self.redacted, self.clock.time())
         return json_of(response, self.account.url)
-
-    def _hide(self, text: str) -> str:
-        """Take the password and the token out of a text of the server's."""
-        for secret in (self.account.password, self._last_token()):
-            if secret and len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return text
 
 
 def _can_be_sent(token: str) -> bool:

@@ -123,9 +123,16 @@ class Submissions:
         return found
 
     def latest_listed(self) -> Steps[int]:
-        """Return the number of the latest submission in the user's list; 0 where only the first is."""
+        """Return the number of the latest submission in the user's list; 0 where only the first is.
+
+        Where lists leave jobs out, the second is looked up by its name.
+        """
         latest = yield from self._retry().call(self._cluster.latest_submissions)
-        return latest.get(self._cluster.job_name(self._name), 0)
+        number = latest.get(self._cluster.job_name(self._name), 0)
+        if number == 0 and not self._cluster.dialect.can.whole_lists:
+            second = yield from self._status(2)
+            number = 2 if second is not None else 0
+        return number
 
     def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[Found]:
         """Post a submission until the server is known to have it.

@@ -42,6 +42,7 @@ class V1Dialect:
         events=False,
         tags=False,
         list_filters=False,
+        whole_lists=True,
         shared_names=True,
         output_folders=True,
         retention=12 * 3600.0,

@@ -1,23 +1,24 @@
-"""The v2 dialect, of OpenPAI 0.15 to 1.8: paths and bodies."""
+"""The v2 dialect, of OpenPAI 0.15 to 1.8 and its successor LTP: paths and bodies."""
 
 from __future__ import annotations
 
-import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from luigi_pai.api.dialect import Capabilities, LogFile
 from luigi_pai.api.job_replies import job_status, listed_jobs
 from luigi_pai.api.limits import Kind
+from luigi_pai.api.refusals import explained
 from luigi_pai.api.replies import list_of, object_of, stop_accepted
-from luigi_pai.errors import PaiHttpError
+from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
@@ -31,11 +32,7 @@ _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
 _MOST_PAGES = 200
-_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
-_OLD_V2_HINT = (
-    "this is not the YAML job protocol's API: OpenPAI 0.8 to 0.14 serve an older one at the same address; "
-    "such a cluster runs PaiTask only"
-)
+_NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
 class V2Dialect:
@@ -50,11 +47,12 @@ class V2Dialect:
     """
 
     version = "v2"
-    can = Capabilities(
+    can: Capabilities = Capabilities(
         logs=True,
         events=True,
         tags=True,
         list_filters=True,
+        whole_lists=True,
         shared_names=False,
         output_folders=False,
         retention=30 * 86400.0,
@@ -92,13 +90,7 @@ class V2Dialect:
         try:
             self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
-            if error.code == "InvalidParametersError":  # v2 says InvalidProtocolError
-                raise error.extended(_OLD_V2_HINT) from None
-            findings = _findings(error.server_message) if error.code == "InvalidProtocolError" else ""
-            if not findings:
-                raise
-            text = f"POST {self._session.url(_JOBS)}: {error.status} {error.code}: {findings}"
-            raise error.reworded(text) from None
+            raise explained(error, f"POST {self._session.url(_JOBS)}") from None
 
     def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
         """Return a job as a protocol: a v1 job is converted.
@@ -120,11 +112,16 @@ class V2Dialect:
 
     def status(self, name: str) -> JobStatus:
         """Return what the server says of a job now."""
-        return job_status(name, self._session.request("GET", self._path(name)))
+        return job_status(name, self._of_job(name))
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return what the server says of a start of a job by the cluster, counted from 0 (1.1 and later)."""
-        return job_status(name, self._session.request("GET", f"{self._path(name)}/attempts/{number}"))
+        """Return what the server says of a start of a job by the cluster, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+            ServerFault: the server failed; so LTP 1.5 says, too, that there is no such start.
+        """
+        return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
     def list(
         self,
@@ -178,7 +175,7 @@ class V2Dialect:
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, its secrets as ``******``."""
-        return self._object(f"{self._path(name)}/config")
+        return self._object_of_job(name, "/config")
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
         """Return the address of the prerequisite of type output, if there is just one."""
@@ -228,9 +225,9 @@ class V2Dialect:
             task_attempt: which start of the task in it.
             tail: only the end of them.
         """
-        task = f"attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
-        path = f"{self._path(name)}/{task}/attempts/{task_attempt}/logs{'?tail-mode=true' if tail else ''}"
-        locations = self._object(path).get("locations")
+        task = f"/attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
+        path = f"{task}/attempts/{task_attempt}/logs{'?tail-mode=true' if tail else ''}"
+        locations = self._object_of_job(name, path).get("locations")
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
             for place in (locations if isinstance(locations, list) else ())
@@ -253,7 +250,7 @@ class V2Dialect:
     def events(self, name: str, kind: str | None = None) -> builtins.list[dict[str, Any]]:
         """Return what Kubernetes noted of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
         query = f"?{urlencode({'type': kind})}" if kind else ""
-        rows = self._object(f"{self._path(name)}/events{query}").get("data")
+        rows = self._object_of_job(name, f"/events{query}").get("data")
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
     def add_tag(self, name: str, tag: str) -> None:
@@ -290,35 +287,51 @@ class V2Dialect:
     def _path(self, name: str) -> str:
         return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
 
+    def _object_of_job(self, name: str, rest: str) -> dict[str, Any]:
+        return object_of(self._of_job(name, rest), self._path(name) + rest)
+
+    def _of_job(self, name: str, rest: str = "") -> Any:
+        """GET something of a job.
+
+        Raises:
+            JobNotFound: there is no such job.
+        """
+        path = self._path(name) + rest
+        try:
+            return self._session.request("GET", path)
+        except ServerFault as error:
+            wrong = self._session.redacted(f"Failed to retrieve job {self._user}~{name}.")
+            if (error.status, error.code, error.server_message) != (500, "UnknownError", wrong):
+                raise
+            fault = error
+        self.can = replace(self.can, whole_lists=False)
+        raise self._missing(name, path) or fault
+
+    def _missing(self, name: str, path: str) -> JobNotFound | None:
+        """Return the error for a job that is not there; None if it is there.
+
+        LTP 1.5 answers alike for a job that is not there and for one that it cannot read from its
+        database: 500 "Failed to retrieve job". Of a task, whichever, it says which of the two it is.
+
+        Args:
+            name: of the job.
+            path: what was answered so, for the error.
+
+        Raises:
+            ServerFault: the database does not answer.
+        """
+        try:
+            self._session.request("GET", self._path(name) + _NO_TASK)
+        except (AuthenticationError, RateLimited, ServerFault):
+            raise
+        except PaiHttpError as error:
+            words = self._session.redacted(f"Job {self._user}~{name} is not found.")
+            if isinstance(error, JobNotFound) and error.server_message == words:
+                return error.reworded(f"GET {self._session.url(path)}: {words}")
+        return None  # it is the task that is not found
+
     def _object(self, path: str) -> dict[str, Any]:
         return object_of(self._session.request("GET", path), path)
 
     def _list(self, path: str) -> builtins.list[Any]:
         return list_of(self._session.request("GET", path), path)
-
-
-def _findings(message: str) -> str:
-    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is none."""
-    try:
-        errors = json.loads(message)
-    except ValueError:
-        return ""
-    if not isinstance(errors, list):
-        return ""
-    return "; ".join(_finding(error) for error in errors if isinstance(error, dict))
-
-
-def _finding(error: Mapping[str, Any]) -> str:
-    """Return one schema error, of Ajv 6 or 8, with the property or the values that it is about."""
-    place = str(error.get("dataPath") or error.get("instancePath") or "").lstrip(".")
-    text = f"{place}: {error.get('message')}".lstrip(": ")
-    params = error.get("params")
-    params = params if isinstance(params, dict) else {}
-    extra = params.get("additionalProperty")
-    if isinstance(extra, str):
-        since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 else ""
-        return f"{text}: {extra!r}{since}"
-    allowed = params.get("allowedValues")
-    if isinstance(allowed, list):
-        return f"{text}: {', '.join(map(str, allowed))}"
-    return text

@@ -424,11 +424,19 @@ def test_the_virtual_clusters_are_read(v1, rest):
 
 # ---------------------------------------------------------------- the login
 
+IF_IT_IS_RIGHT = (
+    "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
+    "right passwords"
+)
+
 
 @pytest.mark.parametrize(
     ("step", "hint"),
     [
-        ("login wrong", "; set the right password in [OpenPai] of luigi.cfg"),
+        (
+            "login wrong",
+            f"; set the right password in [OpenPai] of luigi.cfg{IF_IT_IS_RIGHT}",
+        ),
         ("login nouser", "; set the right username in [OpenPai] of luigi.cfg"),
         ("login exp 10", "; check username, password and expiration in [OpenPai] of luigi.cfg"),
         ("login missing", "; check username, password and expiration in [OpenPai] of luigi.cfg"),

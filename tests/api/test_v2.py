@@ -205,7 +205,7 @@ def test_what_the_server_finds_wrong_is_readable(v2, say):
                 "message": "must be equal to one of the allowed values",
                 "params": {"allowedValues": ["job", "script"]},
             },
-            "/type: must be equal to one of the allowed values: job, script",
+            "type: must be equal to one of the allowed values: job, script",
         ),
         ({"message": "odd", "params": None}, "odd"),
     ],

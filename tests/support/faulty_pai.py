@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import ltp_answers
 import yaml
 from fault_server import FaultServer, Reply, Request
 from pai_job import Job
@@ -39,6 +40,8 @@ class Release:
         guarded_reads: reading needs a token too.
         list_filters: keys of a list's query that it heeds.
         basic_logins: where there is a login besides ``/api/v1/token``.
+        version: what it says that it is; its key in ``RELEASES`` where not given.
+        is_ltp: it answers as OpenPAI's successor does, LTP 1.5.
     """
 
     v1_jobs: str | None
@@ -47,6 +50,8 @@ class Release:
     guarded_reads: bool = True
     list_filters: tuple[str, ...] = ("username",)
     basic_logins: tuple[str, ...] = ()
+    version: str | None = None
+    is_ltp: bool = False
 
 
 _LOGINS = ("/api/v1/authn/basic/login", "/api/v2/authn/basic/login")
@@ -56,6 +61,9 @@ RELEASES = {
     "0.17.0": Release("v2", guarded_reads=False, list_filters=("username", "keyword")),
     "1.0.1": Release("v2"),
     "1.8.0": Release(None, list_filters=("username", "keyword"), basic_logins=_LOGINS),
+    "ltp-1.5": Release(
+        None, list_filters=("username", "keyword"), basic_logins=_LOGINS, version="1.8.1", is_ltp=True
+    ),
 }
 
 
@@ -72,6 +80,9 @@ class FaultyPai(FaultServer):
         issued: all tokens that it ever gave out; no text may show one.
         plan: fields of ``Job`` for jobs that are posted.
         prefix: the path that it is mounted at.
+        admin: whether its user is an administrator.
+        database_down: the jobs are there, and their database does not answer (``ltp-1.5``).
+        left_clusters: virtual clusters whose jobs its lists leave out (``ltp-1.5``).
     """
 
     def __init__(self, clock: Any = time) -> None:
@@ -82,6 +93,10 @@ class FaultyPai(FaultServer):
         self.issued: set[str] = set()
         self.plan: dict = {}
         self.prefix = ""
+        self.admin = True
+        self.database_down = False
+        self.left_clusters: set[str] = set()
+        self._password_lost = False
         self._serial = 0
         self._limits: RequestLimits | None = None
         super().__init__()
@@ -97,7 +112,11 @@ class FaultyPai(FaultServer):
 
     @limits.setter
     def limits(self, limits: Mapping[str, int | tuple[int, float]]) -> None:
-        self._limits = RequestLimits(limits, self.clock)
+        self._limits = RequestLimits(limits, self.clock, windows_per_key=self._is_ltp)
+
+    @property
+    def _is_ltp(self) -> bool:
+        return RELEASES[self.release].is_ltp
 
     # what was asked
 
@@ -164,14 +183,14 @@ class FaultyPai(FaultServer):
             return self._login(request)
         if request.method == "GET" and path in ("/api/v1", "/api/v1/", "/api/v2/info"):
             return self._introduce(release, path)
+        if release.is_ltp and path.startswith(("/api/v2/users/", "/api/v2/tokens")):
+            return self._people(request, path)
         found = re.fullmatch(r"/api/(v1|v2)/jobs/?(.*)", path)
         router = {"v1": release.v1_jobs, "v2": "v2" if release.v2_jobs else None}[found[1]] if found else None
         if found is None or router is None:
             return _no_api(parts.path)
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token not in self.tokens and (request.method != "GET" or release.guarded_reads):
-            message = "Guest is not allowed to do this operation."
-            return Reply(401, {"code": "UnauthorizedUserError", "message": message})
+        if not self._is_known(request) and (request.method != "GET" or release.guarded_reads):
+            return _unauthorized()
         route = [unquote(piece) for piece in found[2].split("/")] if found[2] else []
         limited = {("POST", 0): "submit", ("GET", 0): "list"}.get((request.method, len(route)))
         headers, refused = self._limits.count(limited) if self._limits and limited else ({}, False)
@@ -181,12 +200,29 @@ class FaultyPai(FaultServer):
         reply.headers = {**reply.headers, **headers}
         return reply
 
+    def _is_known(self, request: Request) -> bool:
+        return request.headers.get("Authorization", "").removeprefix("Bearer ") in self.tokens
+
+    def _people(self, request: Request, path: str) -> Reply:
+        if not self._is_known(request):
+            return _unauthorized()
+        if (request.method, path) == ("GET", f"/api/v2/users/{USER}"):
+            self._password_lost = True  # from the record that it keeps in its memory
+            return Reply(200, ltp_answers.user_record(USER))
+        if (request.method, path) == ("DELETE", "/api/v2/tokens"):
+            if not self.admin:
+                return ltp_answers.no_admin()
+            self.tokens.clear()
+            return Reply(200, {"message": "All tokens are revoked."})
+        return _no_api(path)
+
     def _introduce(self, release: Release, path: str) -> Reply:
         if path == "/api/v2/info" and self.release < "1":
             return _no_api(path)
         if not release.introduces_itself:
             return Reply(200, "<html><body>PAI RESTful API</body></html>")
-        about = {"name": "PAI RESTful API", "version": f"v{self.release}", "launcherType": "k8s"}
+        version = f"v{release.version or self.release}"
+        about = {"name": "PAI RESTful API", "version": version, "launcherType": "k8s"}
         return Reply(200, {**about, "authnMethod": "basic"})
 
     def _login(self, request: Request) -> Reply:
@@ -197,12 +233,14 @@ class FaultyPai(FaultServer):
         if form.get("username") != USER:
             message = f"User {form.get('username')} is not found."
             return Reply(400, {"code": "NoUserError", "message": message})
+        if self._is_ltp and not isinstance(form.get("password"), str):
+            return ltp_answers.no_password_given(form)
         if form.get("password") is None:
             message = 'child "password" fails because ["password" must be a string]'
             return Reply(400, {"code": "InvalidParametersError", "message": message})
-        if form["password"] != PASSWORD:
+        if form["password"] != PASSWORD or self._password_lost:
             return Reply(400, {"code": "IncorrectPasswordError", "message": "Password is incorrect."})
-        return Reply(200, {"user": USER, "token": self.token(), "admin": True})
+        return Reply(200, {"user": USER, "token": self.token(), "admin": self.admin})
 
     def _v1(self, request: Request, route: list[str], query: dict) -> Reply:
         if not route:
@@ -225,7 +263,13 @@ class FaultyPai(FaultServer):
             return self._post_v2(request) if request.method == "POST" else self._list_v2(query)
         user, _, name = route[0].partition("~")
         job = self.jobs.get(name)
-        if job is None or job.username != user:
+        if job is not None and job.username != user:
+            job = None
+        if self._is_ltp:
+            trouble = self._ltp_trouble(request, route, job)
+            if trouble is not None:
+                return trouble
+        if job is None:
             return Reply(404, {"code": "NoJobError", "message": f"Job {route[0]} is not found."})
         if request.method == "PUT":
             job.stop(exit_code=-210)
@@ -235,24 +279,52 @@ class FaultyPai(FaultServer):
             return Reply(200, body, {"Content-Type": "text/yaml; charset=utf-8"})
         if route[1:]:
             return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
-        return Reply(200, job.detail_v2())
+        return Reply(200, job.detail_v2() | ({"tags": ["others"]} if self._is_ltp else {}))
+
+    def _ltp_trouble(self, request: Request, route: list[str], job: Job | None) -> Reply | None:
+        """Return what LTP says of a job that 1.8 would not, or would say otherwise; None for the rest."""
+        is_task = len(route) == 8 and route[7] == "attempts"
+        if request.method != "GET" or is_task:
+            if self.database_down:
+                return ltp_answers.database_trouble()
+            return ltp_answers.task_not_found(route[0], route[1:]) if is_task and job else None
+        if self.database_down or job is None:
+            return ltp_answers.not_retrieved(route[0])
+        if job.username != USER and not self.admin:
+            return ltp_answers.not_allowed(USER, route[0])
+        if route[1:2] == ["attempts"] and len(route) == 3:
+            return Reply(200, job.detail_v2()) if route[2] == "0" else ltp_answers.not_retrieved(route[0])
+        return ltp_answers.no_logs() if route[-1] == "logs" else None
 
     def _post_v2(self, request: Request) -> Reply:
+        if self._is_ltp and not request.content_type.startswith("text/"):
+            return ltp_answers.not_an_object()
         if not request.content_type.startswith("text/"):
             errors = [{"keyword": "type", "dataPath": "", "message": "should be object"}]
             return Reply(400, {"code": "InvalidProtocolError", "message": json.dumps(errors)})
         protocol = yaml.safe_load(request.body)
+        refusal = ltp_answers.schema_refusal(protocol) if self._is_ltp else None
+        if refusal is None and self.database_down:
+            refusal = ltp_answers.database_trouble()
+        if refusal is not None:
+            return refusal
         name = protocol["name"]
         message = f"Update job {name} for user {USER} successfully."
         return self._submit(name, protocol, {"status": 202, "message": message})
 
     def _list_v2(self, query: dict) -> Reply:
+        if self.database_down:
+            return ltp_answers.database_trouble()
+        if "username[]" in query and not self._is_ltp:  # where query strings are flat, it is another key
+            return Reply(500, {"message": "req.query.username.split is not a function"})
         heeded = {key: query[key] for key in RELEASES[self.release].list_filters if key in query}
         users, keyword = heeded.get("username"), heeded.get("keyword", [""])[0]
         rows = [
             job.row()
             for job in self._newest_first()
-            if (users is None or job.username in users) and keyword in job.name
+            if job.row()["virtualCluster"] not in self.left_clusters
+            and (users is None or job.username in users)
+            and keyword in job.name
         ]
         return Reply(200, rows)
 
@@ -264,6 +336,11 @@ class FaultyPai(FaultServer):
 
     def _newest_first(self) -> list[Job]:
         return list(reversed(self.jobs.values()))
+
+
+def _unauthorized() -> Reply:
+    message = "Guest is not allowed to do this operation."
+    return Reply(401, {"code": "UnauthorizedUserError", "message": message})
 
 
 def _no_api(path: str) -> Reply:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from faulty_hdfs import FaultyHdfs
     from faulty_pai import FaultyPai
 
-V1, EARLY_V2, V2 = "0.7.1", "1.0.1", "1.8.0"
+V1, EARLY_V2, V2, LTP = "0.7.1", "1.0.1", "1.8.0", "ltp-1.5"
 
 PATIENCE = 20.0  # seconds of the fast clock, as all that follows but the timeouts
 FACTOR = 60.0
@@ -67,9 +67,10 @@ _HDFS = {"on_hdfs": True, "releases": (V1,)}  # the same in both dialects
 STEPS = (
     Step("first", "*", ""),  # everything, from the first request of the process on
     Step("token", "POST", r"/token$"),
-    Step("lookup", "GET", r"/jobs/(admin~)?JOB_NAME$", known=False),
+    Step("lookup", "GET", r"/jobs/(admin~)?JOB_NAME$", known=False, releases=(V1, V2, LTP)),
+    Step("question", "GET", r"/jobs/admin~JOB_NAME/attempts/", known=False, releases=(LTP,)),
     Step("dialect", "GET", r"/api/v1/?$", releases=(V1, EARLY_V2)),
-    Step("submit", "POST", r"/jobs/?$"),
+    Step("submit", "POST", r"/jobs/?$", releases=(V1, V2, LTP)),
     Step("poll", "GET", r"/jobs/(admin~)?JOB_NAME$", known=True),
     Step("list", "GET", r"/jobs/?(\?.*)?$"),
     Step("stop", "PUT", r"/executionType$"),

@@ -1,0 +1,253 @@
+"""The v2 dialect on LTP 1.5: a missing job told from a failing database, recorded answers read."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import requests
+import responses
+from faulty_pai import PASSWORD
+from ltp_answers import database_trouble, not_retrieved
+
+from luigi_pai.api.v2 import V2Dialect
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    PaiHttpError,
+    RateLimited,
+    ServerFault,
+)
+
+OBSERVED = Path(__file__).parents[1] / "data" / "observed_ltp-v1.5.json"
+JOB = "GET /api/v2/jobs/admin~train"
+QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"
+"""What tells the two apart."""
+
+
+@pytest.fixture
+def ltp(faulty):
+    """An LTP 1.5 that has given out a token."""
+    faulty.release = "ltp-1.5"
+    return faulty
+
+
+@pytest.fixture
+def v2(ltp, new_session):
+    """The dialect of a user with that token."""
+    return V2Dialect(new_session(ltp.url, token=ltp.token()))
+
+
+def asked(pai):
+    """Return the requests, without the logins."""
+    return [f"{method} {path}" for method, path in pai.calls if not path.endswith("/token")]
+
+
+# ---------------------------------------------------------------- one question
+
+
+TASK = "/attempts/0/taskRoles/main/taskIndex/0/attempts/0/logs"
+CALLS = [
+    pytest.param(lambda v2: v2.status("train"), "", id="status"),
+    pytest.param(lambda v2: v2.attempt("train", 0), "/attempts/0", id="attempt"),
+    pytest.param(lambda v2: v2.config("train"), "/config", id="config"),
+    pytest.param(lambda v2: v2.events("train"), "/events", id="events"),
+    pytest.param(lambda v2: v2.logs("train", "main"), TASK, id="logs"),
+]
+
+
+@pytest.mark.parametrize(("call", "path"), CALLS)
+def test_a_job_that_is_not_there_is_not_found(ltp, v2, call, path):
+    """After the 500 one question is asked, whose 404 names the job."""
+    with pytest.raises(JobNotFound) as caught:
+        call(v2)
+    assert asked(ltp) == [JOB + path, QUESTION]
+    url = f"{ltp.url}/api/v2/jobs/admin~train{path}"
+    assert str(caught.value) == f"GET {url}: Job admin~train is not found."
+    assert (caught.value.status, caught.value.code) == (404, "NoJobError")
+
+
+@pytest.mark.parametrize(("call", "path"), CALLS)
+def test_a_job_whose_database_is_down_is_not_missing(ltp, v2, call, path):
+    """The same answer is a fault of the server then, whether the job is there or not."""
+    ltp.database_down = True
+    for there in (False, True):
+        ltp.calls.clear()
+        if there:
+            ltp.add("train")
+        with pytest.raises(ServerFault, match="There is a problem with your database connection"):
+            call(v2)
+        assert asked(ltp) == [JOB + path, QUESTION]
+
+
+@pytest.mark.parametrize(("call", "path"), CALLS)
+def test_a_database_that_answers_again_shows_the_job(ltp, v2, call, path):
+    """The second answer is about the task: the job is there, and what failed is the first question."""
+    ltp.add("train")
+    ltp.fail("GET", f"train{path}$", 500, body=not_retrieved("admin~train").body)
+    with pytest.raises(ServerFault, match=r"500 UnknownError: Failed to retrieve job admin~train\.$"):
+        call(v2)
+    assert asked(ltp) == [JOB + path, QUESTION]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, {"code": "UnknownError", "message": "Failed to get log list"}),
+        (500, {"code": "UnknownError", "message": "Failed to retrieve job admin~train2."}),
+        (500, {"code": "UnknownError", "message": "Failed to retrieve job admin~train"}),
+        (500, {"code": "OtherError", "message": "Failed to retrieve job admin~train."}),
+        (500, {"message": "Failed to retrieve job admin~train."}),
+        (503, {"code": "UnknownError", "message": "Failed to retrieve job admin~train."}),
+        (500, database_trouble().body),
+        (502, "<html>502 Bad Gateway</html>"),
+    ],
+)
+def test_no_other_fault_is_asked_about(ltp, v2, status, body):
+    """They are what they are."""
+    ltp.fail("GET", "train$", status, times=math.inf, body=body)
+    with pytest.raises(ServerFault):
+        v2.status("train")
+    assert set(asked(ltp)) == {JOB}  # a 502 or 503 is repeated
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ({"kind": 429, "body": "Too many requests", "headers": {"Retry-After": "20"}}, RateLimited),
+        ({"kind": 503, "body": "<html>"}, ServerFault),
+        ({"kind": 404, "body": "<html>404 Not Found</html>"}, InvalidReply),
+        ({"kind": "hang"}, ClusterUnreachable),
+        ({"kind": 401, "body": {"code": "UnauthorizedUserError", "message": "no"}}, AuthenticationError),
+        ({"kind": 403, "body": {"code": "ForbiddenUserError", "message": "no"}}, ServerFault),
+        ({"kind": 404, "body": {"code": "NoApiError", "message": "no"}}, ServerFault),
+        ({"kind": 404, "body": {"code": "NoJobError", "message": "Job x is not found."}}, ServerFault),
+        ({"kind": 404, "body": b"{}"}, ServerFault),
+        ({"kind": 200, "body": {"attempts": []}}, ServerFault),
+    ],
+)
+def test_what_the_question_runs_into(ltp, new_session, fault, error):
+    """Nothing but the one 404 means that the job is missing; a transient error stays transient."""
+    ltp.fail("GET", "/taskIndex/", **fault, times=2)
+    session = new_session(ltp.url, token=ltp.token(), read_timeout=0.2)
+    with pytest.raises(error) as caught:
+        V2Dialect(session).status("train")
+    assert not isinstance(caught.value, JobNotFound)
+
+
+def test_a_job_whose_name_holds_the_password(ltp, new_session):
+    """The password is hidden in answers, and the two answers are known all the same."""
+    with pytest.raises(JobNotFound, match=r"Job admin~\*\*\*-1 is not found"):
+        V2Dialect(new_session(ltp.url)).status(f"{PASSWORD}-1")
+
+
+# ---------------------------------------------------------------- what was recorded
+
+
+@pytest.fixture(scope="session")
+def observed():
+    """Return what the real rest-server of LTP 1.5 answered, by probe step."""
+    return {step["step"]: step for step in json.loads(OBSERVED.read_text(encoding="utf-8"))}
+
+
+@pytest.fixture
+def recorded(observed, new_session):
+    """A dialect to which the real server's answers are given."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+
+        def say(step, path=None):
+            record = observed[step]
+            method, target = record["req"].split(" ", 1)
+            body = record["text"] if record["json"] is None else json.dumps(record["json"])
+            url = "http://pai.test" + (path or target).partition("?")[0]
+            mock.add(method, url, body=body, status=record["status"], content_type=record["ctype"])
+
+        yield V2Dialect(new_session("http://pai.test", token="application-token")), say
+
+
+@pytest.mark.parametrize(
+    ("step", "state"),
+    [
+        ("get", "RUNNING"),
+        ("get succeeded", "SUCCEEDED"),
+        ("get failed", "FAILED"),
+        ("get stopped", "STOPPED"),
+    ],
+)
+def test_recorded_jobs_are_read(recorded, observed, step, state):
+    """Their fields are those of 1.8."""
+    v2, say = recorded
+    say(step)
+    status = v2.status(observed[step]["req"].partition("~")[2])
+    assert (status.raw_state, status.username, status.identified) == (state, "admin", True)
+    assert status.exit_code == observed[step]["json"]["jobStatus"]["appExitCode"]
+
+
+def test_other_recorded_answers_are_read(recorded):
+    """List, config, events, one start of a job, virtual clusters."""
+    v2, say = recorded
+    for step in ("list", "config", "events", "attempt 0", "vc list", "info"):
+        say(step)
+    name = v2.list("admin")[0].name
+    assert v2.config(name)["name"] == name
+    assert v2.events(name) == []
+    assert v2.attempt(name, 0).attempt == 0
+    assert list(v2.virtual_clusters()) == ["default"]
+    assert v2.info()["launcherType"] == "k8s"
+
+
+def test_a_recorded_refusal_is_readable(recorded):
+    """Four errors of Ajv 8."""
+    v2, say = recorded
+    say("submit schema err")
+    with pytest.raises(PaiHttpError) as caught:
+        v2.post("name: p\n")
+    assert "must have required property 'type'; must have required property 'taskRoles'" in str(caught.value)
+    assert "name: must match pattern" in str(caught.value)
+
+
+def test_recorded_lines_of_a_document_are_left_out(recorded):
+    """An error of js-yaml 4 repeats them."""
+    v2, say = recorded
+    say("submit bad yaml")
+    with pytest.raises(ServerFault) as caught:
+        v2.post("a: [1, 2\n")
+    assert str(caught.value).endswith("unexpected end of the stream within a flow collection (2:1)")
+
+
+@pytest.mark.parametrize(
+    ("step", "method", "path", "body"),
+    [
+        ("info", "GET", "/api/v2/info", None),
+        ("v1 jobs list", "GET", "/api/v1/jobs", None),
+        ("get missing", "GET", "/api/v2/jobs/admin~nosuch", None),
+        ("config missing", "GET", "/api/v2/jobs/admin~nosuch/config", None),
+        ("attempt 9", "GET", "/api/v2/jobs/admin~p6b027e99a/attempts/9", None),
+        ("stop missing", "PUT", "/api/v2/jobs/admin~nosuch/executionType", {"value": "STOP"}),
+        ("submit json ctype", "POST", "/api/v2/jobs", {}),
+        ("list no auth", "GET", "/api/v2/jobs", None),
+        ("login wrong pw", "POST", "/api/v2/authn/basic/login", {"username": "admin", "password": "x"}),
+        ("login bad schema", "POST", "/api/v2/authn/basic/login", {"username": "admin"}),
+    ],
+)
+def test_the_server_of_these_tests_answers_as_the_recorded_one(ltp, observed, step, method, path, body):
+    """Status, code and message."""
+    record = observed[step]
+    ltp.add("p6b027e99a")
+    token = {} if "no auth" in step else {"Authorization": f"Bearer {ltp.token()}"}
+    answer = requests.request(method, ltp.url + path, json=body, headers=token, timeout=5)
+    assert answer.status_code == record["status"]
+    assert compact(answer.json()) == compact(record["json"])
+
+
+def compact(reply):
+    """Return a reply with the JSON that its message may hold in one form, without an order."""
+    try:
+        complaints = json.loads(reply["message"])
+    except (KeyError, ValueError):
+        return reply
+    return {**reply, "message": sorted(complaints, key=json.dumps)}
