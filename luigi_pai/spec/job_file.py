@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.json_text import json_lines, read_json
-from luigi_pai.spec.schema_problems import release_number
+from luigi_pai.spec.releases import release_number
 from luigi_pai.spec.validate import validate_job
 from luigi_pai.spec.validate_protocol import validate_protocol
 from luigi_pai.spec.yaml_text import read_yaml

@@ -21,6 +21,7 @@ from luigi_pai.spec.protocol_extras import (
     Extras,
     HivedRole,
     HivedScheduler,
+    LocalStorage,
     RuntimePlugin,
     StatusNotification,
     Storage,
@@ -45,6 +46,7 @@ __all__ = [
     "HivedRole",
     "HivedScheduler",
     "JobProtocol",
+    "LocalStorage",
     "Prerequisite",
     "RegistryAuth",
     "Resources",
@@ -91,7 +93,7 @@ class ContainerOptions(Part):
     """Further options of a role's containers.
 
     Args:
-        shmMB: shared memory in MB; 64 on the server.
+        shmMB: shared memory in MB. Where it is not said, OpenPAI gives 512, and LTP 16384.
         infiniband: the container gets the host's InfiniBand devices.
     """
 
@@ -168,7 +170,7 @@ class Defaults(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class JobProtocol(Part):
-    """A job of the v2 dialect: OpenPAI 0.15 to 1.8.
+    """A job of the v2 dialect: OpenPAI 0.15 to 1.8, and LTP.
 
     Args:
         name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
@@ -176,6 +178,8 @@ class JobProtocol(Part):
         prerequisites: images, scripts, data and outputs that roles refer to.
         parameters: for ``<% $parameters.key %>`` in commands.
         secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
+        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; all others refuse it). An
+            ``inference`` needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
         jobRetryCount: how often a failed job is started again by the cluster.
         deployments: commands around those of the roles.
         defaults: virtual cluster and deployment.
@@ -193,6 +197,7 @@ class JobProtocol(Part):
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
+    jobType: str | Unset = UNSET
     parameters: dict[str, Any] = field(default_factory=dict, metadata=mapped())
     secrets: dict[str, Any] = field(default_factory=dict, metadata=mapped(hidden=True))
     jobRetryCount: int | Unset = UNSET

@@ -18,12 +18,12 @@ from luigi_pai.spec.plugin_texts import plugin_text_findings
 from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
 from luigi_pai.spec.references import reference_findings
+from luigi_pai.spec.releases import release_number
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
     in_one_line,
-    release_number,
     schema_findings,
     without_echoes,
 )
