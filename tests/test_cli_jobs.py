@@ -284,7 +284,7 @@ def test_convert(run):
     assert list(protocol["taskRoles"]) == ["psserver"]
     assert done.stderr == (
         "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only\n"
-        "old.json: taskRoles[0].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64\n"
+        "old.json: taskRoles[0].shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64\n"
     )
 
 

@@ -27,7 +27,9 @@ from luigi_pai.spec.protocol_extras import (
     Storage,
 )
 from luigi_pai.spec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
-from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
+from luigi_pai.spec.source_text import same_source
+from luigi_pai.spec.yaml_differences import read_for_any
+from luigi_pai.spec.yaml_text import Document, write_yaml
 
 if TYPE_CHECKING:
     import os
@@ -210,7 +212,7 @@ class JobProtocol(Part):
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML.
+        """Read a protocol from YAML, as OpenPAI does, or else as LTP 1.1 and later do.
 
         Args:
             text: one YAML document.
@@ -219,8 +221,8 @@ class JobProtocol(Part):
         Raises:
             SpecError: it is not YAML, or something is not of the shape that belongs there.
         """
-        document = read_yaml(text, source)
-        found = read(cls, document.value, document.lines)
+        document = read_for_any(text, source)
+        found = read(cls, document.sourced, document.lines)
         found._text = document  # noqa: SLF001  its own
         return found
 
@@ -245,13 +247,29 @@ class JobProtocol(Part):
     def to_yaml(self) -> str:
         """Return the protocol as YAML: the text that was read, as long as nothing was changed.
 
+        In a text that is written anew, scalars that servers read differently (``012``, ``1:30``) stay as
+        they were written.
+
         Raises:
             SpecError: a value is none that JSON has.
         """
-        document = self.to_dict()
-        if self._text is not None and _same(document, self._text.value):
+        document = self.sourced()
+        if self._text is not None and _same(document, self._text.sourced):
             return self._text.text
         return write_yaml(document)
+
+    def sourced(self) -> dict[str, Any]:
+        """Return what ``to_dict`` does, with the texts of scalars that servers read differently.
+
+        Raises:
+            SpecError: a value is none that JSON has.
+        """
+        return self._document(())
+
+    @property
+    def reading(self) -> Document | None:
+        """What was read, if it is from a text."""
+        return self._text
 
     @property
     def lines(self) -> Mapping[Path, int]:
@@ -260,7 +278,7 @@ class JobProtocol(Part):
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What the server reads in the text in another way than most people would."""
+        """What a server reads in the text in another way than most people, or another server, would."""
         return () if self._text is None else self._text.warnings
 
     def renamed(self, name: str) -> JobProtocol:
@@ -297,4 +315,4 @@ def _same(one_document: Any, other: Any) -> bool:
         return len(one_document) == len(other) and all(map(_same, one_document, other))
     if isinstance(one_document, bool) or isinstance(other, bool):
         return one_document is other
-    return bool(one_document == other)
+    return bool(one_document == other) and same_source(one_document, other)

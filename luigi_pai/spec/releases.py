@@ -25,7 +25,9 @@ def release_number(release: str) -> tuple[int, ...]:
     """
     found = _RELEASE.match(release)
     if found is None:
-        raise ValueError(f"{release!r} is not a release of OpenPAI, such as 1.8.0, or of LTP, such as ltp-1.5")
+        raise ValueError(
+            f"{release!r} is not a release of OpenPAI, such as 1.8.0, or of LTP, such as ltp-1.5"
+        )
     number = tuple(int(part) for part in found["number"].split("."))
     return (*_BEGUN_FROM, *number) if found["ltp"] else number
 

@@ -29,11 +29,11 @@ class _Float(float, Sourced):
     pass
 
 
-class _Text(str, Sourced):  # noqa: FURB189, SLOT000  a str to every other part, with one attribute more
+class _Text(str, Sourced):  # noqa: SLOT000  a str to every other part, with one attribute more
     pass
 
 
-class _Buffer(dict[str, Any], Sourced):  # noqa: FURB189  what a !!binary is as JSON
+class _Buffer(dict[str, Any], Sourced):
     pass
 
 

@@ -178,7 +178,11 @@ class _Scanner(TabScanner, Parser):
             return super().parse_flow_node()  # type: ignore[no-untyped-call]  # PyYAML's
         mark = self.peek_token().start_mark  # type: ignore[no-untyped-call]  # the same
         is_taken = self.rules.takes_empty_entries
-        then = "the server takes that for null, and LTP 1.1 and later refuse it" if is_taken else "that is refused"
+        then = (
+            "the server takes that for null, and LTP 1.1 and later refuse it"
+            if is_taken
+            else "that is refused"
+        )
         message = f"nothing stands before this comma, and {then}; remove the comma"
         self.note(message, mark.line, mark.column, is_refused=not is_taken)
         self.state = self.states.pop()
