@@ -256,8 +256,8 @@ class Events:
 
     def indentation(self, node: Any) -> int:
         """Return the indentation of a node that begins its line, as js-yaml has it: without tabs."""
-        found: int = self._scanner.indentation.get(node.line - 1, node.column - 1)
-        return found
+        column: int = node.column - 1
+        return self._scanner.indentation.get(node.line - 1, column)
 
 
 def _stand_ins(text: str) -> dict[str, str]:

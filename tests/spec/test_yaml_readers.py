@@ -23,6 +23,7 @@ TEXTS = [
     for kind in ("scalars", "documents")
     for each in VERDICTS[kind]
 ]
+LTP = "LTP 1.1 and later"
 NO_CHARACTER = 'a: "\\UFFFFFFFF"\n'  # half a surrogate pair, or another
 
 # text, to OpenPAI, to LTP 1.1 and later
@@ -113,7 +114,7 @@ def test_scalars_that_both_read_alike(text):
         ("k: 08", 'k: 08 is the text "08" on OpenPAI and 8 on LTP 1.1 and later; write 8 or "08" (line 1)'),
         (
             "- 1:30",
-            '[0]: 1:30 is 90 on OpenPAI and the text "1:30" on LTP 1.1 and later; write 90 or "1:30" (line 1)',
+            f'[0]: 1:30 is 90 on OpenPAI and the text "1:30" on {LTP}; write 90 or "1:30" (line 1)',
         ),
         (
             'k: !!int "1:30"',
@@ -126,23 +127,20 @@ def test_scalars_that_both_read_alike(text):
         (
             "k: !!binary aGk=",
             (
-                "k: a command gets the text of !!binary on OpenPAI, and numbers with commas on LTP 1.1 and later; "
+                f"k: a command gets the text of !!binary on OpenPAI, and numbers with commas on {LTP}; "
                 "write the text itself (line 1)"
             ),
         ),
         (
             "k:\n  09: x",
             (
-                'k.09: the key 09 is the text "09" on OpenPAI and the text "9" on LTP 1.1 and later; put it into '
+                f'k.09: the key 09 is the text "09" on OpenPAI and the text "9" on {LTP}; put it into '
                 "quotes (line 2)"
             ),
         ),
         (
             "secrets: {key: 012}",
-            (
-                "secrets.key: OpenPAI and LTP 1.1 and later take this for different values; put it into quotes "
-                "(line 1)"
-            ),
+            (f"secrets.key: OpenPAI and {LTP} take this for different values; put it into quotes (line 1)"),
         ),
     ],
 )
