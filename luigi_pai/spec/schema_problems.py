@@ -44,6 +44,7 @@ __all__ = [
     "named_nearest",
     "schema",
     "schema_findings",
+    "schema_with_ltp",
     "without_echoes",
 ]
 
@@ -127,8 +128,8 @@ def _merged(value: Any, patch: Any) -> Any:
 
 
 @lru_cache
-def _with_ltp(name: str) -> dict[str, Any]:
-    """Return a schema with what LTP has beyond OpenPAI."""
+def schema_with_ltp(name: str) -> dict[str, Any]:
+    """Return a schema with what LTP has beyond OpenPAI; ``since`` says from which release on."""
     merged: dict[str, Any] = schema(name)
     if name == "protocol.v2":
         merged = _merged(merged, schema("protocol.ltp"))
@@ -152,7 +153,7 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
     else:
         types = types.redefine("integer", _is_integer)
     made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
-    return cast("Validator", made(_with_ltp(name)))
+    return cast("Validator", made(schema_with_ltp(name)))
 
 
 def _is_integer(_: Any, value: Any) -> bool:
