@@ -160,7 +160,36 @@ def test_the_format_is_that_of_the_release(run):
     assert "OpenPAI 0.7.1 runs v1" in run("validate", "--release", "0.7.1", "train.yaml", expect=1).stdout
 
 
-@pytest.mark.parametrize("release", ["9.9", "one", "0.1", ""])
+@pytest.mark.parametrize(
+    ("release", "code"), [("1.8.0", 1), ("ltp-1.0", 1), ("ltp-1.3", 1), ("ltp-1.4", 0), ("ltp-1.5", 0)]
+)
+def test_a_release_of_ltp_may_be_named(run, tmp_path, release, code):
+    """jobType came with LTP 1.4; without a release a warning says so."""
+    (tmp_path / "typed.yaml").write_text(PROTOCOL.replace("type: job\n", "type: job\njobType: training\n"))
+    run("validate", "--release", release, "typed.yaml", expect=code)
+    assert run("validate", "typed.yaml").stdout == (
+        "typed.yaml: warning: jobType: taken by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it (line 4)\n"
+        "typed.yaml: valid\n"
+    )
+
+
+def test_a_release_of_ltp_reads_yaml_as_js_yaml_4(run, tmp_path):
+    """A command 1:30 is a text there, and a number to OpenPAI."""
+    command = PROTOCOL[PROTOCOL.index("- train") :]
+    (tmp_path / "time.yaml").write_text(PROTOCOL.replace(command, "- 1:30\n"))
+    assert run("validate", "--release", "ltp-1.5", "time.yaml").stdout == "time.yaml: valid\n"
+    assert "90 is not a command" in run("validate", "--release", "1.8.0", "time.yaml", expect=1).stdout
+    first, second, last = run("validate", "time.yaml").stdout.splitlines()
+    assert 'write 90 or "1:30"' in first
+    assert "right on LTP 1.1 and later only: to OpenPAI, 90 is not a command" in second
+    assert last == "time.yaml: valid"
+
+
+def test_ltp_runs_no_v1_job(run):
+    assert "LTP 1.5 does not run" in run("validate", "--release", "ltp-1.5", "old.json", expect=1).stdout
+
+
+@pytest.mark.parametrize("release", ["9.9", "one", "0.1", "", "ltp-0.7", "ltp-1.6", "ltp-", "LTP 1.5"])
 def test_a_release_that_there_is_not(run, release):
     assert "release" in run("validate", "--release", release, "train.yaml", expect=2).stderr
 
@@ -284,7 +313,8 @@ def test_convert(run):
     assert list(protocol["taskRoles"]) == ["psserver"]
     assert done.stderr == (
         "old.json: taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only\n"
-        "old.json: taskRoles[0].shmMB: is absent, which is 64 MB on v1 and 512 on v2; the role gets 64\n"
+        "old.json: taskRoles[0].shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; "
+        "the role gets 64\n"
     )
 
 

@@ -23,14 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "render", "validate"]
 
-_RELEASE = re.compile(r"v?(\d)\.(\d{1,2})(\.\d)?")
-_FIRST, _LAST = (0, 7), (1, 8)
+_RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
+_RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
+"""The first and the last of OpenPAI, and of LTP."""
 
 
 def _is_release(_context: click.Context, _option: click.Parameter, release: str | None) -> str | None:
-    found = _RELEASE.fullmatch(release) if release is not None else None
-    if release is not None and not (found and _FIRST <= (int(found[1]), int(found[2])) <= _LAST):
-        raise click.BadParameter(f"{release!r} is no release of OpenPAI from 0.7.1 to 1.8.0")
+    if release is None:
+        return None
+    found = _RELEASE.fullmatch(release)
+    first, last = _RELEASES[found[1] if found else None]
+    if found is None or not first <= (int(found[2]), int(found[3])) <= last:
+        raise click.BadParameter(
+            f"{release!r} is no release of OpenPAI from 0.7.1 to 1.8.0, nor of LTP from ltp-1.0 to ltp-1.5"
+        )
     return release
 
 
@@ -44,7 +50,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--release",
     metavar="VERSION",
     callback=_is_release,
-    help="Check for this OpenPAI, 0.7.1 to 1.8.0.  [default: any]",
+    help="Check for this OpenPAI, 0.7.1 to 1.8.0, or LTP, ltp-1.0 to ltp-1.5.  [default: any]",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each problem.")
 def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_json: bool) -> None:

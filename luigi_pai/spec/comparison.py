@@ -73,7 +73,7 @@ _DEFAULTS_V2: dict[str, Any] = {
             "taskRetryCount": 0,
             "prerequisites": [],
             "resourcePerInstance": {"gpu": 0, "ports": {}},
-            "extraContainerOptions": {"shmMB": 512, "infiniband": False},
+            "extraContainerOptions": {"infiniband": False},  # shmMB: 512 on OpenPAI, 16384 on LTP
         }
     },
 }

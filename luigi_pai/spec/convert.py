@@ -30,7 +30,7 @@ _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
-_SHM_MB_V1, _SHM_MB_V2 = 64, 512  # of a role that says none
+_SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role that says none
 _RDMA = "paiAzRDMA"  # of jobEnvs: the containers get the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -49,7 +49,7 @@ class Conversion:
     """A v1 job as a v2 protocol.
 
     Attributes:
-        protocol: the job, for OpenPAI 0.15 to 1.8.
+        protocol: the job, for OpenPAI 0.15 to 1.8 and LTP.
         losses: what of the v1 job has no counterpart, or another one, each with
             the path of the v1 field.
     """
@@ -222,8 +222,8 @@ class _Converter:
         else:
             self._lose(
                 f"{path}.shmMB",
-                f"is absent, which is {_SHM_MB_V1} MB on v1 and {_SHM_MB_V2} on v2; "
-                f"the role gets {_SHM_MB_V1}",
+                f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
+                f"LTP; the role gets {_SHM_MB_V1}",
             )
         if (self._job.get("jobEnvs") or {}).get(_RDMA) is True:  # servers take no other value for it
             options["infiniband"] = True

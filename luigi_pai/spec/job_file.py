@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.json_text import json_lines, read_json
-from luigi_pai.spec.schema_problems import release_number
+from luigi_pai.spec.releases import reader_of, release_number, release_title
 from luigi_pai.spec.validate import validate_job
-from luigi_pai.spec.validate_protocol import validate_protocol
+from luigi_pai.spec.validate_protocol import validate_for_any, validate_protocol
+from luigi_pai.spec.yaml_differences import read_for_any
 from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from luigi_pai.spec.yaml_text import Document
 
 __all__ = ["JobFile", "read_job_file"]
 
@@ -36,8 +39,9 @@ class JobFile:
         document: as plain dicts, lists and values.
         text: of the file.
         lines: where in the file each part is.
-        warnings: what the server reads otherwise than it is written, some of it stricter than a warning
-            (v2 only).
+        warnings: what a server reads otherwise than it is written, or than another server, some of it
+            stricter than a warning (v2 only).
+        reading: of its YAML.
     """
 
     path: Path
@@ -46,32 +50,41 @@ class JobFile:
     text: str = field(repr=False)
     lines: Mapping[tuple[str | int, ...], int] = field(repr=False, default_factory=dict)
     warnings: tuple[Problem, ...] = field(repr=False, default=())
+    reading: Document | None = field(repr=False, default=None)
 
     def problems(self, release: str | None = None) -> list[Problem]:
         """Return every problem of the job.
 
         Args:
-            release: of the OpenPAI that is to run it, ``0.7.1``; any of the
+            release: of the OpenPAI or LTP that is to run it, ``0.7.1``, ``ltp-1.5``; any of the
                 dialect's that takes it where not given.
         """
         number = (0,) if release is None else release_number(release)
         if self.dialect == "v2" and release is not None and number < _FIRST_V2:
-            return [Problem("", f"is a job protocol; OpenPAI {release} runs v1 job configs only")]
-        if self.dialect == "v1" and number >= _FIRST_WITHOUT_V1:
-            return [
-                Problem(
-                    "", f"is a v1 job config, which OpenPAI {release} does not run; see luigi-pai convert"
-                )
-            ]
+            return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
+        if self.dialect == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
+            title = release_title(release)
+            return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
         if self.dialect == "v2":
-            found = validate_protocol(self.document, lines=self.lines, text=self.text, release=release)
-            return [*self.warnings, *found]
+            return self._problems_on(release) if release is not None else self._problems_on_any()
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
             return [
                 Problem("", f"is {kind} in place of an object; it must be a job config or a job protocol")
             ]
         return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
+
+    def _problems_on(self, release: str) -> list[Problem]:
+        try:
+            read = read_yaml(self.text, lenient=True, reader=reader_of(release_number(release)))
+        except SpecError as error:
+            return list(error.problems)
+        found = validate_protocol(read.value, lines=read.lines, text=self.text, release=release)
+        return [*read.warnings, *read.problems, *found]
+
+    def _problems_on_any(self) -> list[Problem]:
+        found = validate_for_any(self.document, lines=self.lines, text=self.text, reading=self.reading)
+        return [*self.warnings, *found]
 
 
 def read_job_file(path: Path) -> JobFile:
@@ -98,10 +111,12 @@ def read_job_file(path: Path) -> JobFile:
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
                 return JobFile(path, "v1", document, text, json_lines(text))
-    read = read_yaml(text, str(path), lenient=True)
+    read = read_for_any(text, str(path), lenient=True)
     value = read.value
-    is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
-    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, (*read.warnings, *read.problems))
+    if isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value):
+        read = read_yaml(text, str(path), lenient=True)  # no server reads it as YAML
+        return JobFile(path, "v1", read.value, text, read.lines, (*read.warnings, *read.problems))
+    return JobFile(path, "v2", value, text, read.lines, (*read.warnings, *read.problems), read)
 
 
 def _no_job(text: str) -> str | None:

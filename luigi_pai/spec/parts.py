@@ -13,6 +13,7 @@ from luigi_pai.spec.job import UNSET
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.plain_values import plain
+from luigi_pai.spec.source_text import Sourced, without_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,9 +83,11 @@ class Part:
         Raises:
             SpecError: a value is none that JSON has.
         """
-        return self._document(())
+        document: dict[str, Any] = without_source(self._document(()))
+        return document
 
     def _document(self, path: Path) -> dict[str, Any]:
+        """Return the document, in which scalars keep the text that they were read from (``source_text``)."""
         found: dict[str, Any] = {}
         for name, key, _ in _fields(type(self)):
             given = getattr(self, name)
@@ -150,6 +153,8 @@ def read(cls: type[P], document: Any, lines: Mapping[Path, int] | None = None) -
 
 def _written(given: Any, path: Path) -> Any:
     """Return a field's value as JSON has it."""
+    if isinstance(given, Sourced):
+        return given
     if isinstance(given, Part):
         return given._document(path)  # noqa: SLF001  this is its module
     if isinstance(given, dict):
@@ -222,7 +227,8 @@ def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> 
 
 def _is_not(item: Any, wanted: str) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "empty"}
-    return f"this is {kinds.get(type(item), f'of type {type(item).__name__}')}; it must be {wanted}"
+    kind = type(without_source(item) if isinstance(item, Sourced) else item)
+    return f"this is {kinds.get(kind, f'of type {kind.__name__}')}; it must be {wanted}"
 
 
 def _masked(given: Any) -> str:

@@ -21,12 +21,15 @@ from luigi_pai.spec.protocol_extras import (
     Extras,
     HivedRole,
     HivedScheduler,
+    LocalStorage,
     RuntimePlugin,
     StatusNotification,
     Storage,
 )
 from luigi_pai.spec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
-from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
+from luigi_pai.spec.source_text import same_source
+from luigi_pai.spec.yaml_differences import read_for_any
+from luigi_pai.spec.yaml_text import Document, write_yaml
 
 if TYPE_CHECKING:
     import os
@@ -45,6 +48,7 @@ __all__ = [
     "HivedRole",
     "HivedScheduler",
     "JobProtocol",
+    "LocalStorage",
     "Prerequisite",
     "RegistryAuth",
     "Resources",
@@ -91,7 +95,7 @@ class ContainerOptions(Part):
     """Further options of a role's containers.
 
     Args:
-        shmMB: shared memory in MB; 64 on the server.
+        shmMB: shared memory in MB. Where it is not said, OpenPAI gives 512, and LTP 16384.
         infiniband: the container gets the host's InfiniBand devices.
     """
 
@@ -168,7 +172,7 @@ class Defaults(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class JobProtocol(Part):
-    """A job of the v2 dialect: OpenPAI 0.15 to 1.8.
+    """A job of the v2 dialect: OpenPAI 0.15 to 1.8, and LTP.
 
     Args:
         name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
@@ -176,6 +180,8 @@ class JobProtocol(Part):
         prerequisites: images, scripts, data and outputs that roles refer to.
         parameters: for ``<% $parameters.key %>`` in commands.
         secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
+        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; all others refuse it). An
+            ``inference`` needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
         jobRetryCount: how often a failed job is started again by the cluster.
         deployments: commands around those of the roles.
         defaults: virtual cluster and deployment.
@@ -193,6 +199,7 @@ class JobProtocol(Part):
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
+    jobType: str | Unset = UNSET
     parameters: dict[str, Any] = field(default_factory=dict, metadata=mapped())
     secrets: dict[str, Any] = field(default_factory=dict, metadata=mapped(hidden=True))
     jobRetryCount: int | Unset = UNSET
@@ -205,7 +212,7 @@ class JobProtocol(Part):
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML.
+        """Read a protocol from YAML, as OpenPAI does, or else as LTP 1.1 and later do.
 
         Args:
             text: one YAML document.
@@ -214,8 +221,8 @@ class JobProtocol(Part):
         Raises:
             SpecError: it is not YAML, or something is not of the shape that belongs there.
         """
-        document = read_yaml(text, source)
-        found = read(cls, document.value, document.lines)
+        document = read_for_any(text, source)
+        found = read(cls, document.sourced, document.lines)
         found._text = document  # noqa: SLF001  its own
         return found
 
@@ -240,13 +247,29 @@ class JobProtocol(Part):
     def to_yaml(self) -> str:
         """Return the protocol as YAML: the text that was read, as long as nothing was changed.
 
+        In a text that is written anew, scalars that servers read differently (``012``, ``1:30``) stay as
+        they were written.
+
         Raises:
             SpecError: a value is none that JSON has.
         """
-        document = self.to_dict()
-        if self._text is not None and _same(document, self._text.value):
+        document = self.sourced()
+        if self._text is not None and _same(document, self._text.sourced):
             return self._text.text
         return write_yaml(document)
+
+    def sourced(self) -> dict[str, Any]:
+        """Return what ``to_dict`` does, with the texts of scalars that servers read differently.
+
+        Raises:
+            SpecError: a value is none that JSON has.
+        """
+        return self._document(())
+
+    @property
+    def reading(self) -> Document | None:
+        """What was read, if it is from a text."""
+        return self._text
 
     @property
     def lines(self) -> Mapping[Path, int]:
@@ -255,7 +278,7 @@ class JobProtocol(Part):
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What the server reads in the text in another way than most people would."""
+        """What a server reads in the text in another way than most people, or another server, would."""
         return () if self._text is None else self._text.warnings
 
     def renamed(self, name: str) -> JobProtocol:
@@ -292,4 +315,4 @@ def _same(one_document: Any, other: Any) -> bool:
         return len(one_document) == len(other) and all(map(_same, one_document, other))
     if isinstance(one_document, bool) or isinstance(other, bool):
         return one_document is other
-    return bool(one_document == other)
+    return bool(one_document == other) and same_source(one_document, other)

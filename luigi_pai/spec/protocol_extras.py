@@ -12,7 +12,15 @@ from luigi_pai.spec.protocol_prerequisites import RUNTIME_PLUGIN, callbacks_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Extras", "HivedRole", "HivedScheduler", "RuntimePlugin", "StatusNotification", "Storage"]
+__all__ = [
+    "Extras",
+    "HivedRole",
+    "HivedScheduler",
+    "LocalStorage",
+    "RuntimePlugin",
+    "StatusNotification",
+    "Storage",
+]
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -24,7 +32,8 @@ class RuntimePlugin(Part):
     """A plugin of the runtime in the containers.
 
     Args:
-        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``.
+        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
+            ``dind``.
         parameters: what it takes.
         taskroles: roles that it works in; all if there are none.
         failurePolicy: ``fail`` (the default) or ``ignore``.
@@ -124,6 +133,17 @@ class RuntimePlugin(Part):
             "cmd", parameters={"callbacks": callbacks}, taskroles=list(taskroles), failurePolicy=failurePolicy
         )
 
+    @classmethod
+    def dind(cls, *, failurePolicy: str | Unset = UNSET) -> RuntimePlugin:
+        """Return the plugin that gives each container a Docker of its own (LTP 1.2 and later).
+
+        The containers of all roles are privileged then.
+
+        Args:
+            failurePolicy: ``fail`` or ``ignore``.
+        """
+        return cls("dind", failurePolicy=failurePolicy)
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Storage(Part):
@@ -164,12 +184,28 @@ class HivedScheduler(Part):
     """What the job asks the HiveD scheduler for.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; where it is not said, the default priority, that
+            of ``test``. LTP takes ``prod`` only of users who have leave.
         taskRoles: role -> what it asks for.
     """
 
     jobPriorityClass: str | Unset = UNSET
     taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LocalStorage(Part):
+    """Folders of the node, mounted in every container (LTP).
+
+    Args:
+        enabled: they are mounted only if this is True.
+        hostpath: paths on the node, separated by ``:``.
+        mntpath: as many paths in the container, separated by ``:``.
+    """
+
+    enabled: bool | Unset = True
+    hostpath: str | Unset = UNSET
+    mntpath: str | Unset = UNSET
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -195,6 +231,9 @@ class Extras(Part):
         jobStatusChangeNotification: which changes the user is told of.
         tensorBoard: of the web portal.
         submitFrom: what the job was submitted with.
+        enableLocalStorage: folders of the node to mount (LTP).
+        forceNodes: nodes to run on, separated by commas; each closed to other jobs (LTP).
+        allowAzCopy: the containers get what AzCopy logs in with (LTP 1.2 and later).
     """
 
     runtimePlugins: list[RuntimePlugin] = field(
@@ -210,3 +249,6 @@ class Extras(Part):
     )
     tensorBoard: Any = UNSET
     submitFrom: Any = UNSET
+    enableLocalStorage: LocalStorage | Unset = field(default=UNSET, metadata=one(LocalStorage, lenient=True))
+    forceNodes: str | Unset = UNSET
+    allowAzCopy: bool | Unset = UNSET

@@ -1,12 +1,14 @@
 """From a JSON Schema to what is wrong with a document: where, what, and what would be right.
 
 The schemas in ``schemas/`` describe each field in words; those words are the
-messages. Beside JSON Schema's own keywords they have four:
+messages. Beside JSON Schema's own keywords they have five:
 
 - ``stricter``: a schema that servers do not ask for; what does not fit it
   breaks after the server took it.
 - ``warning``: the same, but the job runs.
-- ``since``: the release that brought a field; older ones refuse it.
+- ``since``: the release that brought a field; older ones refuse it. Where it is an
+  LTP and no release is given, a warning says so.
+- ``tightened``: a schema that servers ask for from the release in its ``since`` on.
 - ``near``: servers take any field here; one that looks like a known one is
   warned of, for it will be ignored.
 """
@@ -17,12 +19,14 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.nearest import closest
+from luigi_pai.spec.releases import is_ltp, reader_of, release_number, release_title
+from luigi_pai.spec.yaml_readers import JS_YAML_4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,13 +42,11 @@ __all__ = [
     "Finding",
     "in_one_line",
     "named_nearest",
-    "release_number",
     "schema",
     "schema_findings",
+    "schema_with_ltp",
     "without_echoes",
 ]
-
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+)", re.ASCII)
 
 _LINE_BREAKS = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
 _NUMBERS = frozenset({"integer", "number", "null"})
@@ -73,7 +75,7 @@ class Finding:
 
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema of this name: ``job.v1`` or ``protocol.v2``."""
+    """Return the schema of this name: ``job.v1``, or ``protocol.v2``, which is OpenPAI's."""
     text = resources.files("luigi_pai.spec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
@@ -93,9 +95,8 @@ def schema_findings(
         shown: how to show the value under a path; it decides what is secret.
         release: the release that the document is for; None for any.
     """
-    for error in _validator(name).iter_errors(document):
-        if error.validator != "since" or _older(release, str(error.validator_value)):
-            yield from _findings(error, shown)
+    for error in _validator(name, release).iter_errors(document):
+        yield from _findings(error, shown, release)
 
 
 def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -112,18 +113,6 @@ def in_one_line(message: str) -> str:
     return _LINE_BREAKS.sub(" ", message)
 
 
-def release_number(release: str) -> tuple[int, ...]:
-    """Return a release as numbers: ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``.
-
-    Raises:
-        ValueError: it is no such number.
-    """
-    found = _RELEASE.match(release)
-    if found is None:
-        raise ValueError(f"{release!r} is not a release of OpenPAI, such as 1.8.0")
-    return tuple(int(part) for part in found[1].split("."))
-
-
 def named_nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at what may have been meant: ``did you mean commands?``, or what there is."""
     names = list(known)
@@ -131,35 +120,77 @@ def named_nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near}?" if near is not None else f"there are {', '.join(names)}"
 
 
-def _older(release: tuple[int, ...] | None, than: str) -> bool:
-    return release is not None and release < release_number(than)
+def _merged(value: Any, patch: Any) -> Any:
+    """Return a value with a merge patch (RFC 7386) applied; ours takes nothing away."""
+    if not isinstance(value, dict) or not isinstance(patch, dict):
+        return patch
+    return {**value, **{key: _merged(value.get(key), item) for key, item in patch.items()}}
 
 
 @lru_cache
-def _validator(name: str) -> Validator:
+def schema_with_ltp(name: str) -> dict[str, Any]:
+    """Return a schema with what LTP has beyond OpenPAI; ``since`` says from which release on."""
+    merged: dict[str, Any] = schema(name)
+    if name == "protocol.v2":
+        merged = _merged(merged, schema("protocol.ltp"))
+    return merged
+
+
+@lru_cache
+def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
 
-    keywords: dict[str, Any] = {"stricter": _descend, "warning": _descend, "since": _since, "near": _near}
-    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    keywords: dict[str, Any] = {
+        "stricter": _descend,
+        "warning": _descend,
+        "since": partial(_since, release),
+        "tightened": partial(_tightened, release),
+        "near": _near,
+    }
+    types = Draft202012Validator.TYPE_CHECKER
+    if reader_of(release) == JS_YAML_4:  # and Ajv 8 with it, which takes no infinity
+        types = types.redefine_many({"integer": _is_finite_integer, "number": _is_finite_number})
+    else:
+        types = types.redefine("integer", _is_integer)
     made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
-    return cast("Validator", made(schema(name)))
+    return cast("Validator", made(schema_with_ltp(name)))
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return whether a value is an integer to the servers' Ajv 6, which infinity is too."""
+    """Return whether a value is an integer to Ajv 6, the validator of OpenPAI, which infinity is too."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite_integer(_: Any, value: Any) -> bool:
+    return _is_finite_number(_, value) and value == int(value)
+
+
+def _is_finite_number(_: Any, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
     yield from validator.descend(instance, wanted)
 
 
-def _since(_: Any, release: str, __: Any, ___: Any) -> Iterator[ValidationError]:
+def _since(
+    release: tuple[int, ...] | None, _: Any, first: str, __: Any, ___: Any
+) -> Iterator[ValidationError]:
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
-    yield ValidationError(f"since {release}")
+    number = release_number(first)
+    if is_ltp(number) if release is None else release < number:
+        yield ValidationError(f"since {first}")
+
+
+def _tightened(
+    release: tuple[int, ...] | None, validator: Any, wanted: Mapping[str, Any], instance: Any, _: Any
+) -> Iterator[ValidationError]:
+    if release is not None and release >= release_number(wanted["since"]):
+        rule = {key: value for key, value in wanted.items() if key != "since"}
+        yield from validator.descend(instance, rule)
 
 
 def _near(_: Any, __: Any, instance: Any, about: Any) -> Iterator[ValidationError]:
@@ -183,7 +214,9 @@ def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> I
             yield name, near
 
 
-def _findings(error: ValidationError, shown: Callable[[Any, Path], str]) -> Iterator[Finding]:
+def _findings(
+    error: ValidationError, shown: Callable[[Any, Path], str], release: tuple[int, ...] | None
+) -> Iterator[Finding]:
     path = tuple(error.absolute_path)
     about = cast("Mapping[str, Any]", error.schema)
     level = _level(error)
@@ -202,7 +235,11 @@ def _findings(error: ValidationError, shown: Callable[[Any, Path], str]) -> Iter
             what = f"is not a field that is known here; did you mean {near}? Servers take it and ignore it"
             yield Finding((*path, unknown), what, Level.WARNING)
     elif error.validator == "since":
-        yield Finding(path, _came_with(str(error.validator_value), level), level)
+        first = str(error.validator_value)
+        if release is None:
+            yield Finding(path, _taken_by(first, level), Level.WARNING)
+        else:
+            yield Finding(path, _came_with(first, level), level)
     elif "propertyNames" in error.absolute_schema_path:
         yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
     else:
@@ -227,8 +264,16 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
 
 
 def _came_with(release: str, level: Level) -> str:
+    title = release_title(release) if is_ltp(release_number(release)) else f"release {release}"
     end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
-    return f"came with release {release}; servers before it {end}"
+    return f"came with {title}; servers before it {end}"
+
+
+def _taken_by(release: str, level: Level) -> str:
+    """Return what becomes of a field of LTP's, release by release."""
+    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
+    verb = "taken" if level is Level.REFUSED else "used"
+    return f"{verb} by {release_title(release)} and later; OpenPAI 0.15 to 1.8 {end}"
 
 
 def _level(error: ValidationError) -> Level:

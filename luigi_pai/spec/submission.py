@@ -27,7 +27,7 @@ def submission_text(protocol: JobProtocol) -> str:
         SpecError: its prerequisites require each other in a circle, or one that is not there; it is
             larger than servers take.
     """
-    document = protocol.to_dict()
+    document = protocol.sourced()
     resolved = resolve(document)
     text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -71,6 +71,6 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
 
 
 def _masked_text(protocol: JobProtocol) -> str:
-    resolved = resolve(protocol.to_dict())
+    resolved = resolve(protocol.sourced())
     shown = masked(resolved)
     return submission_text(protocol) if shown == resolved else write_yaml(shown)

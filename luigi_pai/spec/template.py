@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec import mustache
 from luigi_pai.spec.paths import Path, path_text
-from luigi_pai.spec.schema_problems import release_number
+from luigi_pai.spec.releases import release_number
 from luigi_pai.spec.shapes import item_of, list_of
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.mustache import SPACES
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.paths import Path, line_of, path_text
+from luigi_pai.spec.releases import release_number
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
     in_one_line,
-    release_number,
     schema,
     schema_findings,
     without_echoes,

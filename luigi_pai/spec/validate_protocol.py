@@ -1,9 +1,9 @@
 """Every problem of a job protocol at once, each with its path and line, before anything is sent.
 
 They come from the schema (``schemas/protocol.v2.json``), from the rules that
-concern more than one field (``protocol_rules``), and from references
+concern more than one field (``protocol_rules``, ``ltp_rules``), and from references
 (``template``, ``plugin_texts``, ``prerequisites``). A problem is REFUSED where
-the rest-server of 1.8 refuses the document, STRICTER where it takes it and
+the rest-server of 1.8 (or of LTP) refuses the document, STRICTER where it takes it and
 something breaks later.
 """
 
@@ -13,35 +13,39 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.ltp_rules import ltp_findings
 from luigi_pai.spec.paths import Path, line_of, path_text
 from luigi_pai.spec.plugin_texts import plugin_text_findings
 from luigi_pai.spec.prerequisites import prerequisite_problems
 from luigi_pai.spec.protocol_rules import rule_findings
 from luigi_pai.spec.references import reference_findings
+from luigi_pai.spec.releases import LATEST_LTP, reader_of, release_number
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
     in_one_line,
-    release_number,
     schema_findings,
     without_echoes,
 )
 from luigi_pai.spec.secret_texts import MASK
+from luigi_pai.spec.yaml_readers import JS_YAML_3, JS_YAML_4
 from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.spec.yaml_readers import YamlReader
+    from luigi_pai.spec.yaml_text import Document
 
-__all__ = ["check_protocol", "refused", "validate_protocol"]
+__all__ = ["check_protocol", "refused", "validate_for_any", "validate_protocol"]
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
 
 def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Refuse a job protocol that cannot run.
+    """Refuse a job protocol that can run on no release of OpenPAI or LTP.
 
     Args:
         protocol: the protocol, as it will be sent.
@@ -54,7 +58,9 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         SpecError: with every problem that a server refuses or breaks on.
     """
     document = protocol.to_dict()
-    found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
+    found = validate_for_any(
+        document, lines=protocol.lines, text=protocol.to_yaml(), reading=protocol.reading
+    )
     problems = refused([*found, *further])
     if problems:
         raise SpecError(str(document.get("name")), problems)
@@ -72,6 +78,56 @@ def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Probl
     return [problem for problem in problems if problem.level in counting]
 
 
+def validate_for_any(
+    document: Any, *, lines: Mapping[Path, int], text: str, reading: Document | None = None
+) -> list[Problem]:
+    """Find every problem of a job protocol that any release may run.
+
+    Args:
+        document: the protocol, as JSON would hold it.
+        lines: path -> line.
+        text: the YAML that will be sent.
+        reading: what the protocol was read from. If readers of servers differ in it, the text is also
+            checked as the other of the two reads it.
+
+    Returns:
+        the problems; what only one of LTP and OpenPAI refuses is a warning.
+    """
+    if reading is not None and reading.reader == JS_YAML_4:  # OpenPAI does not read it
+        return validate_protocol(document, lines=lines, text=text, release=LATEST_LTP)
+    found = validate_protocol(document, lines=lines, text=text)
+    if reading is None or not reading.differences:
+        return found
+    try:
+        other = read_yaml(text, lenient=True, reader=JS_YAML_4)
+    except SpecError:  # of which a warning of the reading tells
+        return found
+    on_ltp = [
+        *other.problems,
+        *validate_protocol(other.value, lines=other.lines, text=text, release=LATEST_LTP),
+    ]
+    if _worst(found) == _worst(on_ltp):
+        return found
+    if _worst(found) < _worst(on_ltp):
+        return [*found, *_only_of(JS_YAML_4, on_ltp, found)]
+    warnings = [problem for problem in found if problem.level is Level.WARNING and problem not in on_ltp]
+    return [*_only_of(JS_YAML_3, found, on_ltp), *warnings, *on_ltp]
+
+
+def _worst(problems: Iterable[Problem]) -> int:
+    ranks = {Level.WARNING: 0, Level.STRICTER: 1, Level.REFUSED: 2}
+    return max((ranks[problem.level] for problem in problems), default=0)
+
+
+def _only_of(servers: YamlReader, found: Sequence[Problem], others: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield, as warnings, the problems that a job has only as some servers read it."""
+    taking = (JS_YAML_3 if servers == JS_YAML_4 else JS_YAML_4).servers
+    for problem in found:
+        if problem.level is not Level.WARNING and problem not in others:
+            message = f"right on {taking} only: to {servers.servers}, {problem.message}"
+            yield Problem(problem.path, message, Level.WARNING, problem.line)
+
+
 def validate_protocol(
     document: Any,
     *,
@@ -87,8 +143,8 @@ def validate_protocol(
         lines: path -> line, from ``read_yaml``; None where there is no text.
         size: how many bytes will be sent; None if that is not known, or ``text`` is given.
         text: the YAML that will be sent, of which ``document`` is the meaning.
-        release: the release of the cluster, such as ``1.5.0``: also what it refuses that came later.
-            None: any release that takes the document.
+        release: the release of the cluster, such as ``1.5.0`` or ``ltp-1.5``: also what it refuses that
+            came later. None: any release that takes the document.
 
     Returns:
         the problems in the order of the document; empty when there is none.
@@ -98,10 +154,11 @@ def validate_protocol(
     problems: list[Problem] = []
     if isinstance(document, dict):
         findings += rule_findings(document, number)
+        findings += ltp_findings(document, number)
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
         problems += prerequisite_problems(document)
-        findings += [] if text is None else _bare_secrets(document, text)
+        findings += [] if text is None else _bare_secrets(document, text, reader_of(number))
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > LARGEST_BODY:
@@ -112,7 +169,7 @@ def validate_protocol(
     return _in_order(dict.fromkeys(problems), document, lines or {})
 
 
-def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
+def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) -> Iterator[Finding]:
     """Yield a finding if the server would not find the secrets in a text to hide them.
 
     It keeps the text for everybody to read, and for the runtime, with ``secrets: "******"`` in place of
@@ -122,7 +179,7 @@ def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
         return
     kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
     try:
-        is_hidden = read_yaml(kept, lenient=True).value == {**document, "secrets": MASK}
+        is_hidden = read_yaml(kept, lenient=True, reader=reader).value == {**document, "secrets": MASK}
     except SpecError:
         is_hidden = False
     if not is_hidden:

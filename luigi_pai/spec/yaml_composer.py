@@ -1,20 +1,24 @@
-"""From the events of a YAML text to the nodes that js-yaml 3 makes of them."""
+"""From the events of a YAML text to the nodes that a server's reader makes of them."""
 
 from __future__ import annotations
 
 import copy
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from yaml import events as ev
 
 from luigi_pai.errors import Level
-from luigi_pai.spec.yaml_nodes import Entries, Node
+from luigi_pai.spec.source_text import with_source
+from luigi_pai.spec.yaml_nodes import Entries, Node, OtherReading
+from luigi_pai.spec.yaml_readers import other_reader
 from luigi_pai.spec.yaml_scalars import MERGE, Binary, Moment, javascript_text, plain_value, tagged_value
 from luigi_pai.spec.yaml_scanner import Events
 from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, too_deep
 
 if TYPE_CHECKING:
+    from luigi_pai.spec.yaml_readers import YamlReader
     from luigi_pai.spec.yaml_trouble import Steps
 
 __all__ = ["compose"]
@@ -29,13 +33,16 @@ _UNFIT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _UNFIT_IN_QUOTES = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF = re.compile("[\ud800-\udfff]")
+_MAY_DIFFER = re.compile("[-+]?[0-9]")
+_READ_BY_TAG = frozenset({"int", "float", "binary"})
 
 
-def compose(text: str, troubles: list[YamlTrouble]) -> Node:
+def compose(text: str, troubles: list[YamlTrouble], reader: YamlReader) -> Node:
     """Read a text with one document; a text without any is null.
 
     Args:
         text: the document.
+        reader: as which of the servers' readers.
         troubles: to this list is added what the server takes, and nobody means; also before an error.
 
     Raises:
@@ -43,7 +50,7 @@ def compose(text: str, troubles: list[YamlTrouble]) -> Node:
     """
     if text and text[-1] not in "\r\n":
         text += "\n"
-    composer = _Composer(text.removeprefix("\ufeff"))
+    composer = _Composer(text.removeprefix("\ufeff"), reader)
     try:
         return composer.document()
     finally:
@@ -51,10 +58,11 @@ def compose(text: str, troubles: list[YamlTrouble]) -> Node:
 
 
 class _Composer:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, reader: YamlReader) -> None:
         self._text = text
+        self._reader, self._other = reader, other_reader(reader)
         self._check_characters()
-        self._events = Events(text)
+        self._events = Events(text, reader)
         self.troubles = self._events.troubles
         self._anchors: dict[str, Node] = {}
 
@@ -126,23 +134,35 @@ class _Composer:
             raise node.trouble("half a character (a lone surrogate) is in this text; remove it", path)
         node.is_empty = is_plain and not value
         if event.tag not in (None, "!"):
-            self._tagged(node, event.tag, value, path)
+            self._tagged(node, event, value, path)
         elif node.is_empty:
             node.value = None
         elif event.tag == "!" or not is_plain:
             node.value = value
         else:
-            node.value = plain_value(value)
+            node.value = plain_value(value, self._reader)
             node.is_merge = value == MERGE
+            if _MAY_DIFFER.match(value):
+                other = plain_value(value, self._other)
+                if not _same(node.value, other):
+                    node.other = OtherReading(value, other)
 
-    def _tagged(self, node: Node, tag: str, value: str, path: Steps) -> None:
-        name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
+    def _tagged(self, node: Node, event: Any, value: str, path: Steps) -> None:
+        name = event.tag.removeprefix(_TAG) if event.tag.startswith(_TAG) else ""
         if node.is_empty:
             fits, node.value = name in _OF_NOTHING, copy.copy(_OF_NOTHING.get(name))
             node.is_empty = False
         else:
-            fits, node.value = tagged_value(name, value)
+            fits, node.value = tagged_value(name, value, self._reader)
             node.is_merge = name == "merge"
+            if fits and name in _READ_BY_TAG:
+                fits_there, other = tagged_value(name, value, self._other)
+                if not fits_there or name == "binary" or not _same(node.value, other):
+                    source = f"!!{name} {json.dumps(value, ensure_ascii=False)}"
+                    written = self._text[event.start_mark.index : event.end_mark.index]
+                    is_as_written = written.startswith("!!") and "\n" not in written.strip()
+                    source = written.strip() if is_as_written else source
+                    node.other = OtherReading(source, other, is_refused=not fits_there)
         if not fits:
             raise node.trouble(
                 "this value does not fit its tag, or there is no such tag; leave the tag out, or put a text "
@@ -192,6 +212,9 @@ class _Composer:
 
     def _entry(self, key_node: Node, mapping: Any, entries: Entries, merged: set[str], path: Steps) -> None:
         key = _key(key_node, path)
+        other = key_node.other
+        if other is not None and not other.source.startswith("!") and javascript_text(other.value) != key:
+            key = with_source(key, other.source)
         self._check_key(key_node, key, path)
         event: Any
         event, value = next(self._events)
@@ -207,7 +230,7 @@ class _Composer:
         if key_node.is_merge:
             _merge(item, entries, merged, path)
             return
-        if key == _PROTO:
+        if key == _PROTO and self._reader.loses_proto:
             _inherit(item, entries, merged)
             return
         if key in entries and key not in merged:
@@ -226,8 +249,11 @@ class _Composer:
                 "the server makes a long English text of a key that is a date, and of binary what it happens "
                 "to spell; put the key into quotes"
             )
-        elif key == _PROTO:
-            message = f"the server takes the key {_PROTO} and loses its value; give it another name"
+        elif key == _PROTO and self._reader.loses_proto:
+            message = (
+                f"the server takes the key {_PROTO} and loses its value, and LTP 1.1 and later keep it; give "
+                "it another name"
+            )
         else:
             return
         self.troubles.append(node.trouble(message, path, Level.STRICTER))
@@ -245,6 +271,11 @@ class _Composer:
             key.start_mark.column + 1,
             path,
         )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two readers take a scalar for the same value."""
+    return type(one) is type(other) and one == other
 
 
 def _line(event: Any) -> int:

@@ -1,4 +1,4 @@
-"""What a YAML scalar means to js-yaml 3: null, a boolean, a number, a moment, or text."""
+"""What a YAML scalar means to a server's reader: null, a boolean, a number, a moment, or text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from luigi_pai.spec.yaml_readers import YamlReader
 
 __all__ = ["MERGE", "Binary", "Moment", "binary", "javascript_text", "number", "plain_value", "tagged_value"]
 
@@ -19,26 +22,6 @@ _BOOLEANS = {
     "False": False,
     "FALSE": False,
 }
-_INTEGER = re.compile(
-    r"""([-+]?)(?:
-        0b(?P<binary>[01_]*[01])
-      | 0x(?P<hexadecimal>[0-9a-fA-F_]*[0-9a-fA-F])
-      | (?P<octal>0[0-7_]*(?<!_))
-      | (?P<decimal>[1-9][0-9_]*(?<!_))
-      | (?P<sexagesimal>[1-9][0-9_]*(?::[0-5]?[0-9])+)
-    )""",
-    re.VERBOSE,
-)
-_FLOAT = re.compile(
-    r"""(?:
-        [-+]?(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?
-      | \.[0-9_]+(?:[eE][-+]?[0-9]+)?
-      | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*
-      | [-+]?\.(?:inf|Inf|INF)
-      | \.(?:nan|NaN|NAN)
-    )(?<!_)""",
-    re.VERBOSE,
-)
 _MOMENT = re.compile(
     r"""(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})
       | (?P<Year>[0-9]{4})-(?P<Month>[0-9]{1,2})-(?P<Day>[0-9]{1,2})
@@ -98,22 +81,22 @@ class Binary:
     data: bytes
 
 
-def plain_value(text: str) -> Any:
+def plain_value(text: str, rules: YamlReader) -> Any:
     """Return what a scalar without quotes and tag means: None, bool, int, float, Moment or str."""
     if text in _NULLS:
         return None
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    value = _integer(text)
+    value = _integer(text, rules)
     if value is None:
-        value = _float(text)
+        value = _float(text, rules)
     if value is not None:
         return value
     moment = _moment(text)
     return text if moment is None else moment
 
 
-def tagged_value(tag: str, text: str) -> tuple[bool, Any]:
+def tagged_value(tag: str, text: str, rules: YamlReader) -> tuple[bool, Any]:
     """Return whether a scalar can have a tag of YAML's (``int``, ``str``, ...), and its value then."""
     if tag == "str":
         return True, text
@@ -123,8 +106,11 @@ def tagged_value(tag: str, text: str) -> tuple[bool, Any]:
         return text in _BOOLEANS, _BOOLEANS.get(text)
     if tag == "merge":
         return text == MERGE, text
-    reader = {"int": _integer, "float": _float, "timestamp": _moment, "binary": binary}.get(tag)
-    value = reader(text) if reader else None
+    value: Any = None
+    if tag in ("int", "float"):
+        value = (_integer if tag == "int" else _float)(text, rules)
+    elif tag in ("timestamp", "binary"):
+        value = (_moment if tag == "timestamp" else binary)(text)
     return value is not None, value
 
 
@@ -146,8 +132,8 @@ def javascript_text(value: Any) -> str:
     return str(value)
 
 
-def _integer(text: str) -> int | float | None:
-    match = _INTEGER.fullmatch(text)
+def _integer(text: str, rules: YamlReader) -> int | float | None:
+    match = rules.integer.fullmatch(text)
     if match is None:
         return None
     kind = str(match.lastgroup)
@@ -176,8 +162,8 @@ def _base_60(parts: list[float]) -> float:
     return value
 
 
-def _float(text: str) -> int | float | None:
-    if not _FLOAT.fullmatch(text):
+def _float(text: str, rules: YamlReader) -> int | float | None:
+    if not rules.real.fullmatch(text):
         return None
     digits = text.replace("_", "").lower()
     sign = -1.0 if digits[0] == "-" else 1.0

@@ -1,4 +1,4 @@
-"""PyYAML's scanner and parser, with the liberties and limits of js-yaml 3.
+"""PyYAML's scanner and parser, with the liberties and limits of js-yaml.
 
 PyYAML is stricter in some places (tabs between tokens, characters of anchors,
 the length of keys) and laxer in others. What is done here changes no class of
@@ -21,6 +21,8 @@ from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, said, too_deep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from luigi_pai.spec.yaml_readers import YamlReader
+
 __all__ = ["Events"]
 
 _BREAK = "\0\r\n"
@@ -39,8 +41,8 @@ _NO_CHARACTER = "0000fffd"  # of the digits of an escape
 class _Scanner(TabScanner, Parser):
     """PyYAML's scanner and parser, reading as js-yaml does."""
 
-    def __init__(self, text: str) -> None:
-        TabScanner.__init__(self, text)
+    def __init__(self, text: str, rules: YamlReader) -> None:
+        TabScanner.__init__(self, text, rules)
         Parser.__init__(self)
 
     def check_printable(self, data: str) -> None:
@@ -175,8 +177,14 @@ class _Scanner(TabScanner, Parser):
         if not self.check_token(FlowEntryToken):
             return super().parse_flow_node()  # type: ignore[no-untyped-call]  # PyYAML's
         mark = self.peek_token().start_mark  # type: ignore[no-untyped-call]  # the same
-        message = "nothing stands before this comma, and the server takes that for null; remove the comma"
-        self.note(message, mark.line, mark.column)
+        is_taken = self.rules.takes_empty_entries
+        then = (
+            "the server takes that for null, and LTP 1.1 and later refuse it"
+            if is_taken
+            else "that is refused"
+        )
+        message = f"nothing stands before this comma, and {then}; remove the comma"
+        self.note(message, mark.line, mark.column, is_refused=not is_taken)
         self.state = self.states.pop()
         return self.process_empty_scalar(mark)
 
@@ -219,12 +227,12 @@ class Events:
         troubles: what the server takes and nobody means, as far as it was read.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, rules: YamlReader) -> None:
         stand_ins = _stand_ins(text)
         for odd, stand_in in stand_ins.items():
             text = text.replace(odd, stand_in)
         self._back = str.maketrans({stand_in: odd for odd, stand_in in stand_ins.items()})
-        self._scanner = _Scanner(text)
+        self._scanner = _Scanner(text, rules)
         self.troubles = self._scanner.troubles
 
     def __iter__(self) -> Iterator[tuple[Any, str]]:
@@ -248,8 +256,8 @@ class Events:
 
     def indentation(self, node: Any) -> int:
         """Return the indentation of a node that begins its line, as js-yaml has it: without tabs."""
-        found: int | None = self._scanner.indentation.get(node.line - 1)
-        return node.column - 1 if found is None else found
+        column: int = node.column - 1
+        return self._scanner.indentation.get(node.line - 1, column)
 
 
 def _stand_ins(text: str) -> dict[str, str]:

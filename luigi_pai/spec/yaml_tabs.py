@@ -1,4 +1,4 @@
-"""Lines of YAML that tabs indent, as js-yaml 3 reads them.
+"""Lines of YAML that tabs indent, as js-yaml 3 reads them; js-yaml 4 refuses most of them.
 
 To js-yaml the indentation of a line is the blanks before its first tab. It alone
 says to which mapping or list the line belongs; a mapping or list that begins in
@@ -7,13 +7,16 @@ the line counts the tabs too. So two lines that look alike seldom belong togethe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from yaml.reader import Reader
 from yaml.scanner import Scanner
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.yaml_trouble import DEEPEST, YamlTrouble, too_deep
+
+if TYPE_CHECKING:
+    from luigi_pai.spec.yaml_readers import YamlReader
 
 __all__ = ["TabScanner"]
 
@@ -24,21 +27,24 @@ class TabScanner(Reader, Scanner):
     """PyYAML's scanner, which refuses these lines, taking them as js-yaml does.
 
     Attributes:
-        troubles: what the server takes, and nobody means.
+        rules: as which reader it scans.
+        troubles: what the server takes, and nobody means, or refuses and can be read on from.
         indentation: line, from 0 -> the blanks before its first tab, of the lines that tabs indent.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, rules: YamlReader) -> None:
         Reader.__init__(self, text)
         Scanner.__init__(self)
+        self.rules = rules
         self.troubles: list[YamlTrouble] = []
         self.indentation: dict[int, int] = {}
         self._begins_at = -1  # the column in which the last of these lines begins
         self._lists: set[int] = set()  # the indentations at which entries of lists stand now
 
-    def note(self, message: str, line: int, column: int) -> None:
+    def note(self, message: str, line: int, column: int, *, is_refused: bool = False) -> None:
         """Add to the troubles one that stands at a line and a column, both from 0."""
-        self.troubles.append(YamlTrouble(message, line + 1, column + 1, level=Level.STRICTER))
+        level = Level.REFUSED if is_refused else Level.STRICTER
+        self.troubles.append(YamlTrouble(message, line + 1, column + 1, level=level))
 
     def skip_blanks(self) -> None:
         """Skip the blanks that are here, tabs too."""
@@ -46,13 +52,13 @@ class TabScanner(Reader, Scanner):
             self.forward()
         if self.peek() != "\t":
             return
-        indents, blanks = self._indents(), self.column
-        if indents:
-            message = "a tab indents this, which to the server is no indentation; use blanks"
-            self.note(message, self.line, self.column)
+        indents, line, blanks = self._indents(), self.line, self.column
         while self.peek() in " \t":  # one answer for all tabs that stand together
             self.forward()
         if indents:
+            message = "a tab indents this, which to the server is no indentation; use blanks"
+            is_value = self.peek() == ":"  # of a key after '?': any reader takes that
+            self.note(message, line, blanks, is_refused=not (self.rules.takes_tabs or is_value))
             self.indentation[self.line] = blanks
             self._begins_at = self.column
 

@@ -2,8 +2,10 @@
 
 Servers from 0.15 to 1.8 read a job with js-yaml 3 (``safeLoad``), which is
 neither YAML 1.1 nor 1.2: ``yes`` is a string, ``017`` is 15, ``1:30`` is 90,
-``0o17`` is a string, and a date becomes a moment in UTC. ``read_yaml`` reads a
-text that way; ``write_yaml`` writes what every reader understands alike.
+``0o17`` is a string, and a date becomes a moment in UTC. LTP 1.1 and later read it
+with js-yaml 4, to which ``017`` is 17 and ``1:30`` a string (``yaml_readers``).
+``read_yaml`` reads a text as one of them does; ``write_yaml`` writes what every
+reader understands alike, and what they read differently as the user wrote it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.paths import Path, path_text
+from luigi_pai.spec.source_text import Sourced, without_source
+from luigi_pai.spec.yaml_readers import JS_YAML_3, YamlReader, other_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from luigi_pai.spec.yaml_nodes import Difference
     from luigi_pai.spec.yaml_trouble import YamlTrouble
 
 __all__ = ["Document", "read_yaml", "write_yaml"]
@@ -46,6 +51,9 @@ class Document:
         lines: for every value, and every key, the line it stands in, from 1.
         warnings: what the server reads in another way than most people would.
         problems: what it takes and nobody means, as a tab that indents; only in a lenient reading.
+        reader: as which of the servers' readers the text was read.
+        sourced: the value, in which the scalars of ``differences`` have their text.
+        differences: the scalars that the other reader takes for other values.
     """
 
     value: Any
@@ -54,16 +62,22 @@ class Document:
     lines: Mapping[Path, int]
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
+    reader: YamlReader = JS_YAML_3
+    sourced: Any = None
+    differences: tuple[Difference, ...] = ()
 
 
-def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
-    """Read a YAML text as the rest-server does.
+def read_yaml(
+    text: str, source: str = "", *, lenient: bool = False, reader: YamlReader = JS_YAML_3
+) -> Document:
+    """Read a YAML text as a rest-server does.
 
     Args:
         text: one YAML document.
         source: what to call it in errors: a file's name.
         lenient: read on where the server takes what nobody means: such ``problems`` come with the
             document. A number may then be infinite, or none.
+        reader: as which reader: that of OpenPAI and LTP 1.0, or of LTP 1.1 and later.
 
     Returns:
         its value, and the lines of all parts.
@@ -79,7 +93,7 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
 
     troubles: list[YamlTrouble] = []
     try:
-        reading = expand(compose(text, troubles))
+        reading = expand(compose(text, troubles, reader), other_reader(reader))
     except YamlTrouble as trouble:
         raise SpecError(source, map(_problem, [*troubles, trouble])) from None
     problems = tuple(map(_problem, [*troubles, *reading.troubles]))
@@ -89,7 +103,18 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
         Problem(path_text(path), message, Level.WARNING, reading.lines[path])
         for path, message in reading.remarks
     )
-    return Document(reading.value, text, source, reading.lines, warnings, problems)
+    value = without_source(reading.value) if reading.differences else reading.value
+    return Document(
+        value,
+        text,
+        source,
+        reading.lines,
+        warnings,
+        problems,
+        reader,
+        reading.value,
+        tuple(reading.differences),
+    )
 
 
 def _problem(trouble: YamlTrouble) -> Problem:
@@ -100,7 +125,8 @@ def _problem(trouble: YamlTrouble) -> Problem:
 def write_yaml(value: Any) -> str:
     """Write a value so that readers of YAML 1.1 and 1.2, js-yaml among them, mean the same by it.
 
-    Keys keep their order; texts of several lines are blocks where that is exact.
+    Keys keep their order; texts of several lines are blocks where that is exact. A scalar that has its
+    own text (``source_text``) is written as that text.
 
     Args:
         value: dict, list, str, int, float, bool or None, as JSON has them.
@@ -115,7 +141,9 @@ def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
     """Yield the lines of a value; the first without its indentation."""
     if len(path) > _DEEPEST:
         raise SpecError("", [Problem(path_text(path[:3]), f"is nested more than {_DEEPEST} levels deep")])
-    if isinstance(value, dict) and value:
+    if isinstance(value, Sourced):
+        yield value.source
+    elif isinstance(value, dict) and value:
         for index, (key, item) in enumerate(value.items()):
             yield from _entry(key, item, path, indent, first=index == 0)
     elif isinstance(value, list) and value:
@@ -137,13 +165,13 @@ def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iter
     if key == "__proto__":
         raise _not_json((*path, key), "servers lose the value of this key; give it another name")
     start = "" if first else indent
-    written = _text(key, path)
+    written = key.source if isinstance(key, Sourced) else _text(key, path)
     if len(written) > _LONGEST_IMPLICIT_KEY:
         yield f"{start}? {written}"
         start, written = indent, ""
     deeper = indent + "  "
     lines = _written(item, (*path, key), deeper)
-    if isinstance(item, dict | list) and item:
+    if isinstance(item, dict | list) and item and not isinstance(item, Sourced):
         yield f"{start}{written}:"
         yield f"{deeper}{next(lines)}"
     else:

@@ -179,7 +179,7 @@ def test_a_protocol_does_not_differ_from_what_the_server_shows_of_it():
     stored["prerequisites"][0]["auth"]["password"] = "******"
     stored["defaults"] = {"virtualCluster": "default"}
     stored["taskRoles"]["worker"]["completion"] = {"minFailedInstances": 1}
-    stored["taskRoles"]["worker"]["extraContainerOptions"] = {"shmMB": 512}
+    stored["taskRoles"]["worker"]["extraContainerOptions"] = {"infiniband": False}
     assert differing_fields(mine, stored) == []
     assert differing_fields(stored, mine) == []
     assert differing_fields({key: value for key, value in mine.items() if key != "secrets"}, stored) == []
@@ -206,6 +206,15 @@ def test_a_protocol_does_not_differ_from_what_the_server_shows_of_it():
 def test_fields_of_protocols_that_differ(old, new, differing):
     assert old in YAML
     assert differing_fields(protocol(YAML.replace(old, new)), protocol()) == differing
+
+
+@pytest.mark.parametrize("shm", [512, 16384])
+def test_shared_memory_that_is_not_said_is_no_number(shm):
+    """It is 512 MB on OpenPAI and 16384 on LTP; that a cluster is the one or the other is not known here."""
+    stored = protocol()
+    stored["taskRoles"]["worker"]["extraContainerOptions"] = {"shmMB": shm}
+    assert differing_fields(protocol(), stored) == ["taskRoles.worker.extraContainerOptions.shmMB"]
+    assert differing_fields(protocol(), protocol()) == []
 
 
 def test_what_is_resolved_before_it_is_sent_does_not_differ():
