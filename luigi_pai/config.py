@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import difflib
 import logging
 import math
 import os
@@ -15,9 +14,9 @@ from urllib.parse import urlsplit
 
 import luigi
 import luigi.configuration
-from luigi.cmdline_parser import CmdlineParser
 from luigi.parameter import ParameterVisibility
 
+from luigi_pai.config_file import misspelled_sections, source, unknown_keys, unset_variables
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,12 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
-_ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
 _LUIGIS_PORT = 50070  # of its [webhdfs]
-_SECTION = "OpenPai"
 
 logger = logging.getLogger("luigi-interface")
 
@@ -177,7 +174,7 @@ class OpenPai(luigi.Config):
                 parameter.has_task_value(family, name)
             except configparser.Error as error:
                 if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{name} names {_unset_variables(family, name)}; set it, or write the value")
+                    wrong.append(f"{name} names {unset_variables(family, name)}; set it, or write the value")
                 else:
                     wrong.append(f"{name} has a % that does not stand for anything; write it as %%")
             except ValueError:
@@ -193,11 +190,11 @@ class OpenPai(luigi.Config):
             ConfigError: as ``check``.
         """
         notes = _registry().notes
-        source = _source()
+        written = source()
         known: _Current | None = notes.get(cls)
-        if known is None or known.source != source:
+        if known is None or known.source != written:
             settings = cls()
-            known = _Current(source, settings, settings.cluster())
+            known = _Current(written, settings, settings.cluster())
             notes.put(cls, known)
         return known.settings
 
@@ -238,8 +235,8 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: naming each key that is wrong and what to write.
         """
-        wrong = _misspelled_sections()
-        _warn_of_unknown_keys([name for name, _ in self.get_params()])  # type: ignore[no-untyped-call]
+        wrong = misspelled_sections()
+        self._warn_of_unknown_keys()
         addresses = [(name, getattr(self, name) or "") for name in ("pai_url", "portal_url")]
         addresses += [("webhdfs_url", url) for url in _several(self.webhdfs_url)]
         wrong += [
@@ -289,6 +286,14 @@ class OpenPai(luigi.Config):
         if wrong:
             raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
 
+    def _warn_of_unknown_keys(self) -> None:
+        known = [name for name, _ in self.get_params()]  # type: ignore[no-untyped-call]
+        notes = _registry().notes
+        for key, advice in unknown_keys(known).items():
+            if not notes.get(("unknown key", key)):
+                notes.put(("unknown key", key), value=True)
+                logger.warning("[OpenPai] in luigi.cfg: there is no key %r; %s", key, advice)
+
     def hdfs_account(self) -> HdfsAccount | None:
         """Return where HDFS is; the one place that knows whether there is one.
 
@@ -324,63 +329,6 @@ def _registry() -> Clusters:
     from luigi_pai.api.cluster import CLUSTERS  # noqa: PLC0415
 
     return CLUSTERS
-
-
-def _source() -> tuple[Any, ...]:
-    """Return what the settings are made of: two that are equal give the same settings."""
-    parser = luigi.configuration.get_config()
-    data = getattr(parser, "data", None)  # of TOML
-    if isinstance(data, dict):
-        text = repr(data.get("OpenPai"))
-    else:
-        text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
-    named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
-    return text, named, CmdlineParser.get_instance()
-
-
-def _settings() -> dict[str, list[str]]:
-    """Return the sections of Luigi's configuration with their keys, as written."""
-    config = luigi.configuration.get_config()
-    if isinstance(config, luigi.configuration.LuigiTomlParser):
-        return {section: list(keys) for section, keys in config.data.items()}
-    shared = config.defaults()  # [DEFAULT], which are keys of every section
-    return {
-        section: [key for key in config.options(section) if key not in shared]
-        for section in config.sections()
-    }
-
-
-def _misspelled_sections() -> list[str]:
-    """Return a problem for each section whose name differs from OpenPai in case only."""
-    sections = _settings()
-    if _SECTION in sections:
-        return []
-    return [
-        f"section names are case-sensitive: rename [{section}] to [{_SECTION}]"
-        for section in sections
-        if section.lower() == _SECTION.lower()
-    ]
-
-
-def _warn_of_unknown_keys(known: list[str]) -> None:
-    """Log each key of the section that does not exist, once a process, with the most similar one."""
-    for key in _settings().get(_SECTION, ()):
-        name = key.replace("-", "_")  # Luigi takes both
-        if name in known or _registry().notes.get(("unknown key", key)):
-            continue
-        _registry().notes.put(("unknown key", key), value=True)
-        similar = difflib.get_close_matches(name.lower(), known, n=1)
-        advice = f"did you mean {similar[0]}?" if similar else "it has no effect"
-        logger.warning("[%s] in luigi.cfg: there is no key %r; %s", _SECTION, key, advice)
-
-
-def _unset_variables(section: str, key: str) -> str:
-    """Say which environment variables of a value are not set, without the rest of the value."""
-    value = str(luigi.configuration.get_config().get(section, key, raw=True))
-    unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
-    if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
-        return f"the environment variable {unset[0]}, which is not set"
-    return "environment variables, ${...}, that are not set"
 
 
 def _is_http(url: str) -> bool:

@@ -1,0 +1,73 @@
+"""What luigi.cfg says of [OpenPai] before Luigi reads it: sections, keys, environment variables."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import Any
+
+import luigi.configuration
+from luigi.cmdline_parser import CmdlineParser
+
+__all__ = ["SECTION", "misspelled_sections", "source", "unknown_keys", "unset_variables"]
+
+SECTION = "OpenPai"
+
+_ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
+
+
+def source() -> tuple[Any, ...]:
+    """Return what the settings are made of: two that are equal give the same settings."""
+    parser = luigi.configuration.get_config()
+    data = getattr(parser, "data", None)  # of TOML
+    if isinstance(data, dict):
+        text = repr(data.get("OpenPai"))
+    else:
+        text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
+    named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
+    return text, named, CmdlineParser.get_instance()
+
+
+def _keys() -> dict[str, list[str]]:
+    """Return the sections of Luigi's configuration with their keys, as written."""
+    config = luigi.configuration.get_config()
+    if isinstance(config, luigi.configuration.LuigiTomlParser):
+        return {section: list(keys) for section, keys in config.data.items()}
+    shared = config.defaults()  # [DEFAULT], which are keys of every section
+    return {
+        section: [key for key in config.options(section) if key not in shared]
+        for section in config.sections()
+    }
+
+
+def misspelled_sections() -> list[str]:
+    """Return a problem for each section whose name differs from OpenPai in case only."""
+    sections = _keys()
+    if SECTION in sections:
+        return []
+    return [
+        f"section names are case-sensitive: rename [{section}] to [{SECTION}]"
+        for section in sections
+        if section.lower() == SECTION.lower()
+    ]
+
+
+def unknown_keys(known: list[str]) -> dict[str, str]:
+    """Return each key of the section that does not exist, with what may help."""
+    found = {}
+    for key in _keys().get(SECTION, ()):
+        name = key.replace("-", "_")  # Luigi takes both
+        if name not in known:
+            similar = difflib.get_close_matches(name.lower(), known, n=1)
+            found[key] = f"did you mean {similar[0]}?" if similar else "it has no effect"
+    return found
+
+
+def unset_variables(section: str, key: str) -> str:
+    """Say which environment variables of a value are not set, without the rest of the value."""
+    value = str(luigi.configuration.get_config().get(section, key, raw=True))
+    unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
+    if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
+        return f"the environment variable {unset[0]}, which is not set"
+    return "environment variables, ${...}, that are not set"
