@@ -160,7 +160,7 @@ test-oldest: $(OLDEST_READY) wheel
 	@cp -R tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
 	@$(BESIDE_REAL_HDFS) sh -c 'cd build/oldest && exec "$$@"' - "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
-		-m 'not tree' -W 'ignore:unclosed <socket.socket:ResourceWarning'
+		-m 'not tree and not slow' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)
 	@$(BESIDE_REAL_HDFS) $(BIN)/python benchmarks

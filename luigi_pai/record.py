@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CompletionFlag", "Submission", "SubmissionRecord"]
 
+_NAME = re.compile(r"[A-Za-z0-9._~-]+")
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
 
 
@@ -179,12 +181,24 @@ class CompletionFlag:
         return f"{self.path}.{job}"
 
     def _names(self) -> list[str] | None:
-        """Return the names in the file, None where there is no file."""
+        """Return the names in the file, None where there is no file.
+
+        Raises:
+            HdfsError: HDFS did not say, or what came is no list of names: the page of a proxy, say.
+        """
         data = _content(self._fs, self.path)
         if data is None:
             return None
-        lines = data.decode("utf-8", "replace").splitlines()
-        return [line.strip() for line in lines if line.strip()]
+        names = data.decode("utf-8", "replace").split()
+        odd = [name for name in names if not _NAME.fullmatch(name)]
+        if odd:
+            raise HdfsError(
+                f"{self.path} holds {odd[0][:50]!r}, which is no name of a job; remove the file if only a "
+                "completion flag belongs there",
+                operation="read",
+                path=self.path,
+            )
+        return names
 
     def _write(self, path: str, names: list[str], *, overwrite: bool) -> None:
         with self._fs.open_writer(path, overwrite=overwrite) as file:

@@ -26,7 +26,7 @@ __all__ = ["OverLimit", "new_session", "progress"]
 
 _POOL = 64  # connections kept open to one server: one for each thread of an upload
 _WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
-_LONGEST_ANSWER = 16  # MiB, of what is not the content of a file
+_LONGEST_ANSWER = 128  # MiB, of what is not the content of a file: some 350,000 entries of a folder
 _MIB = 1024 * 1024
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 

@@ -205,13 +205,13 @@ def endless(status: int) -> Callable[[Any], None]:
 
 @pytest.mark.parametrize("status", [200, 403])
 def test_limits_of_length(status: int) -> None:
-    """An answer without an end is given up after 16 MiB, and not asked for again."""
+    """An answer without an end is given up after 128 MiB, and not asked for again."""
     script = endless(status)
     error = raised(script, lambda fs: fs.exists("/p"))
-    assert ": the answer is longer than 16 MiB; check webhdfs_url in [OpenPai]" in str(error)
+    assert ": the answer is longer than 128 MiB; check webhdfs_url in [OpenPai]" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
-    assert 16 * MIB - 0x10000 <= sent[0] <= 32 * MIB
+    assert 128 * MIB - 0x10000 <= sent[0] <= 144 * MIB
 
 
 def test_limits_of_what_is_compressed() -> None:
