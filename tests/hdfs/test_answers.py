@@ -184,7 +184,7 @@ def test_where_to_write_to() -> None:
 
 
 def endless(status: int) -> Callable[[Any], None]:
-    """Return a script that answers up to 64 MiB."""
+    """Return a script that answers up to 192 MiB."""
 
     def script(handler: Any) -> None:
         sent.append(0)
@@ -192,7 +192,7 @@ def endless(status: int) -> Callable[[Any], None]:
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
         try:
-            while sent[-1] < 64 * MIB:
+            while sent[-1] < 192 * MIB:
                 handler.wfile.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
                 sent[-1] += 0x10000
         except OSError:
