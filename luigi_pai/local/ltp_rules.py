@@ -64,7 +64,7 @@ def check_leave(document: Mapping[str, Any], extension: Mapping[str, Any]) -> No
     if not isinstance(quota, dict):
         return
     most, ends = quota.get("maxGpusPerJob"), javascript_date(quota.get("expiration"))
-    if not _is_number(most) or most < 0 or ends < _now():
+    if isinstance(most, bool) or not isinstance(most, int | float) or most < 0 or ends < _now():
         return
     roles = document["taskRoles"].values()
     if sum(role["resourcePerInstance"]["gpu"] * role.get("instances", 1) for role in roles) > most:
@@ -123,10 +123,6 @@ def _check_folders(there: list[str], here: list[str]) -> None:
         raise ApiError(400, "InvalidPathError", f"Invalid Linux path provided for {asked}.")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _now() -> float:
     return time.time() * _SECOND
 
@@ -140,7 +136,8 @@ def javascript_date(value: Any) -> float:
     day = _DATE.fullmatch(value.strip())
     try:
         if day is not None:  # a date alone is in UTC; with a time, in that of the machine
-            moment = datetime(*(int(part or 1) for part in day.groups()), tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
+            year, month, of_month = (int(part or 1) for part in day.groups())
+            moment = datetime(year, month, of_month, tzinfo=timezone.utc)
         else:
             moment = _read_moment(value.strip())
         return moment.timestamp() * _SECOND
