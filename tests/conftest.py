@@ -73,6 +73,13 @@ def local_pai_v2() -> Iterator[LocalPai]:
 
 
 @pytest.fixture(scope="session")
+def local_pai_ltp() -> Iterator[LocalPai]:
+    """One local LTP 1.5 for all tests of a process; job names must differ."""
+    with LocalPai(api="ltp") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def local_pai() -> Iterator[LocalPai]:
     """One local OpenPAI for all tests of a process; job names must differ."""
     with LocalPai(virtual_clusters=["default:gpu=24", "vc1"]) as server:  # horovod_job on 3 nodes has 12

@@ -1,4 +1,4 @@
-"""Tasks on a local OpenPAI 1.8: the same pipelines as on 0.7.1, and job protocols."""
+"""Tasks on a local OpenPAI 1.8 and LTP 1.5: the same pipelines as on 0.7.1, and job protocols."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from luigi_pai.local import LocalPai
 _serial = itertools.count()
 
 
-@pytest.fixture
-def cluster(local_pai_v2, as_settings):
-    """The session's local OpenPAI 1.8, as [OpenPai] of luigi.cfg; api_version is left to be learned."""
-    as_settings(local_pai_v2)
-    return local_pai_v2
+@pytest.fixture(params=["v2", "ltp"])
+def cluster(request, as_settings):
+    """The session's local OpenPAI 1.8 or LTP, as [OpenPai] of luigi.cfg; api_version is left to be learned."""
+    server = request.getfixturevalue(f"local_pai_{request.param}")
+    as_settings(server)
+    return server
 
 
 @pytest.fixture
@@ -135,9 +136,10 @@ def test_a_job_is_stopped_from_luigis_page(cluster, name):
             running.result(30)
 
 
-def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path):
+@pytest.mark.parametrize("api", ["v2", "ltp"])
+def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path, api):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data", api="v2") as server:
+    with LocalPai(tmp_path / "data", api=api) as server:
         as_settings(server)
         assert build(Code(name))
         task = Train(name, until=str(tmp_path / "go"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["local"]
 
-_RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
+_RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 and 1.8", "ltp": "LTP 1.5"}
 
 
 @click.command("local", short_help="Run an OpenPAI on this machine.")
@@ -56,10 +56,10 @@ _RELEASES = {"v1": "0.7.1", "v2": "1.8", "both": "0.7.1 and 1.8"}
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option(
     "--api",
-    type=click.Choice(["both", "v1", "v2"]),
+    type=click.Choice(["both", "v1", "v2", "ltp"]),
     default="both",
     show_default=True,
-    help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8.",
+    help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8, ltp is its successor LTP 1.5.",
 )
 @click.option(
     "--faults", metavar="FILE|JSON", help="What is to go wrong, to test clients: see docs/local.md."
@@ -177,7 +177,7 @@ def _welcome(server: LocalServer) -> None:
     address, hdfs = server.address, server.hdfs
     password = server.settings.password or DEFAULT_PASSWORD
     shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
-    click.secho(f"OpenPAI {_RELEASES[server.settings.api]} on this machine", bold=True)
+    click.secho(f"{_RELEASES[server.settings.api]} on this machine", bold=True)
     click.echo(
         f"""
   Jobs      {address.url}

@@ -6,16 +6,28 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.joi import Refused
 from luigi_pai.local.rest import ApiHandler
-from luigi_pai.local.wire import ApiError, basic_credentials
+from luigi_pai.local.wire import NO_DATABASE, ApiError, basic_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.joi import Object
+    from luigi_pai.local.records import Job
     from luigi_pai.local.tokens import Bearer
 
-__all__ = ["AccessV2"]
+__all__ = ["AccessV2", "Unchecked"]
+
+_SHOWN = 10
+"""Characters around an error that JavaScript's JSON.parse quotes."""
+
+
+class Unchecked(dict[str, Any]):
+    """A body that nobody has checked: what it does not have fails where it is used."""
+
+    def __missing__(self, key: str) -> Any:
+        raise ApiError(500, None, f"Cannot read properties of undefined (reading '{key}')")
 
 
 class TooManyRequests(ApiError):
@@ -83,8 +95,53 @@ class AccessV2(ApiHandler):
         text = bytes(self.content).decode("utf-8", "replace")
         first = text.lstrip(" \t\r\n")[:1]
         if kind.startswith("application/json") and text and first not in ("{", "[") and not self.too_large:
-            raise ApiError(400, None, f"Unexpected token '{first}', \"#\" is not valid JSON")
+            raise ApiError(400, None, self._refused_json(text, first))
+        if not (self.content or self.too_large or self.api.release.checks_bodies):
+            return None
         return super().body_value()
+
+    def _refused_json(self, text: str, first: str) -> str:
+        """Return what the server says of JSON that is neither an object nor a list."""
+        shown = '"#"'
+        if not self.api.release.checks_bodies:
+            at, end = text.index(first), text.index(first) + _SHOWN
+            start = max(0, at - _SHOWN)
+            is_short = len(text) <= 2 * _SHOWN
+            before = "" if is_short or not start else "..."
+            after = "" if is_short or end >= len(text) else "..."
+            quoted = text if is_short else text[start:end]
+            shown = f'{before}"{quoted}"{after}'
+        return f"Unexpected token '{first}', {shown} is not valid JSON"
+
+    def checked(self, schema: Object) -> dict[str, Any]:
+        """Return the body as a schema has it; where the release checks none, whatever it is.
+
+        Raises:
+            ApiError: 400 if the schema does not take it, 500 where there is none and none is checked.
+        """
+        if self.api.release.checks_bodies:
+            return super().checked(schema)
+        if self.body is None:
+            raise ApiError(500, None, "Cannot read properties of undefined")
+        given = self.body if isinstance(self.body, dict) else {}
+        try:
+            return Unchecked(schema.check(given))
+        except Refused:
+            return Unchecked(given)
+
+    def require_database(self) -> None:
+        """Fail where the request is to find no database: `faults` can have that.
+
+        Raises:
+            ApiError: 500 without code.
+        """
+        if getattr(self.request.connection, NO_DATABASE, False):
+            raise ApiError(
+                500,
+                None,
+                "There is a problem with your database connection. Please contact your admin. "
+                "Detailed message: connect ECONNREFUSED 127.0.0.1:5432",
+            )
 
     def who(self) -> Bearer:
         """Return who asks.
@@ -114,6 +171,16 @@ class AccessV2(ApiHandler):
         """Say whether somebody is an administrator now."""
         user = self.api.users.get(bearer.username)
         return user is not None and self.api.groups.is_admin(user)
+
+    def administered(self, bearer: Bearer) -> list[Any]:
+        """Return the virtual clusters that somebody administers."""
+        user = self.api.users.get(bearer.username)
+        named = None if user is None else user.extension.get("vcadmins")
+        return named if self.api.release.caches_users and isinstance(named, list) else []
+
+    def is_above(self, bearer: Bearer, job: Job) -> bool:
+        """Say whether somebody administers the cluster, or the virtual cluster of a job."""
+        return self.is_admin(bearer) or job.virtual_cluster in self.administered(bearer)
 
     def storages(self, bearer: Bearer, *, default: bool = False) -> list[str]:
         """Return the storages that somebody may mount, or those that are mounted where none is named.

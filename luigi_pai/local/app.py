@@ -14,7 +14,7 @@ from luigi_pai.local.log_files import LogFile, LogPage
 from luigi_pai.local.page_access import StopForms
 from luigi_pai.local.pages import Asset, JobListPage, JobLog, JobPage, StopJob
 from luigi_pai.local.rest_v1 import V1Handler
-from luigi_pai.local.rest_v2 import SHARED_PATHS, V2Handler
+from luigi_pai.local.rest_v2 import SHARED_PATHS, LtpHandler, V2Handler
 from luigi_pai.local.settings import is_address, is_loopback
 from luigi_pai.local.wire import ApiError, RestHandler, logged_path, no_api
 
@@ -42,7 +42,7 @@ def make_app(
 
     Args:
         api: what the routes work with.
-        apis: which APIs there are: ``both``, ``v1`` or ``v2``.
+        apis: which APIs there are: ``both``, ``v1``, ``v2`` or ``ltp``.
         log: gets one line a request, without query, body or headers.
         desk: the faults in force.
         loopback_only: no other machine can reach the server.
@@ -53,6 +53,7 @@ def make_app(
     rest: dict[str, list[Any]] = {
         "v1": [(every_path, V1Handler, shared)],
         "v2": [(every_path, V2Handler, shared)],
+        "ltp": [(every_path, LtpHandler, shared)],
         "both": [
             (f"(?i:(?:/rest-server)?{SHARED_PATHS})", V2Handler, shared),
             (every_path, V1Handler, shared),

@@ -1,11 +1,15 @@
-"""The query of an address as Express 4 reads it, inside the rest-server: with lists and objects."""
+"""The query of an address as Express reads it, inside the rest-server: 4 with lists and objects, 5 flat."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from urllib.parse import unquote
 
-__all__ = ["as_text", "read_query"]
+__all__ = ["Fields", "as_text", "read_flat_query", "read_query"]
+
+Fields = Mapping[str, str | list[str] | None]
+"""For each field its text, or a list of texts; None for an object."""
 
 _MOST_FIELDS = 1000
 _LARGEST_INDEX = 20
@@ -17,7 +21,7 @@ _OBJECT = "[object Object]"
 """What JavaScript writes for any object."""
 
 
-def read_query(query: str) -> dict[str, str | list[str] | None]:
+def read_query(query: str) -> Fields:
     """Return the fields of a query as Express 4 reads them.
 
     Returns:
@@ -46,6 +50,26 @@ def read_query(query: str) -> dict[str, str | list[str] | None]:
         name: [items[name][at] for at in sorted(items[name])] if isinstance(value, list) else value
         for name, value in fields.items()
     }
+
+
+def read_flat_query(query: str) -> Fields:
+    """Return the fields of a query as Express 5 reads them: brackets are letters of a name as any other.
+
+    Returns:
+        For each field its text; a list if it is there more than once.
+    """
+    fields: dict[str, str | list[str] | None] = {}
+    for part in query.split("&")[:_MOST_FIELDS]:
+        key, _, value = part.replace("+", " ").partition("=")
+        if not part:
+            continue
+        name, text = unquote(key), unquote(value)
+        known = fields.get(name)
+        if isinstance(known, list):
+            known.append(text)
+        else:
+            fields[name] = text if known is None else [known, text]
+    return fields
 
 
 def as_text(value: str | list[str] | None) -> str:

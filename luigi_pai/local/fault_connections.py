@@ -22,7 +22,7 @@ from tornado.httputil import ResponseStartLine as StatusLine
 from luigi_pai.local.faults import FAULTS_PATH, Faults
 from luigi_pai.local.records import COMPLETED
 from luigi_pai.local.rest import PREFIX
-from luigi_pai.local.wire import logged_path
+from luigi_pai.local.wire import NO_DATABASE, logged_path
 
 if TYPE_CHECKING:
     import logging
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["FaultDesk", "FaultyServer"]
 
 _RESET = struct.pack("ii", 1, 0)
-_WINDOW = 60  # seconds that Retry-After names, as the real server does: the whole window
+_WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole window
 _JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
 
 
@@ -97,6 +97,10 @@ class FaultyServer(HTTPServerConnectionDelegate):
                 self._vanish(path)
         return rule
 
+    def retry_after(self, seconds: float) -> int:
+        """Return what Retry-After says of a limit that ends in so many seconds."""
+        return math.ceil(seconds) if self._api.release.window_of_each_key else _WINDOW
+
     def _vanish(self, path: str) -> None:
         """Forget the ended job that a path names, or, for a list, all of its API, as servers do in time."""
         found = _JOB.fullmatch("/".join(path.split("/")[:5]))
@@ -144,8 +148,7 @@ class _Request(HTTPMessageDelegate):
         if rule is not None and rule.fault == "reset":
             _break(self._connection, reset=True)
         elif rule is None or rule.fault not in ("error", "limit"):
-            dropped = rule is not None and rule.fault == "drop"
-            self._inner = self._begin(_Unanswered(self._connection) if dropped else self._connection)
+            self._inner = self._begin(_suffering(self._connection, "" if rule is None else rule.fault))
             waiting = self._inner.headers_received(start_line, headers)
             if waiting is not None:
                 await waiting
@@ -173,7 +176,7 @@ class _Request(HTTPMessageDelegate):
         body = f"<html><body><h1>{status} {reasons.get(status, 'Error')}</h1></body></html>"
         if rule.fault == "limit":
             status, body = 429, "Too many requests, please try again later."
-            headers["Retry-After"] = str(_WINDOW)
+            headers["Retry-After"] = str(self._server.retry_after(rule.seconds))
             headers["X-RateLimit-Limit"] = "1"
             headers["X-RateLimit-Remaining"] = "0"
             headers["X-RateLimit-Reset"] = str(math.ceil(time.time() + rule.seconds))
@@ -183,14 +186,49 @@ class _Request(HTTPMessageDelegate):
         self._connection.finish()
 
 
-class _Unanswered(HTTPConnection):
-    """A connection that takes an answer and breaks off in place of sending it."""
+def _suffering(connection: HTTPConnection, fault: str) -> HTTPConnection:
+    """Return the connection of a request that is done, with what goes wrong with it."""
+    kinds = {"drop": _Unanswered, "database": _WithoutDatabase}
+    return kinds[fault](connection) if fault in kinds else connection
+
+
+class _Around(HTTPConnection):
+    """A connection that is another one in all but what a kind of it changes."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
+
+    def write_headers(
+        self,
+        start_line: RequestStartLine | ResponseStartLine,
+        headers: HTTPHeaders,
+        chunk: bytes | None = None,
+    ) -> asyncio.Future[None]:
+        """Send the begin of an answer."""
+        return self._connection.write_headers(start_line, headers, chunk)
+
+    def write(self, chunk: bytes) -> asyncio.Future[None]:
+        """Send a piece of an answer."""
+        return self._connection.write(chunk)
+
+    def finish(self) -> None:
+        """End an answer."""
+        self._connection.finish()
+
+
+class _WithoutDatabase(_Around):
+    """The connection of a request that finds no database; `AccessV2.require_database` asks for it."""
+
+    def __init__(self, connection: HTTPConnection) -> None:
+        super().__init__(connection)
+        setattr(self, NO_DATABASE, True)
+
+
+class _Unanswered(_Around):
+    """A connection that takes an answer and breaks off in place of sending it."""
 
     def write_headers(
         self,

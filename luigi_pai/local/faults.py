@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "FAULTS_PATH", "Faults", "Rule", "Strike", "parse_faults", "read_faults"]
 
-FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish")
+FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish", "database")
 """What a rule can do; docs/local.md describes each."""
 
 FAULTS_PATH = "/local/faults"

@@ -70,8 +70,11 @@ class Groups:
 
         One of a virtual cluster, and the administrators', are there again at once, without members.
         """
+        members = [user for user in self._records.users() if name in self.of(user)]
+        for user in members:
+            self.remember(user)
         self._records.remove_group(name)
-        for user in self._records.users():
+        for user in members:
             names = self.of(user)
             if name in names:
                 self._records.save_user(self.with_groups(user, [item for item in names if item != name]))
@@ -108,6 +111,14 @@ class Groups:
             return list(self._virtual_clusters)
         named = [name for acls in self._lists(user) for name in acls.get("virtualClusters") or ()]
         return [name for name in dict.fromkeys(named) if name in self._virtual_clusters]
+
+    def remember(self, user: User) -> None:
+        """Write down which virtual clusters a user may use now."""
+        self._records.remember_clusters(user.name, self.virtual_clusters(user))
+
+    def past_virtual_clusters(self, user: User) -> list[str]:
+        """Return the virtual clusters that a user may use or might use once."""
+        return list(dict.fromkeys((*self._records.past_clusters(user.name), *self.virtual_clusters(user))))
 
     def storages(self, user: User) -> list[Any]:
         """Return what a user's groups name as their storages; 1.8 looks at nothing of it.

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.completion import EXIT_STOPPED_V1
 from luigi_pai.local.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
-from luigi_pai.local.express_query import as_text, read_query
+from luigi_pai.local.express_query import as_text
+from luigi_pai.local.protocol_schema_ltp import JOB_TYPES
 from luigi_pai.local.records import COMPLETED, WAITING
+from luigi_pai.local.release import OPENPAI_1_8
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from luigi_pai.local.release import Release
     from luigi_pai.local.store import Store
 
-__all__ = ["STATE_SQL", "JobSearch"]
+__all__ = ["STATE_SQL", "JobSearch", "Viewer"]
 
 _DEFAULT_LIMIT = 5000
 _MAX_LIMIT = 50000
@@ -52,32 +56,61 @@ _NEWEST_FIRST = "created DESC, id DESC"
 _WILDCARDS = {"%": "*", "_": "?"}
 
 
+@dataclass(frozen=True)
+class Viewer:
+    """Who asks for a list, where it has only the virtual clusters of who asks.
+
+    Attributes:
+        name: their name.
+        admin: whether they are an administrator.
+        now: the virtual clusters that they may use.
+        past: those that they could use once.
+    """
+
+    name: str
+    admin: bool
+    now: Sequence[str]
+    past: Sequence[str]
+
+
 class JobSearch:
     """The jobs that a query asks for.
 
     Args:
         query: the query of the address, still encoded.
+        release: whose list it is.
+        viewer: who asks; None where a list has the jobs of all virtual clusters.
 
     Raises:
-        ApiError: a number that the server refuses or fails over, or a list where it takes a text.
+        ApiError: a number that the server refuses or fails over, a list where it takes a text, or 403
+            for jobs that the viewer may not see.
     """
 
-    def __init__(self, query: str) -> None:
-        self._query = asked = read_query(query)
+    def __init__(self, query: str, release: Release = OPENPAI_1_8, viewer: Viewer | None = None) -> None:
+        self._query = asked = release.reads_query(query)
         self._where = ["generation = 2"]
         self._values: list[Any] = []
-        for key, column in (("username", "username"), ("vc", "virtual_cluster"), ("state", STATE_SQL)):
-            if key in asked:
-                self._add(f"{column} IN", self._words(key))
+        users = self._words("username") if "username" in asked else None
+        clusters = self._words("vc") if "vc" in asked else None
+        if viewer is not None:
+            clusters = _seen(viewer, users, clusters)
+        states = self._words("state") if "state" in asked else None
+        for column, words in (("username", users), ("virtual_cluster", clusters), (STATE_SQL, states)):
+            if words is not None:
+                self._add(f"{column} IN", words)
         self.offset = _number(as_text(asked["offset"])) if "offset" in asked else 0
         self.limit = _number(as_text(asked["limit"])) if "limit" in asked else _DEFAULT_LIMIT
         if self.limit > _MAX_LIMIT:
             raise ApiError(400, "InvalidParametersError", f"Limit exceeds max number {_MAX_LIMIT}.")
         self.counts = asked.get("withTotalCount") == "true"
-        for key, start in (("tagsContain", "EXISTS"), ("tagsNotContain", "NOT EXISTS")):
-            if key in asked:
+        tags = self._words("tagsContain") if "tagsContain" in asked else []
+        others = self._words("tagsNotContain") if "tagsNotContain" in asked else []
+        if release.job_types and "jobType" in asked:
+            tags = [*tags, *self._job_types()]
+        for start, words in (("EXISTS", tags), ("NOT EXISTS", others)):
+            if words:
                 having = f"{start} (SELECT 1 FROM tags WHERE job_id = jobs.id AND tags.name IN"  # noqa: S608
-                self._add(having, self._words(key), ")")
+                self._add(having, words, ")")
         self._add_keyword()
         self._order = _order(self._words("order")) if "order" in asked else _NEWEST_FIRST
         self._check_page()
@@ -88,6 +121,14 @@ class JobSearch:
         if not isinstance(value, str):
             raise ApiError(500, None, f"req.query.{key}.split is not a function")
         return value.split(",")
+
+    def _job_types(self) -> list[str]:
+        words = self._words("jobType")
+        unknown = [word for word in words if word not in JOB_TYPES]
+        if unknown:
+            sentence = f"Invalid job type(s): {', '.join(unknown)}"
+            raise ApiError(400, "InvalidParametersError", sentence)
+        return words
 
     def _check_page(self) -> None:
         """Refuse numbers that PostgreSQL refuses behind the server, the offset first."""
@@ -122,6 +163,22 @@ class JobSearch:
         """Return how many jobs there are on all pages."""
         sql = f"SELECT COUNT(*) FROM jobs WHERE {' AND '.join(self._where)}"  # noqa: S608 - our own words
         return int(store.rows(sql, self._values)[0][0])
+
+
+def _seen(viewer: Viewer, users: Sequence[str] | None, clusters: Sequence[str] | None) -> list[str]:
+    """Return the virtual clusters whose jobs a viewer is shown.
+
+    Raises:
+        ApiError: 403 for jobs of others in a virtual cluster that is the viewer's no more.
+    """
+    own = dict.fromkeys((*viewer.past, *viewer.now))
+    seen = list(own) if clusters is None else [name for name in clusters if name in own]
+    of_others = users is None or any(name != viewer.name for name in users)
+    past = [name for name in seen if name not in viewer.now]
+    if of_others and past and not viewer.admin:
+        sentence = f"User {viewer.name} is not allowed to access other users' jobs in {', '.join(past)}."
+        raise ApiError(403, "ForbiddenUserError", sentence)
+    return seen
 
 
 def _order(words: Sequence[str]) -> str:

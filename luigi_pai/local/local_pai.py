@@ -60,7 +60,8 @@ class LocalPai:
         max_tasks: how many task processes may run at once.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
-        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
+        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
+            LTP 1.5.
         faults: what is to go wrong: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
         webhook: what is called when the state of a job changes that asks for it.

@@ -34,7 +34,7 @@ def open_pai_section(
         "hdfs_user": user,
         "portal_url": address.url,
     }
-    return section if api == "both" else {**section, "api_version": api}
+    return section if api == "both" else {**section, "api_version": "v1" if api == "v1" else "v2"}
 
 
 def earlier_config() -> Path | None:

@@ -232,7 +232,7 @@ def _resources(job: Job) -> Html:
             role["taskNumber"],
             role["cpuNumber"],
             f"{role['memoryMB']} MB",
-            f"{role['shmMB']} MB",
+            f"{role.get('sharedMemoryMB', role['shmMB'])} MB",
             role["gpuNumber"],
         )
         for role in job.roles

@@ -23,17 +23,19 @@ def server_name(role: str) -> str:
     return re.sub(r"[^a-z0-9]", "", role.lower())
 
 
-def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
+def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
     """Return what the launcher needs to know of a valid protocol, without its secrets.
 
     Args:
         document: the protocol, as plain data.
+        shm_mb: MB of shared memory of a task that asks for none.
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
         keys of a v1 role with the server's defaults filled in, its protocol's
-        own name as ``shown``, and ``plugins`` in the order of their start. A
-        plugin whose parameters the runtime cannot read has the reason as ``fault``.
+        own name as ``shown``, the memory that it shares as ``sharedMemoryMB``,
+        and ``plugins`` in the order of their start. A plugin whose parameters
+        the runtime cannot read has the reason as ``fault``.
 
     Raises:
         SpecError: the commands of a role cannot be rendered.
@@ -45,9 +47,15 @@ def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
         "gang": extras.get("gangAllocation") is not False,
         "storages": [item for item in extras.get("storages") or () if item.get("name")],
         "taskRoles": [
-            _role(name, role, commands[name], document) for name, role in document["taskRoles"].items()
+            {**_role(name, role, commands[name], document), "sharedMemoryMB": _shared_memory(role) or shm_mb}
+            for name, role in document["taskRoles"].items()
         ],
     }
+
+
+def _shared_memory(role: Mapping[str, Any]) -> Any:
+    """Return the MB of shared memory that a role asks for, which variables name; 0 where it says nothing."""
+    return (role.get("extraContainerOptions") or {}).get("shmMB", 0)
 
 
 def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +69,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "cpuNumber": wanted["cpu"],
         "memoryMB": wanted["memoryMB"],
         "gpuNumber": wanted["gpu"],
-        "shmMB": (role.get("extraContainerOptions") or {}).get("shmMB", 0),
+        "shmMB": _shared_memory(role),
         "portList": [
             {"label": label, "beginAt": 0, "portNumber": count} for label, count in _ports(wanted).items()
         ],

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.job_rows import JobRows
     from luigi_pai.local.launcher import Launcher
     from luigi_pai.local.rate_limits import RateLimits
+    from luigi_pai.local.release import Release
     from luigi_pai.local.settings import Address
     from luigi_pai.local.storages import Storages
     from luigi_pai.local.store import Store
@@ -47,6 +48,7 @@ class Api:
     storages: Storages
     rows: JobRows
     groups: Groups
+    release: Release
     limits: RateLimits | None = None
 
 

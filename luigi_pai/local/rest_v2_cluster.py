@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 for what the cluster has: virtual clusters, storages, nodes."""
+"""The routes of OpenPAI 1.8 and LTP for what the cluster has: virtual clusters, storages, nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.scheduler import Scheduler
     from luigi_pai.local.virtual_clusters import Resources
 
-__all__ = ["ROUTES"]
+__all__ = ["LTP_ROUTES", "ROUTES"]
 
 _HUNDRED = 100
 _NODE = "localhost"
@@ -57,13 +57,17 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
 
 
 async def _all_virtual_clusters(handler: AccessV2) -> None:
-    handler.who()
+    bearer = handler.who()
     if "nodes" in handler.request.query_arguments:
         scheduler = handler.api.launcher.scheduler
         total, used = scheduler.total.gpu, sum(scheduler.used(name).gpu for name in scheduler.clusters)
         handler.answer(200, {_NODE: {"gpuUsed": used, "gpuAvailable": total - used, "gpuTotal": total}})
         return
-    handler.answer(200, _virtual_clusters(handler.api.launcher.scheduler))
+    shown = _virtual_clusters(handler.api.launcher.scheduler)
+    user = handler.api.users.get(bearer.username)
+    if handler.api.release.own_virtual_clusters and user is not None:
+        shown = {name: shown[name] for name in handler.api.groups.virtual_clusters(user)}
+    handler.answer(200, shown)
 
 
 async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
@@ -123,6 +127,11 @@ async def _one_storage(handler: AccessV2, name: str) -> None:
         sentence = f"User {bearer.username} is not allowed to access {name}."
         raise ApiError(403, "ForbiddenUserError", sentence)
     handler.answer(200, handler.api.storages.detail(name))
+
+
+async def _refresh_storages(handler: AccessV2) -> None:
+    handler.require_admin(handler.who())
+    handler.answer(200, {"status": 200})
 
 
 def _chosen(handler: AccessV2, name: str | None) -> list[str] | None:
@@ -201,3 +210,6 @@ ROUTES = (
     route("GET", "/api/v2/kubernetes/nodes", _nodes),
     route("GET", "/api/v1/kubernetes/nodes", _nodes),
 )
+
+LTP_ROUTES = (route("POST", "/api/v2/storages/refresh", _refresh_storages),)
+"""Those that came with LTP."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local import submission_v2
 from luigi_pai.local.extras_v2 import wanted_storages
-from luigi_pai.local.job_search import JobSearch
+from luigi_pai.local.job_search import JobSearch, Viewer
 from luigi_pai.local.job_view_v2 import (
     attempt_summary,
     framework_name,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.access_v2 import AccessV2
     from luigi_pai.local.records import Job, Task
     from luigi_pai.local.shown_attempts import ShownAttempt
+    from luigi_pai.local.tokens import Bearer
 
 __all__ = ["ROUTES"]
 
@@ -47,6 +48,7 @@ _NOT_A_PROTOCOL = "[object Object]"
 
 
 def _found(handler: AccessV2, name: str) -> Job:
+    handler.require_database()
     user, _, job_name = name.partition("~")
     job = handler.api.store.job_of(user, job_name)
     if job is None:
@@ -62,10 +64,50 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
     return numbered_attempt(job, int(wanted), handler.api.store) if len(wanted) <= _DIGITS else None
 
 
+def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
+    """Return a job that the caller may see, and its latest attempt, or the one of a number.
+
+    Raises:
+        ApiError: it is not there, or is not theirs.
+    """
+    bearer, release = handler.who(), handler.api.release
+    try:
+        job = _found(handler, name)
+        shown = latest_attempt(job, handler.api.store)
+        if number is not None and not (release.attempt_0_is_latest and re.fullmatch("0+", number)):
+            shown = _numbered(handler, job, number)
+    except ApiError:
+        if release.failed_lookup is None:
+            raise
+        raise ApiError(500, "UnknownError", release.failed_lookup.format(name)) from None
+    if release.private_jobs and bearer.username != job.username and not handler.is_above(bearer, job):
+        sentence = f"User {bearer.username} is not allowed to access job {name}."
+        raise ApiError(403, "ForbiddenUserError", sentence)
+    return job, shown
+
+
+def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
+    return shown
+
+
+def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
+    """Return who asks for a list, where that limits it."""
+    user, groups = handler.api.users.get(bearer.username), handler.api.groups
+    if user is None or not handler.api.release.own_virtual_clusters:
+        return None
+    now, past = groups.virtual_clusters(user), groups.past_virtual_clusters(user)
+    return Viewer(user.name, groups.is_admin(user), now, past)
+
+
 async def _list(handler: AccessV2) -> None:
-    handler.count_list(handler.who())
+    bearer = handler.who()
+    handler.count_list(bearer)
     store = handler.api.store
-    search = JobSearch(handler.request.query)
+    search = JobSearch(handler.request.query, handler.api.release, _viewer(handler, bearer))
+    handler.require_database()
     rows = handler.api.rows.as_json(search.ids(store))
     if search.counts:
         rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
@@ -87,42 +129,40 @@ async def _submit(handler: AccessV2) -> None:
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     small = len(body) <= _SMALL and _ALIAS not in body
     run = _at_once if small else asyncio.to_thread
-    document = await run(submission_v2.read_protocol, body)
+    release = handler.api.release
+    document = await run(submission_v2.read_protocol, body, release)
     name, user = document["name"], bearer.username
+    submitter = handler.api.users.get(user)
+    release.check_leave(document, {} if submitter is None else submitter.extension)
+    handler.require_database()
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job_of(user, name) is not None:
         raise taken
     cluster = submission_v2.virtual_cluster(document)
-    submitter = handler.api.users.get(user)
     if submitter is None or cluster not in handler.api.groups.virtual_clusters(submitter):
         sentence = f"User {user} is not allowed to do operation in {javascript_text(cluster)}"
         raise ApiError(403, "ForbiddenUserError", sentence)
     wanted = wanted_storages(document.get("extras") or {})
     storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
-    spec = await run(submission_v2.spec_of, document, storages)
+    spec = await run(submission_v2.spec_of, document, storages, release)
     config = submission_v2.shown_config(document)
     new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
     try:
         job = handler.api.store.add_job(new)
     except NameTaken:
         raise taken from None
+    if release.job_types:
+        handler.api.notes.add_tag(job, document.get("jobType", "others"))
     handler.api.launcher.add(job)
     handler.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
 
 
 async def _get(handler: AccessV2, name: str) -> None:
-    handler.who()
-    job = _found(handler, name)
-    _show(handler, job, latest_attempt(job, handler.api.store))
+    _show(handler, *_looked_up(handler, name))
 
 
 async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
-    handler.who()
-    job = _found(handler, name)
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
-    _show(handler, job, shown)
+    _show(handler, *_looked_up(handler, name, number))
 
 
 def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
@@ -136,20 +176,20 @@ def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
 
 async def _execute(handler: AccessV2, name: str) -> None:
     bearer = handler.who()
-    wanted = handler.checked(_EXECUTION_TYPE)["value"]
+    wanted = handler.checked(_EXECUTION_TYPE).get("value")
     job = _found(handler, name)
-    if bearer.username != job.username and not handler.is_admin(bearer):
+    if bearer.username != job.username and not handler.is_above(bearer, job):
         raise ApiError(
             403, "ForbiddenUserError", f"User {bearer.username} is not allowed to execute job {name}."
         )
-    if wanted == "STOP":
+    if isinstance(wanted, str) and wanted[:1] + wanted[1:].lower() == "Stop":  # what the launcher gets
         handler.api.launcher.stop(job)
     handler.answer(202, {"status": 202, "message": f"Execute job {name} successfully."})
 
 
 async def _config(handler: AccessV2, name: str) -> None:
-    handler.who()
-    handler.answer_as_yaml(_found(handler, name).config)
+    job, _ = _looked_up(handler, name)
+    handler.answer_as_yaml(job.config)
 
 
 async def _ssh(handler: AccessV2, name: str) -> None:
@@ -187,6 +227,8 @@ async def _task_attempts(handler: AccessV2, *path: str) -> None:
 async def _logs(handler: AccessV2, *path: str) -> None:
     handler.who()
     name, number, role, index, task_attempt = path
+    if handler.api.release.private_jobs:
+        _looked_up(handler, name)
     try:
         job, _, tried = _task(handler, (name, number, role, index))
     except ApiError:
@@ -201,6 +243,7 @@ async def _logs(handler: AccessV2, *path: str) -> None:
 async def _job_attempts(handler: AccessV2, name: str) -> None:
     """Send the latest attempt, then those before it from the first on, as the server does."""
     handler.who()
+    handler.require_database()
     try:
         job = _found(handler, name)
     except ApiError:
@@ -231,8 +274,7 @@ async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
 
 
 async def _events(handler: AccessV2, name: str) -> None:
-    handler.who()
-    job = _found(handler, name)
+    job, _ = _looked_up(handler, name)
     events = handler.api.notes.events(job, handler.get_query_argument("type", None))
     name = framework_name(job)
     handler.answer(
@@ -240,26 +282,29 @@ async def _events(handler: AccessV2, name: str) -> None:
     )
 
 
-def _may_tag(handler: AccessV2, name: str, doing: str) -> str:
-    """Return the tag of the request's body, if this user may change the tags of this job."""
+def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
+    """Return a job and the tag of the request's body, if this user may change the tags of this job."""
     bearer = handler.who()
-    tag = str(handler.checked(_TAG)["value"])
+    asked = handler.checked(_TAG)
     if name.partition("~")[0] != bearer.username and not handler.is_admin(bearer):
         raise ApiError(
             403, "ForbiddenUserError", f"User {bearer.username} is not allowed to {doing} job {name}."
         )
-    return tag
+    job = _found(handler, name)
+    if not isinstance(asked.get("value"), str | int | float):
+        raise ApiError(500, None, 'WHERE parameter "name" has invalid "undefined" value')
+    return job, javascript_text(asked["value"])
 
 
 async def _add_tag(handler: AccessV2, name: str) -> None:
-    tag = _may_tag(handler, name, "add tag to")
-    handler.api.notes.add_tag(_found(handler, name), tag)
+    job, tag = _tagged(handler, name, "add tag to")
+    handler.api.notes.add_tag(job, tag)
     handler.answer(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
 
 
 async def _delete_tag(handler: AccessV2, name: str) -> None:
-    tag = _may_tag(handler, name, "delete tag from")
-    if not handler.api.notes.remove_tag(_found(handler, name), tag):
+    job, tag = _tagged(handler, name, "delete tag from")
+    if not handler.api.notes.remove_tag(job, tag):
         raise ApiError(404, "NoTagError", f"Tag {tag} is not found for job {name}.")
     handler.answer(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
 

@@ -1,18 +1,20 @@
-"""The routes of OpenPAI 1.8 for what it is and who asks: info, logins, tokens."""
+"""The routes of OpenPAI 1.8 and LTP for what it is and who asks: info, logins, tokens."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.joi import Number, Object, String
 from luigi_pai.local.rest import route
 from luigi_pai.local.wire import ApiError
+from luigi_pai.spec.mustache import javascript_text
 
 if TYPE_CHECKING:
     from luigi_pai.local.access_v2 import AccessV2
 
-__all__ = ["ROUTES"]
+__all__ = ["LTP_ROUTES", "ROUTES"]
 
+_TYPES = {bool: "boolean", int: "number", float: "number"}
 _WEEK = 7 * 24 * 3600
 _NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _LOGIN = Object(
@@ -30,8 +32,9 @@ async def _welcome(handler: AccessV2) -> None:
 
 
 async def _info(handler: AccessV2) -> None:
+    version = handler.api.release.version
     handler.answer(
-        200, {"name": "PAI RESTful API", "version": "v1.8.0", "launcherType": "k8s", "authnMethod": "basic"}
+        200, {"name": "PAI RESTful API", "version": version, "launcherType": "k8s", "authnMethod": "basic"}
     )
 
 
@@ -43,15 +46,37 @@ async def _login_info(handler: AccessV2) -> None:
 
 async def _login(handler: AccessV2) -> None:
     asked = handler.checked(_LOGIN)
-    name = asked["username"]
-    if handler.api.users.get(name) is None:
+    name, password = asked.get("username"), asked.get("password")
+    if not isinstance(name, str):
+        raise _no_text("data", "an instance of Buffer, TypedArray, or DataView", name)
+    if not isinstance(password, str):
+        raise _no_text("password", "an instance of ArrayBuffer, Buffer, TypedArray, or DataView", password)
+    users = handler.api.users
+    if users.get(name) is None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    user = await handler.api.users.with_password(name, asked["password"])
-    if user is None:
+    user = await users.with_password(name, password)
+    if user is None or not users.has_password(name):
         raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
     admin = handler.api.groups.is_admin(user)
     token = handler.api.tokens.log_in(name, admin=admin, expiration=_WEEK)
     handler.answer(200, {"user": name, "token": token, "admin": admin})
+
+
+def _no_text(argument: str, instead: str, value: Any) -> ApiError:
+    """Return what a body that nobody has checked fails with: Node's complaint of an argument.
+
+    Args:
+        argument: what Node calls it.
+        instead: what it would take beside a text.
+        value: what it was given; None for nothing.
+    """
+    given = "undefined" if value is None else f"type {_TYPES.get(type(value), 'object')}"
+    if type(value) in _TYPES:
+        given += f" ({javascript_text(value)})"
+    elif value is not None:
+        given = f"an instance of {'Array' if isinstance(value, list) else 'Object'}"
+    sentence = f'The "{argument}" argument must be of type string or {instead}. Received {given}'
+    return ApiError(500, "ERR_INVALID_ARG_TYPE", sentence)
 
 
 async def _logout(handler: AccessV2) -> None:
@@ -66,7 +91,10 @@ async def _tokens(handler: AccessV2) -> None:
 
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.who()
-    handler.answer(200, {**bearer.claims, "admin": handler.is_admin(bearer)})
+    said = {**bearer.claims, "admin": handler.is_admin(bearer)}
+    if handler.api.release.caches_users:
+        said["vcadmins"] = handler.administered(bearer)
+    handler.answer(200, said)
 
 
 async def _new_application_token(handler: AccessV2) -> None:
@@ -86,6 +114,12 @@ async def _revoke(handler: AccessV2, token: str) -> None:
         )
     handler.api.tokens.revoke(token)
     handler.answer(200, {"message": "revoke successfully"})
+
+
+async def _revoke_all(handler: AccessV2) -> None:
+    handler.require_admin(handler.person())
+    handler.api.tokens.end_everybodys()
+    handler.answer(200, {"message": "All tokens revoked successfully"})
 
 
 ROUTES = (
@@ -113,3 +147,9 @@ ROUTES = (
         )
     ),
 )
+
+LTP_ROUTES = (
+    route("DELETE", "/api/v1/token", _revoke_all),
+    route("DELETE", "/api/v2/tokens", _revoke_all),
+)
+"""Those that came with LTP 1.2."""

@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 that show and change users."""
+"""The routes of OpenPAI 1.8 and LTP that show and change users."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.joi import AnyObject, Array, Boolean, Object, String
+from luigi_pai.local.joi import AnyObject, Array, Boolean, Object, Refused, String
 from luigi_pai.local.records import User
 from luigi_pai.local.rest import route
 from luigi_pai.local.rest_v2_groups import GROUP_NAME, GROUPNAME
-from luigi_pai.local.users import hash_password
+from luigi_pai.local.users import hash_password, job_ssh
 from luigi_pai.local.wire import ApiError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.access_v2 import AccessV2
 
-__all__ = ["ROUTES"]
+__all__ = ["LTP_ROUTES", "OPENPAI_ROUTES", "ROUTES"]
 
 _NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
 _EMAIL = String(allow_empty=True, email=True)
@@ -51,6 +51,22 @@ def _change(*, whole: bool, own: bool) -> Object:
     return Object({"patch": Boolean(default=False), "data": Object(data, required=True)}, root=True)
 
 
+def _names(value: Any) -> list[str]:
+    """Return a list of names of a body, perhaps an unchecked one.
+
+    Raises:
+        ApiError: 500 for what is none.
+    """
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ApiError(500, "UnknownError", "grouplist.map is not a function")
+    return value
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping of a body, perhaps an unchecked one; what JavaScript finds no fields in is empty."""
+    return value if isinstance(value, dict) else {}
+
+
 # what is there
 
 
@@ -60,11 +76,13 @@ def _shown(handler: AccessV2, user: User) -> dict[str, Any]:
         storages = groups.storages(user)
     except ApiError as error:
         raise ApiError(500, "UnknownError", error.message) from None
+    cached = handler.api.release.caches_users
     return {
         "username": user.name,
         "grouplist": groups.of(user),
         "email": user.email,
-        "extension": user.extension,
+        "extension": {"jobSSH": job_ssh(user.name), **user.extension} if cached else user.extension,
+        **({"history_vclist": groups.past_virtual_clusters(user)} if cached else {}),
         "admin": groups.is_admin(user),
         "virtualCluster": groups.virtual_clusters(user),
         "storageConfig": storages,
@@ -81,7 +99,10 @@ async def _user(handler: AccessV2, name: str) -> None:
     user = handler.api.users.get(name)
     if user is None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    handler.answer(200, _shown(handler, user))
+    shown = _shown(handler, user)
+    if handler.api.release.caches_users:
+        handler.api.users.lose_password(name)
+    handler.answer(200, shown)
 
 
 # steps that several routes share
@@ -135,8 +156,42 @@ def _own_or_administrator(handler: AccessV2, schema: Object, name: str, refusal:
     return asked
 
 
+def _hashable(asked: dict[str, Any], field: str) -> str:
+    """Return a password of a body, perhaps an unchecked one; nothing where there is none.
+
+    Raises:
+        ApiError: 500 for what is no text.
+    """
+    password = asked.get(field, "")
+    if not isinstance(password, str):
+        raise _no_record(f'"{field}" must be a string')
+    return password
+
+
+def _no_record(complaint: str) -> ApiError:
+    return ApiError(500, "UnknownError", f"User schema error\nValidationError: {complaint}")
+
+
+def _check_record(user: User) -> None:
+    """Refuse a record that the server cannot write down: bodies are not checked before, with LTP.
+
+    Raises:
+        ApiError: 500.
+    """
+    record = {"username": user.name, "email": user.email, "extension": user.extension}
+    try:
+        Object({"username": _NAME, "email": _EMAIL, "extension": AnyObject()}).check(record)
+    except Refused as refused:
+        raise _no_record(str(refused)) from None
+
+
 def _done(handler: AccessV2, user: User, message: str) -> None:
+    _check_record(user)
+    known = handler.api.users.get(user.name)
+    if known is not None:
+        handler.api.groups.remember(known)
     handler.api.users.save(user)
+    handler.api.groups.remember(user)
     handler.answer(201, {"message": message})
 
 
@@ -146,8 +201,8 @@ def _done(handler: AccessV2, user: User, message: str) -> None:
 async def _new_user(handler: AccessV2) -> None:
     asked = handler.checked_by_administrator(_NEW_USER)
     groups = handler.api.groups
-    name, clusters = asked["username"], asked["virtualCluster"]
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
+    name, clusters = asked["username"], _names(asked["virtualCluster"])
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
         raise ApiError(400, "InvalidParametersError", f"luigi-pai local cannot keep a user {name}")
     if groups.unknown(clusters):
         raise ApiError(404, "NoGroupError", f"No groups for vc: {','.join(clusters)}")
@@ -155,29 +210,34 @@ async def _new_user(handler: AccessV2) -> None:
     if len(found) != len(clusters):
         message = f"Try to update: {','.join(clusters)}, but found {','.join(found)}"
         raise ApiError(400, "NoVirtualClusterError", message)
-    password = await asyncio.to_thread(hash_password, asked["password"])
+    password = await asyncio.to_thread(hash_password, _hashable(asked, "password"))
     if handler.api.users.get(name) is not None:
         raise ApiError(409, "ConflictUserError", f"User name {name} already exists.")
     user = User(name, password, False, "", asked.get("email", ""), asked["extension"])  # noqa: FBT003 - a record
-    user = replace(groups.with_groups(user, found), admin=asked["admin"])
+    user = replace(groups.with_groups(user, found), admin=bool(asked.get("admin")))
     _done(handler, user, "User is created successfully")
 
 
 async def _change_user(handler: AccessV2) -> None:
     asked = handler.checked_by_administrator(_change(whole=not handler.is_patch(), own=False))["data"]
     _found(handler, asked["username"])
-    hashed = await asyncio.to_thread(hash_password, asked["password"]) if "password" in asked else None
+    password = _hashable(asked, "password") if "password" in asked else None
+    hashed = None if password is None else await asyncio.to_thread(hash_password, password)
     user = _found(handler, asked["username"])  # as it is now: there was time for another change
-    user = replace(
-        user, email=asked.get("email", user.email), extension={**user.extension, **asked.get("extension", {})}
-    )
+    extension = {**user.extension, **_mapping(asked.get("extension", {}))}
+    user = replace(user, email=asked.get("email", user.email), extension=extension)
     if "virtualCluster" in asked:
-        user = _in_virtual_clusters(handler, user, asked["virtualCluster"])
+        user = _in_virtual_clusters(handler, user, _names(asked["virtualCluster"]))
     if "admin" in asked:
-        user = _as_admin(handler, user, admin=asked["admin"])
+        user = _as_admin(handler, user, admin=bool(asked["admin"]))
     if hashed is not None:
         user = _with_password(handler, user, hashed)
     _done(handler, user, f"Update user {user.name} successfully")
+
+
+async def _change_user_by_name(handler: AccessV2, _name: str) -> None:
+    """Change the user whom the body names, not the address: so it is with LTP."""
+    await _change_user(handler)
 
 
 async def _change_me(handler: AccessV2) -> None:
@@ -207,13 +267,13 @@ async def _change_extension(handler: AccessV2, name: str) -> None:
         handler, Object({"extension": AnyObject(required=True)}, root=True), name, refusal
     )
     user = _found(handler, name)
-    user = replace(user, extension={**user.extension, **asked["extension"]})
+    user = replace(user, extension={**user.extension, **_mapping(asked["extension"])})
     _done(handler, user, "Update user extension data successfully.")
 
 
 async def _change_groups(handler: AccessV2, name: str) -> None:
     schema = Object({"grouplist": Array(String(), required=True)}, root=True)
-    names = handler.checked_by_administrator(schema)["grouplist"]
+    names = _names(handler.checked_by_administrator(schema)["grouplist"])
     user = _found(handler, name)
     unknown = handler.api.groups.unknown(names)
     if unknown:
@@ -241,7 +301,7 @@ async def _leave_group(handler: AccessV2, name: str) -> None:
 
 async def _change_virtual_clusters(handler: AccessV2, name: str) -> None:
     schema = Object({"virtualCluster": Array(String(), required=True)}, root=True)
-    names = handler.checked_by_administrator(schema)["virtualCluster"]
+    names = _names(handler.checked_by_administrator(schema)["virtualCluster"])
     known = handler.api.users.get(name)
     nobody = User(name, "", admin=False, virtual_clusters="")
     user = _in_virtual_clusters(handler, known or nobody, names)
@@ -259,8 +319,10 @@ async def _change_password(handler: AccessV2, name: str) -> None:
     asked = handler.checked(Object(schema, root=True))
     user: User | None = _found(handler, name)
     if not handler.is_admin(bearer):
-        user = await handler.api.users.with_password(name, asked["oldPassword"])
-    hashed = await asyncio.to_thread(hash_password, asked["newPassword"])
+        user = await handler.api.users.with_password(name, _hashable(asked, "oldPassword"))
+        if not handler.api.users.has_password(name):
+            user = None
+    hashed = await asyncio.to_thread(hash_password, _hashable(asked, "newPassword"))
     now = _found(handler, name)  # there was time for another change, even of the password
     if user is None or (not handler.is_admin(bearer) and now.password != user.password):
         raise ApiError(403, "ForbiddenUserError", "Pls input the correct password.")
@@ -276,15 +338,13 @@ async def _change_email(handler: AccessV2, name: str) -> None:
 
 async def _change_admin(handler: AccessV2, name: str) -> None:
     asked = handler.checked_by_administrator(Object({"admin": Boolean(required=True)}, root=True))
-    user = _as_admin(handler, _found(handler, name), admin=asked["admin"])
+    user = _as_admin(handler, _found(handler, name), admin=bool(asked["admin"]))
     _done(handler, user, "Update user admin permission successfully.")
 
 
 _ACTIONS: tuple[tuple[str, str, Callable[..., Awaitable[None]]], ...] = (
     ("GET", "", _users),
     ("POST", "", _new_user),
-    ("PUT", "", _change_user),
-    ("PUT", "/me", _change_me),
     ("GET", "/:name", _user),
     ("DELETE", "/:name", _delete_user),
     ("PUT", "/:name/extension", _change_extension),
@@ -297,11 +357,18 @@ _ACTIONS: tuple[tuple[str, str, Callable[..., Awaitable[None]]], ...] = (
     ("PUT", "/:name/admin", _change_admin),
 )
 
+_PREFIXES = ("/api/v2/users", "/api/v2/user")
+
 ROUTES = (
     route("GET", "/api/v1/user/:name", _user),
-    *(
-        route(method, prefix + path, action)
-        for prefix in ("/api/v2/users", "/api/v2/user")
-        for method, path, action in _ACTIONS
-    ),
+    *(route(method, prefix + path, action) for prefix in _PREFIXES for method, path, action in _ACTIONS),
 )
+
+OPENPAI_ROUTES = (
+    *(route("PUT", prefix, _change_user) for prefix in _PREFIXES),
+    *(route("PUT", f"{prefix}/me", _change_me) for prefix in _PREFIXES),
+)
+"""Those that LTP has no more."""
+
+LTP_ROUTES = tuple(route("PUT", f"{prefix}/:name", _change_user_by_name) for prefix in _PREFIXES)
+"""Those that came with LTP; ``users/me`` is one of them."""

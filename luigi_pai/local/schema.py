@@ -157,6 +157,14 @@ CREATE TABLE groups (
 """  # noqa: S608 - constants
 
 
+_PAST_CLUSTERS = """
+CREATE TABLE IF NOT EXISTS past_virtual_clusters (
+    username TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (username, name)
+)
+"""
+"""Beside the tables of a version: earlier releases neither read nor miss it."""
+
+
 def _steps(found: int) -> list[str]:
     """Return the statements that make a file of an earlier version a present one."""
     steps = [_FIRST_TABLES + ";" + _BOTH_GENERATIONS, _LISTS_AND_GROUPS]
@@ -186,6 +194,7 @@ def open_database(path: Path) -> sqlite3.Connection:
                 for statement in _steps(found):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute(_PAST_CLUSTERS)
         db.execute("PRAGMA foreign_keys = ON")
     except sqlite3.DatabaseError as error:
         db.close()

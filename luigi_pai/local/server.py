@@ -30,6 +30,7 @@ from luigi_pai.local.launcher import Launcher
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.notifications import Notifier, Webhook
 from luigi_pai.local.rate_limits import RateLimits, parse_limits
+from luigi_pai.local.release import release_of
 from luigi_pai.local.rest import Api
 from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.settings import (
@@ -142,7 +143,7 @@ class LocalServer:
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
         notes = JobNotes(self._store, Notifier(self._webhook))
         self._launcher = Launcher(around, self._log, notes)
-        limits = parse_limits(settings.rate_limits)
+        limits, release = parse_limits(settings.rate_limits), release_of(settings.api)
         api = Api(
             store=self._store,
             users=users,
@@ -156,7 +157,8 @@ class LocalServer:
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
-            limits=limits and RateLimits(limits),
+            release=release,
+            limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
         app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))

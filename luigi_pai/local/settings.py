@@ -29,7 +29,7 @@ __all__ = [
     "is_loopback",
 ]
 
-APIS = ("both", "v1", "v2")
+APIS = ("both", "v1", "v2", "ltp")
 DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
@@ -55,7 +55,8 @@ class Settings:
         stop_grace: seconds between SIGTERM and SIGKILL for a task.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
-        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), or ``both``.
+        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
+            LTP 1.5.
         faults: what is to go wrong, as `faults.parse_faults` reads it; None for nothing.
         webhook: what is called when the state of a job changes that asks for it; None for nothing.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.

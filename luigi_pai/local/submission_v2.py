@@ -1,4 +1,4 @@
-"""What becomes of the body of POST /api/v2/jobs: a protocol that is taken, or the answer of OpenPAI 1.8."""
+"""What becomes of the body of POST /api/v2/jobs: a protocol that is taken, or the server's refusal."""
 
 from __future__ import annotations
 
@@ -6,42 +6,48 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.local.ajv import complaints
 from luigi_pai.local.config_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.extras_v2 import read_extras
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.wire import ApiError
-from luigi_pai.spec.schema_problems import schema
+from luigi_pai.spec.references import PLUGIN
 from luigi_pai.spec.secret_texts import masked
 from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.validate_protocol import validate_protocol
-from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from luigi_pai.local.release import Release
+
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
-_RELEASE = "1.8.0"
+_NEWEST = "1.8.0"
+"""The newest release whose refusals `luigi_pai.spec` knows."""
+_SINCE = ("jobType",)
+"""Fields that came after it."""
 _MASK = "******"
 _KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
 
 
-def read_protocol(text: str) -> dict[str, Any]:
-    """Return the document of a body that 1.8 takes.
+def read_protocol(text: str, release: Release) -> dict[str, Any]:
+    """Return the document of a body that a release takes.
 
     Raises:
         ApiError: 500 for what is no YAML and commands that cannot be rendered, 400 for no protocol.
     """
     try:
-        document = read_yaml(text).value
+        document = release.reads_yaml(text)
     except SpecError as error:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    problems = validate_protocol(document, release=_RELEASE)
-    wrong = complaints(schema("protocol.v2"), document) if problems else []
+    known = document
+    if isinstance(document, dict):
+        known = {field: value for field, value in document.items() if field not in _SINCE}
+    problems = validate_protocol(known, release=_NEWEST)
+    wrong = release.complaints(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
-    _check_names(document)
+    _check_names(document, release)
     try:
         entrypoints(document)
     except SpecError as error:
@@ -58,7 +64,7 @@ def _invalid(message: str) -> ApiError:
     return ApiError(400, "InvalidProtocolError", message)
 
 
-def _check_names(document: Mapping[str, Any]) -> None:
+def _check_names(document: Mapping[str, Any], release: Release) -> None:
     """Refuse names that are there twice and references to what is not there, as the server does."""
     known = _unique(
         ((item["type"], item["name"]) for item in document.get("prerequisites") or ()),
@@ -72,6 +78,7 @@ def _check_names(document: Mapping[str, Any]) -> None:
         for name in role.get("prerequisites") or ():
             if name not in {item for _, item in known}:
                 raise _invalid(f"Prerequisite {name} does not exist.")
+    release.check_parameters(document)
     for role in roles:
         for field, kind in _KINDS.items():
             if field in role and (kind, role[field]) not in known:
@@ -96,19 +103,25 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
     return "default" if chosen is None else chosen
 
 
-def spec_of(document: Mapping[str, Any], storages: Sequence[str]) -> dict[str, Any]:
+def spec_of(document: Mapping[str, Any], storages: Sequence[str], release: Release) -> dict[str, Any]:
     """Return a protocol as the launcher reads it.
 
     Args:
         document: what `read_protocol` returned.
         storages: the storages that `read_extras` may find.
+        release: whose launcher it is.
 
     Raises:
         ApiError: 404 for a storage that the user has not, 500 for extras that the server fails over, 400
             for more tasks or ports than this server takes.
     """
-    extras = read_extras(document.get("extras") or {}, storages)
-    spec = job_spec({**document, "extras": extras})
+    asked = document.get("extras") or {}
+    extras = read_extras(asked, storages)
+    release.check_extras(asked)
+    if PLUGIN in extras:
+        mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
+        extras = {**extras, PLUGIN: mine}
+    spec = job_spec({**document, "extras": extras}, release.shm_mb)
     _check_size(spec)
     return spec
 

@@ -158,6 +158,10 @@ class TokenRegister:
         """Put every token of a user who is removed out of force."""
         self._store.rows("DELETE FROM tokens WHERE username = ?", (username,))
 
+    def end_everybodys(self) -> None:
+        """Put every token of everybody out of force."""
+        self._store.rows("DELETE FROM tokens")
+
     def revoke(self, token: str) -> None:
         """Put a token out of force."""
         self._store.rows("DELETE FROM tokens WHERE token = ?", (token,))

@@ -9,6 +9,7 @@ from luigi_pai.local.records import Group, User
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
     from luigi_pai.local.store import Store
 
@@ -50,6 +51,20 @@ class UserRecords:
     def remove_user(self, name: str) -> None:
         """Forget the user; their jobs stay."""
         self._store.rows("DELETE FROM users WHERE name = ?", (name,))
+        self._store.rows("DELETE FROM past_virtual_clusters WHERE username = ?", (name,))
+
+    def remember_clusters(self, name: str, clusters: Iterable[str]) -> None:
+        """Write down that a user may use virtual clusters, or might once."""
+        for cluster in clusters:
+            self._store.rows("INSERT OR IGNORE INTO past_virtual_clusters VALUES (?, ?)", (name, cluster))
+
+    def past_clusters(self, name: str) -> list[str]:
+        """Return the virtual clusters that were written down of a user, and those of their jobs."""
+        sql = (
+            "SELECT name FROM past_virtual_clusters WHERE username = ?"
+            " UNION SELECT virtual_cluster FROM jobs WHERE username = ? AND generation = 2"
+        )
+        return [row["name"] for row in self._store.rows(sql, (name, name))]
 
     def groups(self) -> list[Group]:
         """Return every group that was written down, by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import os
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store import Store
 
-__all__ = ["Users", "hash_password", "password_matches"]
+__all__ = ["Users", "hash_password", "job_ssh", "password_matches"]
 
 _ITERATIONS = 20_000
 
@@ -30,6 +31,7 @@ class Users:
     def __init__(self, store: Store, virtual_clusters: Sequence[str]) -> None:
         self._records = UserRecords(store)
         self._virtual_clusters = tuple(virtual_clusters)
+        self._without_password: set[str] = set()
 
     def ensure_admin(self, name: str, password: str | None) -> None:
         """Make the administrator exist; a given password replaces the stored one."""
@@ -76,6 +78,15 @@ class Users:
     def save(self, user: User) -> None:
         """Add the user, or replace the one of this name."""
         self._records.save_user(user)
+        self._without_password.discard(user.name)
+
+    def lose_password(self, name: str) -> None:
+        """Have password logins of a user fail until their record is written anew, or the server starts."""
+        self._without_password.add(name)
+
+    def has_password(self, name: str) -> bool:
+        """Say whether a user can log in with a password."""
+        return name not in self._without_password
 
     def rows(self) -> list[dict[str, str]]:
         """Return what GET /user shows: every value a string, no password."""
@@ -143,6 +154,19 @@ class Users:
     @staticmethod
     def _names(names: Sequence[str]) -> str:
         return ",".join(sorted({*names, "default"}))
+
+
+def job_ssh(name: str) -> dict[str, str]:
+    """Return what looks like the key pair that LTP makes for each user, to log in to the tasks of jobs.
+
+    It opens nothing: tasks have no sshd here.
+    """
+    digits = b"".join(hashlib.sha512(f"{name} {part}".encode()).digest() for part in range(18))
+    text = base64.b64encode(digits).decode()
+    lines = "\n".join(text[start : start + 64] for start in range(0, len(text), 64))
+    kind = "RSA PRIVATE KEY"
+    private = f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----"
+    return {"key": private, "pubKey": f"ssh-rsa {text[:372]} pai-job-ssh"}
 
 
 def hash_password(password: str) -> str:

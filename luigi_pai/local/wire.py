@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
 
 __all__ = [
+    "NO_DATABASE",
     "ApiError",
     "RestHandler",
     "SmallBodyHandler",
@@ -27,6 +28,9 @@ __all__ = [
     "logged_path",
     "no_api",
 ]
+
+NO_DATABASE = "no_database"
+"""What the connection of a request has that is to find no database."""
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400

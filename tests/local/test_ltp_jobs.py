@@ -1,0 +1,314 @@
+"""Jobs on a local LTP 1.5: who finds and sees them, and what the server says where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from local_client import unique
+from protocol_client import ProtocolClient, protocol, task_role
+
+from luigi_pai.local import LocalPai
+
+TASK = "attempts/0/taskRoles/main/taskIndex/0/attempts"
+NO_DATABASE = "There is a problem with your database connection."
+
+
+@pytest.fixture(scope="module")
+def server():
+    """An LTP with a second virtual cluster."""
+    with LocalPai(api="ltp", virtual_clusters=["night"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def admin(server):
+    return ProtocolClient(server)
+
+
+def user(server, admin, name, clusters=(), **extension):
+    """Return a new user of the server."""
+    body = {
+        "username": name,
+        "password": f"{name}-password",
+        "virtualCluster": list(clusters),
+        "extension": extension,
+    }
+    reply = admin.send("POST", "/users", body)
+    assert reply.status_code == 201, reply.text
+    return ProtocolClient(server, name, f"{name}-password")
+
+
+@pytest.fixture(scope="module")
+def bob(server, admin):
+    return user(server, admin, "bob")
+
+
+@pytest.fixture(scope="module")
+def carol(server, admin):
+    """An administrator of the virtual cluster night."""
+    return user(server, admin, "carol", ["night"], vcadmins=["night"])
+
+
+@pytest.fixture(scope="module")
+def done(admin):
+    """A job that has ended."""
+    name = admin.submit(protocol("true"))
+    admin.wait(name)
+    return name
+
+
+def said(reply):
+    body = reply.json()
+    return reply.status_code, body.get("code"), body["message"]
+
+
+# ---------------------------------------------------------------- what is not there
+
+
+@pytest.mark.parametrize("path", ["", "/config", "/events", "/attempts/0", f"/{TASK}/0/logs"])
+def test_a_missing_job_is_a_failure(admin, path):
+    """With one sentence for all of them, whatever the reason."""
+    sentence = "Failed to retrieve job admin~nosuch."
+    assert said(admin.send("GET", f"/jobs/admin~nosuch{path}")) == (500, "UnknownError", sentence)
+
+
+def test_a_missing_attempt_is_a_failure_of_its_job(admin, done):
+    """But for logs, which are looked for after the job."""
+    assert said(admin.send("GET", f"/jobs/{done}/attempts/9")) == (
+        500,
+        "UnknownError",
+        f"Failed to retrieve job {done}.",
+    )
+    logs = admin.send("GET", f"/jobs/{done}/{TASK.replace('0', '9', 1)}/0/logs")
+    assert said(logs) == (500, "UnknownError", "Failed to get log list")
+
+
+def test_one_route_tells_a_missing_job(admin, bob, done):
+    """Anyone may ask it; a task or attempt that is not there has a sentence of its own."""
+    found = "jobs/{}/attempts/{}/taskRoles/{}/taskIndex/{}/attempts"
+    for path, sentence in (
+        (("admin~nosuch", 0, "main", 0), "Job admin~nosuch is not found."),
+        ((done, 9, "main", 0), f"Job attempt not found in job {done} with jobAttemptIndex 9"),
+        (
+            (done, 0, "other", 3),
+            f"Task not found in Job {done} with jobAttemptIndex 0, taskRoleName other and taskIndex 3.",
+        ),
+    ):
+        assert said(bob.send("GET", "/" + found.format(*path))) == (404, "NoJobError", sentence)
+    assert bob.send("GET", f"/jobs/{done}/{TASK}").status_code == 200
+    assert said(admin.send("PUT", "/jobs/admin~nosuch/executionType", {"value": "STOP"}))[:2] == (
+        404,
+        "NoJobError",
+    )
+
+
+def test_attempt_0_is_the_latest(admin):
+    """As its sources have it: 0 is no number of an attempt there."""
+    name = admin.submit(protocol("exit 1", jobRetryCount=1))
+    admin.wait(name)
+    shown = [
+        admin.send("GET", f"/jobs/{name}/attempts/{number}").json()["jobStatus"]["attemptId"]
+        for number in (0, 1)
+    ]
+    assert shown == [1, 1]
+
+
+# ---------------------------------------------------------------- without a database
+
+
+@pytest.fixture
+def without_database(server):
+    server.set_faults([{"fault": "database", "path": "/api/v2/jobs*"}])
+    yield
+    server.set_faults()
+
+
+@pytest.mark.usefixtures("without_database")
+@pytest.mark.parametrize("path", ["", "/config", "/events", "/attempts/0", f"/{TASK}/0/logs"])
+def test_without_a_database_a_job_looks_as_one_that_is_not_there(admin, done, path):
+    """Word for word."""
+    for name in (done, "admin~nosuch"):
+        assert said(admin.send("GET", f"/jobs/{name}{path}")) == (
+            500,
+            "UnknownError",
+            f"Failed to retrieve job {name}.",
+        )
+
+
+@pytest.mark.usefixtures("without_database")
+def test_one_route_tells_a_missing_database(admin, done):
+    """And the list, and every change."""
+    for reply in (
+        admin.send("GET", f"/jobs/{done}/{TASK}"),
+        admin.send("GET", f"/jobs/admin~nosuch/{TASK}"),
+        admin.send("GET", "/jobs"),
+        admin.post(protocol("true")),
+        admin.send("PUT", f"/jobs/{done}/executionType", {"value": "STOP"}),
+        admin.send("PUT", f"/jobs/{done}/tag", {"value": "t"}),
+    ):
+        status, code, sentence = said(reply)
+        assert (status, code) == (500, None)
+        assert sentence.startswith(NO_DATABASE)
+    assert admin.post("no protocol").status_code == 400
+    assert admin.send("GET", "/virtual-clusters").status_code == 200
+
+
+def test_1_8_without_a_database_says_so_of_every_job():
+    """The same fault there."""
+    with LocalPai(api="v2", faults=[{"fault": "database", "path": "/api/v2/jobs/*"}]) as server:
+        client = ProtocolClient(server)
+        for path in ("", "/config", "/events", f"/{TASK}"):
+            status, code, sentence = said(client.send("GET", f"/jobs/admin~nosuch{path}"))
+            assert (status, code) == (500, None)
+            assert sentence.startswith(NO_DATABASE)
+        (rule,) = server.fault_counts()
+        assert rule["struck"] == 4
+
+
+# ---------------------------------------------------------------- who may see a job
+
+
+def test_jobs_of_others_are_not_shown(bob, carol, done):
+    """Not their config, events or logs either; their owner and administrators see them."""
+    for path in ("", "/config", "/events", "/attempts/0", f"/{TASK}/0/logs"):
+        for other in (bob, carol):
+            assert said(other.send("GET", f"/jobs/{done}{path}")) == (
+                403,
+                "ForbiddenUserError",
+                f"User {other.username} is not allowed to access job {done}.",
+            )
+
+
+def test_an_administrator_of_a_virtual_cluster_sees_and_stops_its_jobs(admin, carol):
+    """Those of all users; tags are for owners and administrators of the cluster only."""
+    name = admin.submit(protocol("sleep 60", defaults={"virtualCluster": "night"}))
+    carol.wait(name, "RUNNING")
+    assert carol.send("GET", f"/jobs/{name}/config").status_code == 200
+    assert carol.send("PUT", f"/jobs/{name}/tag", {"value": "t"}).status_code == 403
+    carol.stop(name)
+    assert carol.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+def test_only_an_owner_and_administrators_stop_a_job(bob, carol, done):
+    for other in (bob, carol):
+        status, code, _ = said(other.send("PUT", f"/jobs/{done}/executionType", {"value": "STOP"}))
+        assert (status, code) == (403, "ForbiddenUserError")
+
+
+# ---------------------------------------------------------------- lists
+
+
+def names(reply):
+    assert reply.status_code == 200, reply.text
+    return {row["name"] for row in reply.json()}
+
+
+def test_a_list_has_ones_own_virtual_clusters_only(admin, bob, carol, done):
+    """Whatever ``vc`` asks for; there, jobs of others, too."""
+    at_night = admin.submit(protocol("true", defaults={"virtualCluster": "night"})).partition("~")[2]
+    by_day = done.partition("~")[2]
+    assert {at_night, by_day} <= names(admin.send("GET", "/jobs"))
+    assert {at_night, by_day} <= names(carol.send("GET", "/jobs"))
+    assert at_night not in names(bob.send("GET", "/jobs"))
+    assert by_day in names(bob.send("GET", "/jobs"))
+    assert names(bob.send("GET", "/jobs", vc="night")) == set()
+    assert bob.send("GET", "/jobs", vc="night", withTotalCount="true").json() == {"totalCount": 0, "data": []}
+    assert set(bob.send("GET", "/virtual-clusters").json()) == {"default"}
+    assert set(admin.send("GET", "/virtual-clusters").json()) == {"default", "night"}
+
+
+def test_a_virtual_cluster_of_the_past_shows_ones_own_jobs(server, admin):
+    """A list for others, too, is refused then."""
+    dave = user(server, admin, "dave", ["night"])
+    mine = dave.submit(protocol("true", defaults={"virtualCluster": "night"})).partition("~")[2]
+    assert mine in names(dave.send("GET", "/jobs"))
+    change = {"patch": True, "data": {"username": "dave", "virtualCluster": ["default"]}}
+    assert admin.send("PUT", "/users/dave", change).status_code == 201
+    assert set(admin.send("GET", "/users/dave").json()["history_vclist"]) == {"default", "night"}
+    sentence = "User dave is not allowed to access other users' jobs in night."
+    for query in ({}, {"username": "dave,admin"}, {"vc": "night"}):
+        assert said(dave.send("GET", "/jobs", **query)) == (403, "ForbiddenUserError", sentence)
+    assert names(dave.send("GET", "/jobs", username="dave")) == {mine}
+    assert dave.send("GET", "/jobs", vc="default").status_code == 200
+
+
+def test_a_job_has_a_type_which_is_its_first_tag(admin):
+    """Lists filter by it, and by it or a tag."""
+    types = {kind: unique() for kind in ("training", "others")}
+    admin.submit(protocol("true", name=types["training"], jobType="training"))
+    admin.submit(protocol("true", name=types["others"]))
+    for kind, name in types.items():
+        assert admin.job(f"admin~{name}")["tags"] == [kind]
+        assert name in names(admin.send("GET", "/jobs", jobType=kind))
+    assert types["others"] not in names(admin.send("GET", "/jobs", jobType="training"))
+    assert set(types.values()) <= names(admin.send("GET", "/jobs", jobType="training", tagsContain="others"))
+    assert said(admin.send("GET", "/jobs?jobType=training,batch,x")) == (
+        400,
+        "InvalidParametersError",
+        "Invalid job type(s): batch, x",
+    )
+
+
+def test_query_strings_are_flat(admin):
+    """Brackets are no lists; a field that is there twice is one."""
+    assert admin.send("GET", "/jobs?username[]=x&state[x]=y&limit=1").status_code == 200
+    assert said(admin.send("GET", "/jobs?state=RUNNING&state=WAITING")) == (
+        500,
+        None,
+        "req.query.state.split is not a function",
+    )
+    assert admin.send("GET", "/jobs?limit=abc").status_code == 500
+    assert admin.send("GET", "/jobs?limit=50001").status_code == 400
+
+
+# ---------------------------------------------------------------- changes
+
+
+@pytest.mark.parametrize("body", [{"value": "PAUSE"}, {"value": "stop"}, {"value": 5}, {}])
+def test_any_execution_type_is_taken(admin, body):
+    """What the launcher does not know changes nothing."""
+    name = admin.submit(protocol("sleep 60"))
+    admin.wait(name, "RUNNING")
+    reply = admin.send("PUT", f"/jobs/{name}/executionType", body)
+    assert said(reply) == (202, None, f"Execute job {name} successfully.")
+    assert admin.job(name)["jobStatus"]["state"] == "RUNNING"
+    assert admin.send("PUT", f"/jobs/{name}/executionType", {"value": "STop"}).status_code == 202
+    assert admin.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+def test_a_tag_without_a_value_is_a_failure(admin, bob, done):
+    """After who may, and whether the job is there."""
+    wrong = 'WHERE parameter "name" has invalid "undefined" value'
+    for method in ("PUT", "DELETE"):
+        assert said(admin.send(method, f"/jobs/{done}/tag", {"v": "t"})) == (500, None, wrong)
+        assert admin.send(method, "/jobs/admin~nosuch/tag", {"v": "t"}).status_code == 404
+        assert bob.send(method, f"/jobs/{done}/tag", {"v": "t"}).status_code == 403
+
+
+# ---------------------------------------------------------------- what a task sees
+
+
+def test_shared_memory_is_16_gb_unless_a_role_says_more(server, admin):
+    """On the job's page; the variable of a task has what was asked for, as there."""
+    name = unique()
+    admin.submit(
+        protocol(
+            name=name,
+            roles={
+                "main": task_role("echo $PAI_RESOURCE_main"),
+                "other": task_role("true", extraContainerOptions={"shmMB": 64}),
+            },
+        )
+    )
+    job = admin.wait(f"admin~{name}")
+    assert admin.log(job).strip() == "0,1,100,0"
+    path = f"{server.url}/job-detail.html?username=admin&jobName={name}"
+    page = requests.get(path, timeout=20).text
+    assert "16384 MB" in page
+    assert "64 MB" in page
+
+
+def test_a_plugin_that_the_cluster_serves_runs_nothing(admin):
+    """dind: a Docker of the task's own."""
+    extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "dind"}]}
+    assert admin.run("true", extras=extras)["jobStatus"]["state"] == "SUCCEEDED"
