@@ -9,7 +9,7 @@ from luigi_pai.local import ajv, ajv8, ltp_rules
 from luigi_pai.local.express_query import read_flat_query, read_query
 from luigi_pai.local.protocol_schema_ltp import PROTOCOL
 from luigi_pai.spec.schema_problems import schema
-from luigi_pai.spec.yaml_text import read_yaml
+from luigi_pai.spec.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.express_query import Fields
 
 __all__ = ["LTP_1_5", "OPENPAI_1_8", "Release", "release_of"]
-
-
-def _js_yaml_3(text: str) -> Any:
-    """Return what a YAML text says to js-yaml 3; raises SpecError."""
-    return read_yaml(text).value
-
-
-def _js_yaml_4(text: str) -> Any:
-    """Return what a YAML text says to js-yaml 4; raises SpecError.
-
-    The two differ in scalars such as ``012`` and ``1:30``, which are still read as by js-yaml 3.
-    """
-    return read_yaml(text).value
 
 
 def _nothing(*_: Any) -> None:
@@ -43,7 +30,8 @@ class Release:
     Attributes:
         name: what people call it.
         version: what ``GET /api/v2/info`` says.
-        reads_yaml: return the document of a protocol's text; raises SpecError.
+        reader: of the YAML of job protocols.
+        rules: the release whose refusals of a protocol ``luigi_pai.spec`` is asked for.
         complaints: return what the schema finds wrong with a document, in the words of its Ajv.
         reads_query: return the fields of an address's query.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
@@ -69,7 +57,8 @@ class Release:
 
     name: str
     version: str
-    reads_yaml: Callable[[str], Any]
+    reader: YamlReader
+    rules: str
     complaints: Callable[[Any], list[dict[str, Any]]]
     reads_query: Callable[[str], Fields]
     checks_bodies: bool
@@ -90,7 +79,8 @@ class Release:
 OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     version="v1.8.0",
-    reads_yaml=_js_yaml_3,
+    reader=JS_YAML_3,
+    rules="1.8.0",
     complaints=lambda document: ajv.complaints(schema("protocol.v2"), document),
     reads_query=read_query,
     checks_bodies=True,
@@ -111,7 +101,8 @@ OPENPAI_1_8 = Release(
 LTP_1_5 = Release(
     name="LTP 1.5",
     version="v1.8.1",
-    reads_yaml=_js_yaml_4,
+    reader=JS_YAML_4,
+    rules="ltp-1.5",
     complaints=lambda document: ajv8.complaints(PROTOCOL, document),
     reads_query=read_flat_query,
     checks_bodies=False,

@@ -14,6 +14,7 @@ from luigi_pai.spec.references import PLUGIN
 from luigi_pai.spec.secret_texts import masked
 from luigi_pai.spec.template import entrypoints
 from luigi_pai.spec.validate_protocol import validate_protocol
+from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
-_NEWEST = "1.8.0"
-"""The newest release whose refusals `luigi_pai.spec` knows."""
-_SINCE = ("jobType",)
-"""Fields that came after it."""
 _MASK = "******"
 _KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
 
@@ -37,14 +34,11 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
         ApiError: 500 for what is no YAML and commands that cannot be rendered, 400 for no protocol.
     """
     try:
-        document = release.reads_yaml(text)
+        document = read_yaml(text, reader=release.reader).value
     except SpecError as error:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    known = document
-    if isinstance(document, dict):
-        known = {field: value for field, value in document.items() if field not in _SINCE}
-    problems = validate_protocol(known, release=_NEWEST)
-    wrong = release.complaints(document) if problems or known != document else []
+    problems = validate_protocol(document, release=release.rules)
+    wrong = release.complaints(document) if problems else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document, release)

@@ -1,0 +1,42 @@
+"""The YAML of job protocols on LTP: js-yaml 4 reads some scalars in another way than OpenPAI 1.8."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai import Cluster
+
+PROTOCOL = """
+protocolVersion: 2
+name: NAME
+type: job
+prerequisites: [{name: image, type: dockerimage, uri: ubuntu}]
+parameters: {number: NUMBER}
+taskRoles:
+  worker:
+    dockerImage: image
+    instances: 1
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
+    commands: ["echo <% $parameters.number %>"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "on_1_8", "on_ltp"),
+    [
+        ("012", 10, 12),
+        ("08", "08", 8),
+        ("0o17", "0o17", 15),
+        ("1:30", 90, "1:30"),
+        ("0x1F", 31, 31),
+        ("yes", "yes", "yes"),
+    ],
+)
+def test_each_release_reads_its_own_way(local_pai_v2, local_pai_ltp, written, on_1_8, on_ltp):
+    """The server's stored job tells what it has read."""
+    name = "yaml-" + "".join(letter if letter.isalnum() else "-" for letter in written)
+    for server, value in ((local_pai_v2, on_1_8), (local_pai_ltp, on_ltp)):
+        cluster = Cluster(server.url, server.username, password=server.password, api_version="v2")
+        cluster.dialect.post(PROTOCOL.replace("NAME", name).replace("NUMBER", written))
+        assert cluster.config(name)["parameters"] == {"number": value}
+        cluster.close()
