@@ -20,7 +20,7 @@ _serial = itertools.count()
 
 @pytest.fixture(params=["v2", "ltp"])
 def cluster(request, as_settings):
-    """The session's local OpenPAI 1.8 or LTP, as [OpenPai] of luigi.cfg; api_version is left to be learned."""
+    """The session's local OpenPAI 1.8 or LTP, as [OpenPai] of luigi.cfg; api_version is to be learned."""
     server = request.getfixturevalue(f"local_pai_{request.param}")
     as_settings(server)
     return server

@@ -44,6 +44,8 @@ class Release:
         name: what people call it.
         version: what ``GET /api/v2/info`` says.
         reads_yaml: return the document of a protocol's text; raises SpecError.
+        spec_release: the release whose refusals `luigi_pai.spec` is asked for.
+        beyond_spec: fields of a protocol that this one does not have yet.
         complaints: return what the schema finds wrong with a document, in the words of its Ajv.
         reads_query: return the fields of an address's query.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
@@ -70,6 +72,8 @@ class Release:
     name: str
     version: str
     reads_yaml: Callable[[str], Any]
+    spec_release: str
+    beyond_spec: frozenset[str]
     complaints: Callable[[Any], list[dict[str, Any]]]
     reads_query: Callable[[str], Fields]
     checks_bodies: bool
@@ -91,6 +95,8 @@ OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     version="v1.8.0",
     reads_yaml=_js_yaml_3,
+    spec_release="1.8.0",
+    beyond_spec=frozenset(),
     complaints=lambda document: ajv.complaints(schema("protocol.v2"), document),
     reads_query=read_query,
     checks_bodies=True,
@@ -112,6 +118,8 @@ LTP_1_5 = Release(
     name="LTP 1.5",
     version="v1.8.1",
     reads_yaml=_js_yaml_4,
+    spec_release="1.8.0",
+    beyond_spec=frozenset({"jobType"}),
     complaints=lambda document: ajv8.complaints(PROTOCOL, document),
     reads_query=read_flat_query,
     checks_bodies=False,

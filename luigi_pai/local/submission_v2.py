@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
-_NEWEST = "1.8.0"
-"""The newest release whose refusals `luigi_pai.spec` knows."""
-_SINCE = ("jobType",)
-"""Fields that came after it."""
 _MASK = "******"
 _KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
 
@@ -42,8 +38,8 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
     known = document
     if isinstance(document, dict):
-        known = {field: value for field, value in document.items() if field not in _SINCE}
-    problems = validate_protocol(known, release=_NEWEST)
+        known = {field: value for field, value in document.items() if field not in release.beyond_spec}
+    problems = validate_protocol(known, release=release.spec_release)
     wrong = release.complaints(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
