@@ -10,6 +10,8 @@ from luigi_pai.local.wire import ApiError
 from luigi_pai.spec.mustache import javascript_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.local.access_v2 import AccessV2
 
 __all__ = ["LTP_ROUTES", "ROUTES"]
@@ -48,9 +50,10 @@ async def _login(handler: AccessV2) -> None:
     asked = handler.checked(_LOGIN)
     name, password = asked.get("username"), asked.get("password")
     if not isinstance(name, str):
-        raise _no_text("data", "an instance of Buffer, TypedArray, or DataView", name)
+        raise _no_text("data", "an instance of Buffer, TypedArray, or DataView", asked, "username")
     if not isinstance(password, str):
-        raise _no_text("password", "an instance of ArrayBuffer, Buffer, TypedArray, or DataView", password)
+        instead = "an instance of ArrayBuffer, Buffer, TypedArray, or DataView"
+        raise _no_text("password", instead, asked, "password")
     users = handler.api.users
     if users.get(name) is None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
@@ -62,18 +65,21 @@ async def _login(handler: AccessV2) -> None:
     handler.answer(200, {"user": name, "token": token, "admin": admin})
 
 
-def _no_text(argument: str, instead: str, value: Any) -> ApiError:
+def _no_text(argument: str, instead: str, asked: Mapping[str, Any], field: str) -> ApiError:
     """Return what a body that nobody has checked fails with: Node's complaint of an argument.
 
     Args:
         argument: what Node calls it.
         instead: what it would take beside a text.
-        value: what it was given; None for nothing.
+        asked: the body.
+        field: its field that is no text.
     """
-    given = "undefined" if value is None else f"type {_TYPES.get(type(value), 'object')}"
-    if type(value) in _TYPES:
-        given += f" ({javascript_text(value)})"
-    elif value is not None:
+    value = asked.get(field)
+    if value is None:
+        given = "null" if field in asked else "undefined"
+    elif type(value) in _TYPES:
+        given = f"type {_TYPES[type(value)]} ({javascript_text(value)})"
+    else:
         given = f"an instance of {'Array' if isinstance(value, list) else 'Object'}"
     sentence = f'The "{argument}" argument must be of type string or {instead}. Received {given}'
     return ApiError(500, "ERR_INVALID_ARG_TYPE", sentence)

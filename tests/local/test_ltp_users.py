@@ -73,6 +73,7 @@ NO_NAME = (
         ({"username": "admin", "password": 123456}, NO_PASSWORD.format("type number (123456)")),
         ({"username": "admin", "password": True}, NO_PASSWORD.format("type boolean (true)")),
         ({"username": "admin", "password": []}, NO_PASSWORD.format("an instance of Array")),
+        ({"username": "admin", "password": None}, NO_PASSWORD.format("null")),
         ({"password": PASSWORD}, NO_NAME.format("undefined")),
         ({"username": 5, "password": PASSWORD}, NO_NAME.format("type number (5)")),
         ({}, NO_NAME.format("undefined")),
