@@ -31,7 +31,8 @@ class Release:
         name: what people call it.
         version: what ``GET /api/v2/info`` says.
         reader: of the YAML of job protocols.
-        rules: the release whose refusals of a protocol ``luigi_pai.spec`` is asked for.
+        spec_release: the release whose refusals of a protocol ``luigi_pai.spec`` is asked for.
+        beyond_spec: fields of a protocol that are checked here, in the words of its server.
         complaints: return what the schema finds wrong with a document, in the words of its Ajv.
         reads_query: return the fields of an address's query.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
@@ -58,7 +59,8 @@ class Release:
     name: str
     version: str
     reader: YamlReader
-    rules: str
+    spec_release: str
+    beyond_spec: frozenset[str]
     complaints: Callable[[Any], list[dict[str, Any]]]
     reads_query: Callable[[str], Fields]
     checks_bodies: bool
@@ -80,7 +82,8 @@ OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     version="v1.8.0",
     reader=JS_YAML_3,
-    rules="1.8.0",
+    spec_release="1.8.0",
+    beyond_spec=frozenset(),
     complaints=lambda document: ajv.complaints(schema("protocol.v2"), document),
     reads_query=read_query,
     checks_bodies=True,
@@ -102,7 +105,8 @@ LTP_1_5 = Release(
     name="LTP 1.5",
     version="v1.8.1",
     reader=JS_YAML_4,
-    rules="ltp-1.5",
+    spec_release="1.8.0",
+    beyond_spec=frozenset({"jobType"}),
     complaints=lambda document: ajv8.complaints(PROTOCOL, document),
     reads_query=read_flat_query,
     checks_bodies=False,

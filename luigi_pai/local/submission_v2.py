@@ -37,8 +37,11 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
         document = read_yaml(text, reader=release.reader).value
     except SpecError as error:
         raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    problems = validate_protocol(document, release=release.rules)
-    wrong = release.complaints(document) if problems else []
+    known = document
+    if isinstance(document, dict):
+        known = {field: value for field, value in document.items() if field not in release.beyond_spec}
+    problems = validate_protocol(known, release=release.spec_release)
+    wrong = release.complaints(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document, release)
