@@ -34,6 +34,25 @@ def bob(server, admin):
     return ProtocolClient(server, "bob", "bobs-password")
 
 
+@pytest.fixture
+def own_server():
+    """A server of the test's own: all tokens are revoked there, or a password is lost."""
+    with LocalPai(api="ltp") as server:
+        yield server
+
+
+@pytest.fixture
+def own_admin(own_server):
+    return ProtocolClient(own_server)
+
+
+@pytest.fixture
+def own_bob(own_server, own_admin):
+    body = {"username": "bob", "password": "bobs-password", "virtualCluster": []}
+    assert own_admin.send("POST", "/users", body).status_code == 201
+    return ProtocolClient(own_server, "bob", "bobs-password")
+
+
 def said(reply):
     body = reply.json()
     return reply.status_code, body.get("code"), body.get("message")
@@ -143,20 +162,18 @@ def test_a_token_says_what_its_user_administers(admin, bob):
     assert admin.send("PUT", "/users/bob/extension", {"extension": {"vcadmins": []}}).status_code == 201
 
 
-def test_only_an_administrator_revokes_everybodys_tokens(server, admin, bob):
+def test_only_an_administrator_revokes_everybodys_tokens(own_server, own_bob):
     """Those of programs, too."""
     for path in ("/api/v1/token", "/api/v2/tokens"):
-        headers = {"Authorization": f"Bearer {bob.token}"}
-        reply = requests.delete(server.url + path, headers=headers, timeout=20)
+        headers = {"Authorization": f"Bearer {own_bob.token}"}
+        reply = requests.delete(own_server.url + path, headers=headers, timeout=20)
         assert said(reply)[:2] == (403, "ForbiddenUserError")
-    own = bob.send("POST", "/tokens/application", {}).json()["token"]
-    other = ProtocolClient(server)
+    own = own_bob.send("POST", "/tokens/application", {}).json()["token"]
+    other = ProtocolClient(own_server)
     assert said(other.send("DELETE", "/tokens")) == (200, None, "All tokens revoked successfully")
-    for token in (own, bob.token, other.token):
+    for token in (own, own_bob.token, other.token):
         headers = {"Authorization": f"Bearer {token}"}
-        assert bob.call("GET", "/jobs", headers=headers).status_code == 401
-    for client, password in ((admin, PASSWORD), (bob, "bobs-password")):
-        client.token = ProtocolClient(server, client.username, password).token
+        assert own_bob.call("GET", "/jobs", headers=headers).status_code == 401
 
 
 def test_storages_are_read_anew_for_administrators(admin, bob):
@@ -182,15 +199,15 @@ def test_a_user_is_changed_under_their_name(admin, bob):
     assert admin.send("PUT", "/users/bob", {}).status_code == 500
 
 
-def test_a_user_has_a_past_and_a_key(admin, bob):
+def test_a_user_has_a_past_and_a_key(own_admin, own_bob):
     """Anyone may read both; the key opens nothing here."""
-    shown = bob.send("GET", "/users/admin").json()
+    shown = own_bob.send("GET", "/users/admin").json()
     assert shown["history_vclist"] == ["default"]
     assert shown["extension"]["jobSSH"]["key"].startswith("-----BEGIN RSA PRIVATE KEY-----\n")
     assert shown["extension"]["jobSSH"]["pubKey"].endswith(" pai-job-ssh")
-    others = bob.send("GET", "/users").json()
+    others = own_bob.send("GET", "/users").json()
     assert [user["history_vclist"] for user in others if user["username"] == "admin"] == [["default"]]
-    admin.send("PUT", "/users/admin/extension", {"extension": {}})
+    own_admin.send("PUT", "/users/admin/extension", {"extension": {}})
 
 
 def test_who_is_looked_at_cannot_log_in_with_a_password(tmp_path):
