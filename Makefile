@@ -4,7 +4,8 @@
 PYTHON ?= python3
 MODELS ?= nearest,network,svm
 ROWS ?= 1200
-PYTEST_WORKERS ?= auto
+# Many tests wait for a server: one worker more than there are cores.
+PYTEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 
 VENV := .venv
 OLDEST := .venv-oldest
