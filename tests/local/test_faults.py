@@ -20,6 +20,8 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.faults import parse_faults, read_faults
 from luigi_pai.local.wire import is_from_here
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def faulty():

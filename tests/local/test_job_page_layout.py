@@ -16,6 +16,8 @@ from luigi_pai.local.scheduler import Scheduler
 from luigi_pai.local.store import Store
 from luigi_pai.local.virtual_clusters import Resources, VirtualCluster
 
+pytestmark = pytest.mark.slow
+
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 MANY = 200
 FAILED, SUCCEEDED = 137, range(60)

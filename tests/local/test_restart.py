@@ -17,6 +17,8 @@ from protocol_client import ProtocolClient, protocol, task_role
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def client(own_pai):

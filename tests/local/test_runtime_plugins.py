@@ -13,6 +13,8 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.protocol_spec import job_spec
 from luigi_pai.local.role_scripts import BEFORE, INIT, role_scripts
 
+pytestmark = pytest.mark.slow
+
 BOTH_QUOTES = """echo "it's" """
 
 
