@@ -76,6 +76,7 @@ class Transport:
     def _open(self) -> None:
         self._environment = Environment(verify=self._account.verify)
         self._http = Connections(self._account.url, self._environment)
+        self._headers = dict(self._http.headers)
         self._pid = os.getpid()
 
     def close(self) -> None:
@@ -136,14 +137,15 @@ class Transport:
         progress.sent = None
         if url.startswith("https:"):
             self._environment.check_ca_bundle()
-        request = self._http.prepare_request(
-            requests.Request(
-                method,
-                url,
-                data=None if data is None else data.encode(),
-                headers={} if data is None else {"Content-Type": content_type},
-                auth=_Bearer(token),
-            )
+        request = (
+            requests.PreparedRequest()
+        )  # not the session's: to merge what it has none of costs 10 % of a GET
+        request.prepare(
+            method=method,
+            url=url,
+            headers={**self._headers, **({} if data is None else {"Content-Type": content_type})},
+            data=None if data is None else data.encode(),
+            auth=_Bearer(token),
         )
         how: dict[str, Any] = {
             "timeout": (account.connect_timeout, account.read_timeout),
