@@ -12,12 +12,12 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.job import Job
 from luigi_pai.api.learning import SpokenDialect
 from luigi_pai.api.memory import Ends, Lookup, Notes
-from luigi_pai.api.refusals import HINTS
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared import SharedState
 from luigi_pai.api.submissions import Submissions
 from luigi_pai.api.watcher import Polling
+from luigi_pai.api.wire.refusals import HINTS
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import latest_attempts

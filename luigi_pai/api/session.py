@@ -15,9 +15,9 @@ from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.limits import Kind, Limits
-from luigi_pai.api.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.shared import SharedState
-from luigi_pai.api.transport import Account, Transport
+from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
+from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,

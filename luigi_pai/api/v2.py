@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 from luigi_pai.api.dialect import Capabilities, LogFile
 from luigi_pai.api.job_replies import job_status, listed_jobs
 from luigi_pai.api.limits import Kind
-from luigi_pai.api.refusals import explained
-from luigi_pai.api.replies import list_of, object_of, stop_accepted
+from luigi_pai.api.wire.refusals import explained
+from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
 from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from luigi_pai.api.refusals import HINTS, explained
+from luigi_pai.api.wire.refusals import HINTS, explained
 from luigi_pai.errors import PaiHttpError, PermissionRefused
 
 REQUEST = "POST http://pai.test/api/v2/jobs"

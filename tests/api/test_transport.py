@@ -17,8 +17,8 @@ import pytest
 import requests
 import responses
 
-from luigi_pai.api import environment as environment_module
-from luigi_pai.api.transport import Account, Transport
+from luigi_pai.api.wire import environment as environment_module
+from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply, PaiError
 from luigi_pai.local import LocalPai
 
@@ -141,7 +141,7 @@ def test_https_to_the_local_server_is_told_within_seconds(transport):
 def test_a_slow_handshake_is_given_the_whole_timeout(sockets, transport, certificate, monkeypatch):
     """A TLS server that takes longer than the first, short handshake is not given up."""
     ca, context = certificate
-    monkeypatch.setattr("luigi_pai.api.connections._QUICK_HANDSHAKE", 0.2)
+    monkeypatch.setattr("luigi_pai.api.wire.connections._QUICK_HANDSHAKE", 0.2)
 
     def slow(connection):
         time.sleep(0.7)

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.connections import NotTls, TooLong
-from luigi_pai.api.probes import speaks_tls
+from luigi_pai.api.wire.connections import NotTls, TooLong
+from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.hidden_tokens import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from luigi_pai.api.environment import Environment
+    from luigi_pai.api.wire.environment import Environment
     from luigi_pai.errors import PaiError
 
 __all__ = ["Failed", "login_at_proxy", "tls_port", "why"]

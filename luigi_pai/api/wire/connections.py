@@ -18,12 +18,12 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
-from luigi_pai.api.probes import speaks_http
+from luigi_pai.api.wire.probes import speaks_http
 
 if TYPE_CHECKING:
     import socket
 
-    from luigi_pai.api.environment import Environment
+    from luigi_pai.api.wire.environment import Environment
 
 __all__ = ["Connections", "NotTls", "TooLong", "progress"]
 
