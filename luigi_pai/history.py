@@ -119,10 +119,11 @@ class History:
             submitted_ms=int(self._cluster.clock.time() * 1000),
             digest=job_digest(self._work.job()),
         )
-        before = self.last
-        if before is None or before != submission:
-            self._record.write(submission)
-        self._before, self.last = before, submission
+        last = self.last
+        if last is None or last.state is not None or last.attempt != number:
+            self._before = last  # else it is of this submission, begun before: nothing to go back to
+        self._record.write(submission)
+        self.last = submission
         self._cluster.notes.pop(self._key)  # the command that runs may write a flag
 
     def refused(self) -> None:

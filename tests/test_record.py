@@ -136,6 +136,18 @@ def test_a_refused_job_leaves_no_record(pai, hdfs):
     assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
 
 
+def test_a_refusal_takes_back_a_record_that_was_begun_twice(pai, hdfs):
+    """The dialect turns out to be another at the post, and there the job is refused: no record is left."""
+    pai.release = "1.8.0"
+    pai.fail("GET", "/api/v1/jobs/train", 404, body="{}")
+    body = '{"code": "InvalidProtocolError", "message": "no"}'
+    pai.fail("POST", "/api/v2/jobs", 400, body=body)
+    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .*/api/v2/jobs"):
+        Train().run()
+    assert pai.count("POST", "/api/v1/jobs") == 1
+    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
+
+
 def test_a_submission_that_never_left_leaves_no_record(pai, hdfs, settings):
     """A 429 for longer than poll_patience: the job was certainly not taken."""
     settings(poll_patience=0.2)

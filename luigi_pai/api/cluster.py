@@ -50,7 +50,7 @@ class Cluster:
         job = cluster.submit(PaiJob("hello", "python:3", [TaskRole("main", "echo hello")]))
         print(job.wait().state, job.url)
 
-    It speaks the dialect that it is told to, or learns it from the answers: it begins with
+    It speaks the dialect that it is given, or learns it from the answers: it begins with
     v1. A server that does not know the v1 API says so; one that may be of 0.15 to 1.0 is asked
     what it is (``GET /api/v1/``), once. Every method raises the errors of ``PaiApiError``'s
     branch of the tree.

@@ -1,4 +1,4 @@
-"""The requests session of a transport: timed answers, TLS failures told apart, idle connections watched."""
+"""The requests session of a transport: timed answers, kinds of TLS failures, idle connections watched."""
 
 from __future__ import annotations
 
