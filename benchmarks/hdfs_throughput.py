@@ -33,7 +33,7 @@ import luigi.format
 from luigi_pai import HdfsTarget
 from luigi_pai.hdfs import WebHdfs
 from luigi_pai.local import LocalPai
-from luigi_pai.local.hdfs_command import install
+from luigi_pai.local.hdfs.command.executable import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

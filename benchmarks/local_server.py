@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.exit_specs import EXIT_STOPPED
-from luigi_pai.local.records import COMPLETED, NewJob
-from luigi_pai.local.store import Store
+from luigi_pai.local.container.exit_specs import EXIT_STOPPED
+from luigi_pai.local.store.jobs import Store
+from luigi_pai.local.store.records import COMPLETED, NewJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

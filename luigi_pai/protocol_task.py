@@ -22,7 +22,7 @@ from luigi_pai.outputs import own_targets
 from luigi_pai.source import folder_of
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.secret_texts import secret_values
+from luigi_pai.spec.templates.secrets import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
 from luigi_pai.work import Work
 

@@ -71,7 +71,7 @@ class V2Dialect:
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return the job protocol that is posted, secrets as ``******``."""
-        from luigi_pai.spec.secret_texts import masked  # noqa: PLC0415  costs what no v1 cluster needs
+        from luigi_pai.spec.templates.secrets import masked  # noqa: PLC0415  costs what no v1 cluster needs
 
         return masked(self._protocol(job).to_dict())
 

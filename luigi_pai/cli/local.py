@@ -123,8 +123,8 @@ def local(
     import asyncio  # noqa: PLC0415  costs what only running it needs
 
     from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
-    from luigi_pai.local.faults import read_faults  # noqa: PLC0415 - as above
-    from luigi_pai.local.settings import (  # noqa: PLC0415 - as above
+    from luigi_pai.local.config.fault_rules import read_faults  # noqa: PLC0415 - as above
+    from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
         DEFAULT_PORT,
         PASSWORD_VARIABLE,
         Settings,
@@ -172,7 +172,7 @@ def _say_where(server: LocalServer) -> None:
 
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
-    from luigi_pai.local.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
+    from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
 
     address, hdfs = server.address, server.hdfs
     password = server.settings.password or DEFAULT_PASSWORD

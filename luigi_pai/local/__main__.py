@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.settings import PASSWORD_VARIABLE, Settings
 from luigi_pai.local.serve import serve
-from luigi_pai.local.settings import PASSWORD_VARIABLE, Settings
 
 if TYPE_CHECKING:
     from luigi_pai.local.server import LocalServer

@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.fault_control import FaultControl
-from luigi_pai.local.faults import FAULTS_PATH
-from luigi_pai.local.log_files import LogFile, LogPage
-from luigi_pai.local.page_access import StopForms
-from luigi_pai.local.pages import Asset, JobListPage, JobLog, JobPage, StopJob
-from luigi_pai.local.rest_v1 import V1Handler
-from luigi_pai.local.rest_v2 import SHARED_PATHS, LtpHandler, V2Handler
-from luigi_pai.local.settings import is_address, is_loopback
-from luigi_pai.local.wire import ApiError, RestHandler, logged_path, no_api
+from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.faults.control import FaultControl
+from luigi_pai.local.node.addresses import is_address, is_loopback
+from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
+from luigi_pai.local.pages.access import StopForms
+from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, StopJob
+from luigi_pai.local.rest.v1.routes import V1Handler
+from luigi_pai.local.rest.v2.routes import SHARED_PATHS, LtpHandler, V2Handler
+from luigi_pai.local.views.log_files import LogFile, LogPage
 
 if TYPE_CHECKING:
     import logging
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
-    from luigi_pai.local.fault_connections import FaultDesk
-    from luigi_pai.local.rest import Api
+    from luigi_pai.local.faults.connections import FaultDesk
+    from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["LocalApplication", "make_app"]
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.faults import FAULTS_PATH
-from luigi_pai.local.processes import kill_all_under
-from luigi_pai.local.settings import (
+from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.settings import (
     DEFAULT_PASSWORD,
     DEFAULT_USER,
     PASSWORD_VARIABLE,
@@ -28,8 +27,9 @@ from luigi_pai.local.settings import (
     HdfsAddress,
     Settings,
 )
-from luigi_pai.local.virtual_clusters import Resources
-from luigi_pai.local.virtual_clusters import virtual_clusters as of_texts
+from luigi_pai.local.config.virtual_clusters import Resources
+from luigi_pai.local.config.virtual_clusters import virtual_clusters as of_texts
+from luigi_pai.local.container.processes import kill_all_under
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

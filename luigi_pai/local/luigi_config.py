@@ -13,7 +13,7 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from luigi_pai.local.settings import Address, HdfsAddress
+    from luigi_pai.local.config.settings import Address, HdfsAddress
 
 __all__ = ["compose", "earlier_config", "open_pai_section"]
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.environment import past_proxies
+from luigi_pai.local.config.settings import PASSWORD_VARIABLE
+from luigi_pai.local.container.environment import past_proxies
 from luigi_pai.local.luigi_config import compose, earlier_config, open_pai_section
 from luigi_pai.local.server import LocalServer
-from luigi_pai.local.settings import PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from luigi_pai.local.settings import Settings
+    from luigi_pai.local.config.settings import Settings
 
 __all__ = ["run_command", "serve"]
 

@@ -18,40 +18,36 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local import hdfs_command
+from luigi_pai.local.accounts.groups import Groups
+from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
+from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
-from luigi_pai.local.cluster_hdfs import OutsideHdfs, OwnHdfs
-from luigi_pai.local.fault_connections import FaultDesk, FaultyServer
-from luigi_pai.local.faults import parse_faults
-from luigi_pai.local.groups import Groups
-from luigi_pai.local.job_notes import JobNotes
-from luigi_pai.local.job_rows import JobRows
-from luigi_pai.local.launcher import Launcher
+from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.request_limits import parse_limits
+from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
+from luigi_pai.local.container.storages import Storages
+from luigi_pai.local.container.task_files import JobFolders
+from luigi_pai.local.faults.connections import FaultDesk, FaultyServer
+from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
+from luigi_pai.local.hdfs.command import executable as hdfs_command
+from luigi_pai.local.launcher.launcher import Launcher
+from luigi_pai.local.launcher.scheduler import Scheduler
+from luigi_pai.local.launcher.services import Surroundings
 from luigi_pai.local.log_lines import LogLines
-from luigi_pai.local.notifications import Notifier, Webhook
-from luigi_pai.local.rate_limits import RateLimits, parse_limits
-from luigi_pai.local.release import release_of
-from luigi_pai.local.rest import Api
-from luigi_pai.local.scheduler import Scheduler
-from luigi_pai.local.settings import (
-    DEFAULT_PASSWORD,
-    PASSWORD_VARIABLE,
-    Address,
-    HdfsAddress,
-    is_loopback,
-)
-from luigi_pai.local.storages import Storages
-from luigi_pai.local.store import Store
-from luigi_pai.local.surroundings import Surroundings
-from luigi_pai.local.task_files import JobFolders
-from luigi_pai.local.tokens import TokenRegister, Tokens
-from luigi_pai.local.users import Users, password_matches
+from luigi_pai.local.node.addresses import is_loopback
+from luigi_pai.local.releases.release import release_of
+from luigi_pai.local.rest.base.api import Api
+from luigi_pai.local.rest.base.rate_limits import RateLimits
+from luigi_pai.local.store.jobs import Store
+from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from luigi_pai.local.settings import Settings
+    from luigi_pai.local.config.settings import Settings
 
 __all__ = ["LocalServer"]
 

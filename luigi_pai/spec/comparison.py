@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import SpecError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.schema_problems import schema
-from luigi_pai.spec.secret_texts import MASK, masked
+from luigi_pai.spec.templates.prerequisites import resolve
+from luigi_pai.spec.templates.secrets import MASK, masked
 from luigi_pai.spec.validate import with_numbers
 
 if TYPE_CHECKING:

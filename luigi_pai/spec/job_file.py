@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.json_text import json_lines, read_json
+from luigi_pai.spec.dialects.json_text import json_lines, read_json
+from luigi_pai.spec.dialects.yaml_differences import read_for_any
+from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.releases import reader_of, release_number, release_title
 from luigi_pai.spec.validate import validate_job
 from luigi_pai.spec.validate_protocol import validate_for_any, validate_protocol
-from luigi_pai.spec.yaml_differences import read_for_any
-from luigi_pai.spec.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from luigi_pai.spec.yaml_text import Document
+    from luigi_pai.spec.dialects.yaml_text import Document
 
 __all__ = ["JobFile", "read_job_file"]
 

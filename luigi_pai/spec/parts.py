@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.dialects.source_text import Sourced, without_source
 from luigi_pai.spec.job import UNSET
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.plain_values import plain
-from luigi_pai.spec.source_text import Sourced, without_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

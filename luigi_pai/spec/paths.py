@@ -1,15 +1,13 @@
-"""Where a value stands in a document: the keys and indexes that lead to it."""
+"""Paths of values in a document, and lookups in documents of any shape."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["Path", "line_of", "path_text"]
+__all__ = ["Path", "item_of", "line_of", "list_of", "mapping_of", "path_text"]
 
 Path = tuple["str | int", ...]
 """Where a value is: the keys and indexes that lead to it."""
@@ -35,3 +33,20 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path)
+
+
+def item_of(value: Any, key: str) -> Any:
+    """Return what stands under a key, or None."""
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def list_of(value: Any, key: str) -> list[Any]:
+    """Return the list that stands under a key, or an empty one."""
+    found = item_of(value, key)
+    return found if isinstance(found, list) else []
+
+
+def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
+    """Return a value, or what stands under its key, if that is a mapping; else an empty one."""
+    found = value if key is None else item_of(value, key)
+    return found if isinstance(found, dict) else {}

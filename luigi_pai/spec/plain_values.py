@@ -10,9 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.dialects.source_text import Sourced
 from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.source_text import Sourced
 
 if TYPE_CHECKING:
     from luigi_pai.spec.paths import Path

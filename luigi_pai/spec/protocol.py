@@ -14,6 +14,9 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.dialects.source_text import same_source
+from luigi_pai.spec.dialects.yaml_differences import read_for_any
+from luigi_pai.spec.dialects.yaml_text import Document, write_yaml
 from luigi_pai.spec.job import UNSET, Unset
 from luigi_pai.spec.parts import Part, listed, mapped, one, read
 from luigi_pai.spec.plain_values import plain
@@ -27,9 +30,6 @@ from luigi_pai.spec.protocol_extras import (
     Storage,
 )
 from luigi_pai.spec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
-from luigi_pai.spec.source_text import same_source
-from luigi_pai.spec.yaml_differences import read_for_any
-from luigi_pai.spec.yaml_text import Document, write_yaml
 
 if TYPE_CHECKING:
     import os

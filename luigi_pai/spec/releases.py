@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from luigi_pai.spec.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 
 __all__ = ["LATEST_LTP", "is_ltp", "reader_of", "release_number", "release_title"]
 

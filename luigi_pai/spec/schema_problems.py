@@ -24,9 +24,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_4
 from luigi_pai.spec.nearest import closest
 from luigi_pai.spec.releases import is_ltp, reader_of, release_number, release_title
-from luigi_pai.spec.yaml_readers import JS_YAML_4
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

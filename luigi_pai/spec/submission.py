@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.dialects.yaml_text import write_yaml
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.schema_problems import LARGEST_BODY
-from luigi_pai.spec.secret_texts import fill_secrets, masked
-from luigi_pai.spec.template import entrypoints
-from luigi_pai.spec.yaml_text import write_yaml
+from luigi_pai.spec.templates.commands import entrypoints
+from luigi_pai.spec.templates.prerequisites import resolve
+from luigi_pai.spec.templates.secrets import fill_secrets, masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,13 +13,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.ltp_rules import ltp_findings
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
+from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.paths import Path, line_of, path_text
-from luigi_pai.spec.plugin_texts import plugin_text_findings
-from luigi_pai.spec.prerequisites import prerequisite_problems
-from luigi_pai.spec.protocol_rules import rule_findings
-from luigi_pai.spec.references import reference_findings
 from luigi_pai.spec.releases import LATEST_LTP, reader_of, release_number
+from luigi_pai.spec.rules.ltp import ltp_findings
+from luigi_pai.spec.rules.plugin_texts import plugin_text_findings
+from luigi_pai.spec.rules.protocol import rule_findings
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
@@ -28,16 +28,16 @@ from luigi_pai.spec.schema_problems import (
     schema_findings,
     without_echoes,
 )
-from luigi_pai.spec.secret_texts import MASK
-from luigi_pai.spec.yaml_readers import JS_YAML_3, JS_YAML_4
-from luigi_pai.spec.yaml_text import read_yaml
+from luigi_pai.spec.templates.prerequisites import prerequisite_problems
+from luigi_pai.spec.templates.references import reference_findings
+from luigi_pai.spec.templates.secrets import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from luigi_pai.spec.dialects.yaml_readers import YamlReader
+    from luigi_pai.spec.dialects.yaml_text import Document
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.spec.yaml_readers import YamlReader
-    from luigi_pai.spec.yaml_text import Document
 
 __all__ = ["check_protocol", "refused", "validate_for_any", "validate_protocol"]
 

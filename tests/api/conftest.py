@@ -11,12 +11,12 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from clocks import MovableClock
 from faulty_pai import FaultyPai
+from places import DATA
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.cluster import Cluster
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 URL = "http://pai.test:9186"
-OBSERVED = Path(__file__).parents[1] / "data" / "observed_v0.7.1.json"
+OBSERVED = DATA / "observed_v0.7.1.json"
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 import requests
 import responses
 from faulty_pai import PASSWORD
 from ltp_answers import database_trouble, not_retrieved
+from places import DATA
 
 from luigi_pai.api.v2 import V2Dialect
 from luigi_pai.errors import (
@@ -23,7 +23,7 @@ from luigi_pai.errors import (
     ServerFault,
 )
 
-OBSERVED = Path(__file__).parents[1] / "data" / "observed_ltp-v1.5.json"
+OBSERVED = DATA / "observed_ltp-v1.5.json"
 JOB = "GET /api/v2/jobs/admin~train"
 QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"
 """What tells the two apart."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import responses
 import yaml
+from places import DATA
 
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.v2 import LogFile, V2Dialect
@@ -28,7 +28,7 @@ from luigi_pai.spec.protocol import JobProtocol
 
 URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v2/jobs"
-OBSERVED = Path(__file__).parents[1] / "data" / "observed_v1.8.0.json"
+OBSERVED = DATA / "observed_v1.8.0.json"
 TEXT = "protocolVersion: 2\nname: p\n"
 
 

@@ -21,7 +21,7 @@ from luigi_pai.hdfs import (
     NotADirectory,
     WebHdfs,
 )
-from luigi_pai.local.webhdfs import WebHdfsHandler
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebH
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.local_tree import LocalFile
 from luigi_pai.hdfs.staging import Stage
-from luigi_pai.local import webhdfs_faults
-from luigi_pai.local.webhdfs import WebHdfsHandler
+from luigi_pai.local.hdfs.webhdfs import refusals as webhdfs_faults
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 MANIFEST = ".luigi-pai-manifest.json"
 MIB = 1024 * 1024

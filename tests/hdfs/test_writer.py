@@ -26,7 +26,7 @@ from luigi_pai.hdfs import (
     HdfsTarget,
     WebHdfs,
 )
-from luigi_pai.local.webhdfs import WebHdfsHandler
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 
 @pytest.mark.parametrize("form", [luigi.format.Nop, luigi.format.Gzip])

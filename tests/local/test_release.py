@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
+from luigi_pai.local.config.settings import Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
-from luigi_pai.local.release import LTP_1_5, OPENPAI_1_8, release_of
-from luigi_pai.local.settings import Address, HdfsAddress
+from luigi_pai.local.releases.release import LTP_1_5, OPENPAI_1_8, release_of
 
 
 def test_a_release_is_a_value():

@@ -8,8 +8,8 @@ import pytest
 
 from luigi_pai.spec.comparison import differing_fields, job_digest
 from luigi_pai.spec.job import PaiJob, Port, TaskRole
-from luigi_pai.spec.prerequisites import resolve
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.templates.prerequisites import resolve
 
 YAML = """\
 protocolVersion: 2

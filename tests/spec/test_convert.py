@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
+from places import DATA
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.spec.convert import convert
+from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.job import PaiJob, Port, TaskRole
 from luigi_pai.spec.names import v2_name
 from luigi_pai.spec.submission import filled_commands, submission_text
 from luigi_pai.spec.validate_protocol import validate_protocol
-from luigi_pai.spec.yaml_text import read_yaml
 
-CORPUS = sorted((Path(__file__).parents[1] / "data" / "corpus_v1").glob("*_*.json"))
+CORPUS = sorted((DATA / "corpus_v1").glob("*_*.json"))
 
 ABSENT_SHM = "shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64"
 

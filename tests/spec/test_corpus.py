@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from places import DATA
 
 from luigi_pai.errors import Level
-from luigi_pai.spec.template import entrypoints
+from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.templates.commands import entrypoints
 from luigi_pai.spec.validate import validate_job
 from luigi_pai.spec.validate_protocol import refused, validate_protocol
-from luigi_pai.spec.yaml_text import read_yaml
 
-DATA = Path(__file__).parents[1] / "data"
 V1 = json.loads((DATA / "corpus_v1" / "verdicts.json").read_text(encoding="utf-8"))
 V2 = json.loads((DATA / "corpus_v2" / "verdicts.json").read_text(encoding="utf-8"))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from luigi_pai.errors import SpecError
-from luigi_pai.spec.json_text import json_lines, read_json
+from luigi_pai.spec.dialects.json_text import json_lines, read_json
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text('ab[]{},:"\\\n é', max_size=6)),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import DATA
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.spec.prerequisites import prerequisite_problems, resolve
-from luigi_pai.spec.yaml_text import read_yaml
+from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.templates.prerequisites import prerequisite_problems, resolve
 
-CORPUS = sorted((Path(__file__).parents[1] / "data" / "corpus_v2").glob("*.yaml"))
+CORPUS = sorted((DATA / "corpus_v2").glob("*.yaml"))
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
 
 

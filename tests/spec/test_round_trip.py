@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import DATA
 
+from luigi_pai.spec.dialects.yaml_text import read_yaml, write_yaml
 from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.yaml_text import read_yaml, write_yaml
 
-CORPUS = sorted((Path(__file__).parents[1] / "data" / "corpus_v2").glob("*.yaml"))
+CORPUS = sorted((DATA / "corpus_v2").glob("*.yaml"))
 
 NAMES = st.text("abcXYZ019_-", min_size=1, max_size=8)
 TEXTS = st.text(max_size=20)

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.mustache import SPACES, TemplateError, parse
+from luigi_pai.spec.dialects.mustache import SPACES, TemplateError, parse
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.references import Reference, reference_findings, references
-from luigi_pai.spec.secret_texts import fill_secrets, mask, masked
-from luigi_pai.spec.template import entrypoints
+from luigi_pai.spec.templates.commands import entrypoints
+from luigi_pai.spec.templates.references import Reference, reference_findings, references
+from luigi_pai.spec.templates.secrets import fill_secrets, mask, masked
 
 PLUGIN = "com.microsoft.pai.runtimeplugin"
 DOCUMENT = {

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.dialects.yaml_text import read_yaml, write_yaml
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.validate_protocol import check_protocol, refused, validate_protocol
-from luigi_pai.spec.yaml_text import read_yaml, write_yaml
 
 REFUSED, STRICTER, WARNING = Level.REFUSED, Level.STRICTER, Level.WARNING
 PLUGIN = "com.microsoft.pai.runtimeplugin"

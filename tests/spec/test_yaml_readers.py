@@ -5,18 +5,17 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import pytest
+from places import DATA
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.spec.dialects.yaml_differences import read_for_any
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
+from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.submission import submission_text
-from luigi_pai.spec.yaml_differences import read_for_any
-from luigi_pai.spec.yaml_readers import JS_YAML_3, JS_YAML_4
-from luigi_pai.spec.yaml_text import read_yaml
 
-DATA = Path(__file__).parents[1] / "data"
 VERDICTS = json.loads((DATA / "js_yaml_4_verdicts.json").read_text(encoding="utf-8"))
 TEXTS = [
     (f"k: {each['text']}" if kind == "scalars" else each["text"], each)

@@ -7,20 +7,18 @@ import json
 import math
 import pickle
 import time
-from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import DATA
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.spec.dialects.yaml_text import Document, read_yaml, write_yaml
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.yaml_text import Document, read_yaml, write_yaml
 
-VERDICTS = json.loads(
-    (Path(__file__).parents[1] / "data" / "js_yaml_verdicts.json").read_text(encoding="utf-8")
-)
+VERDICTS = json.loads((DATA / "js_yaml_verdicts.json").read_text(encoding="utf-8"))
 SCALARS = [(f"k: {each['text']}", {**each, "value": each.get("value")}) for each in VERDICTS["scalars"]]
 DOCUMENTS = [(each["text"], each) for each in VERDICTS["documents"]]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from urllib.parse import quote
 
 import requests
 from local_client import wait_until
 from recording import shape, shape_differences
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 def job(name, more="", command="sleep 60", cluster=None, role="worker"):

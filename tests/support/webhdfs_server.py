@@ -12,8 +12,8 @@ from tornado.netutil import bind_sockets
 from tornado.routing import URLSpec
 from tornado.web import Application
 
-from luigi_pai.local.webhdfs import webhdfs_routes
-from luigi_pai.local.webhdfs_tree import Tree
+from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
+from luigi_pai.local.hdfs.webhdfs.namespace import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

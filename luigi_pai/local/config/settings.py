@@ -1,0 +1,210 @@
+"""How the local server is asked to run, and where it can be reached."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.request_limits import parse_limits
+from luigi_pai.local.config.virtual_clusters import VirtualCluster, virtual_clusters
+from luigi_pai.local.node.addresses import is_loopback
+
+__all__ = [
+    "APIS",
+    "DEFAULT_PASSWORD",
+    "DEFAULT_PORT",
+    "DEFAULT_USER",
+    "PASSWORD_VARIABLE",
+    "Address",
+    "HdfsAddress",
+    "Settings",
+    "default_data_folder",
+]
+
+APIS = ("both", "v1", "v2", "ltp")
+DEFAULT_PORT = 9186
+DEFAULT_USER = "admin"
+FIRST_STORAGE = "nfs1"
+"""The storage that a new data folder has."""
+
+DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
+PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+_WEB = ("http", "https")
+_FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that the command line decides.
+
+    Attributes:
+        data: the data folder.
+        host: the address to listen on.
+        port: the port; 0 for any free one.
+        user: the administrator's name.
+        password: their password, or None for the one the data folder knows
+            (the default one in a new data folder).
+        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each; there is always a ``default``.
+        max_tasks: how many task processes may run at once.
+        insecure_bind: whether an address other than loopback may be listened on.
+        stop_grace: seconds between SIGTERM and SIGKILL for a task.
+        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
+        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
+            LTP 1.5.
+        faults: what is to go wrong, as `faults.parse_faults` reads it; None for nothing.
+        webhook: what is called when the state of a job changes that asks for it; None for nothing.
+        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    user: str = DEFAULT_USER
+    password: str | None = None
+    virtual_clusters: tuple[str, ...] = ()
+    max_tasks: int = 64
+    insecure_bind: bool = False
+    stop_grace: float = 5.0
+    hdfs: str | None = None
+    fs_uri: str | None = None
+    api: str = "both"
+    faults: Any = None
+    webhook: str | None = None
+    rate_limits: str | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot work or would open this machine to others.
+
+        Raises:
+            ConfigError: saying what is wrong and what to do.
+        """
+        if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
+            raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
+        if self.api not in APIS:
+            raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
+        if self.password is not None:
+            _check_password(self.password)
+        self.clusters()
+        parse_limits(self.rate_limits)
+        self._check_hdfs()
+        if self.faults is not None:
+            parse_faults(self.faults)
+        if self.webhook is not None and not _has_form(self.webhook, _WEB, query=True):
+            raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
+        if self.api == "v1" and (self.webhook is not None or self.rate_limits is not None):
+            raise ConfigError("--webhook and --rate-limits are of the v2 API; leave out --api v1, or them")
+        self._check_host()
+
+    def clusters(self) -> tuple[VirtualCluster, ...]:
+        """Return the virtual clusters, ``default`` first.
+
+        Raises:
+            ConfigError: one is not of the form, or there are too many GPUs.
+        """
+        return virtual_clusters(self.virtual_clusters)
+
+    def _check_host(self) -> None:
+        """Refuse to be reached by other machines unless that is meant, with a password of the user's own."""
+        if not is_loopback(self.host):
+            if not self.insecure_bind:
+                raise ConfigError(
+                    f"--host {self.host} would let other machines run commands on this one with your rights; "
+                    "say --insecure-bind if that is what you want"
+                )
+            if self.password in (None, DEFAULT_PASSWORD):
+                raise ConfigError(
+                    f"--host {self.host} with the default password would let anybody run commands on this "
+                    f"machine; set a password of your own in {PASSWORD_VARIABLE}"
+                )
+
+    def _check_hdfs(self) -> None:
+        if self.hdfs is not None and not _has_form(self.hdfs, _WEB):
+            raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
+        if self.fs_uri is not None and self.hdfs is None:
+            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give --hdfs, too")
+        if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
+            raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a running server can be reached.
+
+    Attributes:
+        host: host name or address, as clients write it.
+        port: the port it listens on.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, host: str, port: int) -> Address:
+        """Return the address for a bound host; a wildcard becomes this machine's name."""
+        return cls(socket.getfqdn() if host in ("", "0.0.0.0", "::") else host, port)  # noqa: S104 - compared, not bound
+
+    @property
+    def netloc(self) -> str:
+        """``HOST:PORT``, an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Base of the REST API, the pages and an own WebHDFS."""
+        return f"http://{self.netloc}"
+
+
+@dataclass(frozen=True)
+class HdfsAddress:
+    """Where HDFS can be reached.
+
+    Attributes:
+        webhdfs_url: base of its WebHDFS, without ``/webhdfs/v1``.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for.
+    """
+
+    webhdfs_url: str
+    fs_uri: str
+
+    @classmethod
+    def of_server(cls, address: Address) -> HdfsAddress:
+        """Return the address of a server's own HDFS."""
+        return cls(address.url, f"hdfs://{address.netloc}")
+
+
+def default_data_folder() -> Path:
+    """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
+    return root / "luigi_pai" / "local"
+
+
+def _has_form(url: str, schemes: tuple[str, ...], *, query: bool = False) -> bool:
+    """Say whether a URL has one of the schemes and a host, no user and no space; a query only if it may."""
+    try:
+        parts = urlsplit(url)
+        port_is_right = parts.port != 0
+    except ValueError:
+        return False
+    plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
+    short = query or not (parts.query or parts.fragment)
+    return plain and short and port_is_right and parts.scheme in schemes and bool(parts.hostname)
+
+
+def _check_password(password: str) -> None:
+    """Refuse a password that OpenPAI or a luigi.cfg could not carry; the text never shows it."""
+    minimum = 6
+    if len(password) < minimum:
+        raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")
+    if password != password.strip() or not password.isprintable() or "${" in password:
+        raise ConfigError(
+            f"the password in {PASSWORD_VARIABLE} has a space at its end, a control character or ${{ in it, "
+            "which luigi.cfg cannot carry"
+        )

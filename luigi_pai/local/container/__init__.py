@@ -1,0 +1,1 @@
+"""What stands in for a container: environment, scripts, files, processes, exit codes."""

@@ -1,0 +1,146 @@
+"""The environment of a v2 task: what OpenPAI 1.8 sets in a container, per its rest-server and runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.container.environment import CONTAINER_IP, gpu_variables, of_this_machine
+from luigi_pai.local.container.processes import TASK_VARIABLE
+from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from luigi_pai.local.container.environment import Place
+    from luigi_pai.local.store.records import Attempt, Job, Task
+
+__all__ = ["task_environment_v2"]
+
+
+_NAMESPACE = "default"
+
+
+def task_environment_v2(
+    job: Job,
+    attempt: Attempt,
+    tasks: Sequence[Task],
+    task: Task,
+    place: Place,
+    placed: Container[str],
+) -> dict[str, str]:
+    """Return every variable of a v2 task.
+
+    Args:
+        job: the job.
+        attempt: the attempt.
+        tasks: all tasks of the attempt, with their ports.
+        task: the task whose environment is wanted.
+        place: where it runs.
+        placed: the container ids of tasks that have resources, if not of those that have begun. Any
+            other task waits for them (without gang allocation), and has no address yet.
+    """
+    role = next(item for item in job.roles if item["name"] == task.role)
+    return {
+        **of_this_machine(place.bin),
+        TASK_VARIABLE: str(place.folder),
+        "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
+        "LUIGI_PAI_MOUNTS": str(place.work),
+        "HADOOP_USER_NAME": job.username,
+        "PYTHONUNBUFFERED": "1",
+        **_of_the_launcher(job, attempt, task),
+        **_of_the_job(job),
+        **_of_all_tasks(job.roles, tasks, placed),
+        **_of_the_task(task),
+        "PAI_WORK_DIR": str(place.work),
+        "PAI_CURRENT_TASK_ROLE_NAME": role["shown"],
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
+        "PAI_TASK_INDEX": str(task.index),
+        **gpu_variables(task),
+    }
+
+
+def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
+    """Return what FrameworkController sets in every container: the names and UIDs of its own objects."""
+    name, number = framework_name(job), attempt.number - 1
+    attempt_uid = object_uid(job.full_name, number)
+    return {
+        "FC_FRAMEWORK_NAMESPACE": _NAMESPACE,
+        "FC_FRAMEWORK_NAME": name,
+        "FC_TASKROLE_NAME": task.role,
+        "FC_TASK_INDEX": str(task.index),
+        "FC_CONFIGMAP_NAME": f"{name}-attempt",
+        "FC_POD_NAME": f"{name}-{task.role}-{task.index}",
+        "FC_FRAMEWORK_UID": object_uid(job.full_name),
+        "FC_FRAMEWORK_ATTEMPT_ID": str(number),
+        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{number}_{attempt_uid}",
+        "FC_CONFIGMAP_UID": attempt_uid,
+        "FC_TASKROLE_UID": task_uid(job, number, task.role),
+        "FC_TASK_UID": task_uid(job, number, task.name),
+        "FC_TASK_ATTEMPT_ID": str(task.number),
+        "FC_POD_UID": task.container_id,
+        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{task.number}_{task.container_id}",
+    }
+
+
+def _of_the_job(job: Job) -> dict[str, str]:
+    roles = job.roles
+    names = ",".join(role["shown"] for role in roles)
+    total = str(sum(role["taskNumber"] for role in roles))
+    variables = {
+        "PAI_FRAMEWORK_NAME": job.full_name,
+        "PAI_JOB_NAME": job.full_name,
+        "PAI_USER_NAME": job.username,
+        "PAI_USERNAME": job.username,
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_VIRTUAL_CLUSTER": job.virtual_cluster,
+        "PAI_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_TASK_ROLE_LIST": names,
+        "PAI_TASKS_NUM": total,
+        "PAI_JOB_TASK_COUNT": total,
+        "PAI_TASK_ROLES_NUM": str(len(roles)),
+        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_JOB_TASK_ROLE_LIST": names,
+    }
+    for role in roles:
+        name = role["shown"]
+        resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
+        variables |= {
+            f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role["taskNumber"]),
+            f"PAI_RESOURCE_{name}": ",".join(map(str, resources)),
+            f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role["minFailedTaskCount"]),
+            f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role["minSucceededTaskCount"]),
+        }
+    return variables
+
+
+def _of_all_tasks(
+    roles: Sequence[dict[str, Any]], tasks: Sequence[Task], placed: Container[str]
+) -> dict[str, str]:
+    """Return how every task finds every other; one that waits for resources has ports, but no address."""
+    variables = {"PAI_TASK_ROLE_INSTANCES": ",".join(f"{other.role}:{other.index}" for other in tasks)}
+    hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
+    for other in tasks:
+        for label, ports in other.ports.items():
+            numbers = ",".join(map(str, ports))
+            variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
+            variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
+        if other.launched is not None or other.container_id in placed:
+            variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
+            hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
+    for name, addresses in hosts.items():
+        variables[f"PAI_TASK_ROLE_{name}_HOST_LIST"] = ",".join(addresses)
+    return variables
+
+
+def _of_the_task(task: Task) -> dict[str, str]:
+    """Return the task's own address and ports."""
+    lists = {label: ",".join(map(str, ports)) for label, ports in task.ports.items()}
+    return {
+        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
+        "PAI_CURRENT_CONTAINER_PORT": str(task.ports["http"][0]),
+        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
+        "PAI_CONTAINER_HOST_PORT": str(task.ports["http"][0]),
+        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
+        "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{ports};" for label, ports in lists.items()),
+        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": ports for label, ports in lists.items()},
+    }

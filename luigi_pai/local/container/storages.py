@@ -1,0 +1,66 @@
+"""The storages that v2 jobs mount: the folders, and links to folders, in ``DATA/storages``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.config.settings import FIRST_STORAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+__all__ = ["Storages"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Storages:
+    """The storages of a data folder.
+
+    A new one has ``nfs1``. Whoever needs more makes folders there, or links to
+    folders that exist, named as the storages of their cluster.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        if not root.exists():
+            (root / FIRST_STORAGE).mkdir(parents=True)
+
+    def names(self) -> list[str]:
+        """Return the names of all storages."""
+        return sorted(
+            entry.name for entry in self._root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)
+        )
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """Return a storage as the list shows it."""
+        return {"name": name, "share": True, "volumeName": f"{name}-pv"}
+
+    def detail(self, name: str) -> dict[str, Any]:
+        """Return a storage as it is shown alone."""
+        return {
+            **self.summary(name),
+            "type": "nfs",
+            "data": {"server": "127.0.0.1", "path": str(self._root / name)},
+            "readOnly": False,
+            "mountOptions": [],
+        }
+
+    def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
+        """Return the folders that a job mounts, by where they appear below its working folder.
+
+        Args:
+            wanted: ``extras.storages``; each that is named is there.
+
+        Raises:
+            ValueError: a mount path leads out of the working folder.
+        """
+        mounts = {}
+        for item in wanted:
+            path = str(item.get("mountPath") or f"/mnt/{item['name']}").strip("/")
+            if not path or ".." in path.split("/"):
+                raise ValueError(f"the storage {item['name']} cannot be mounted at {item.get('mountPath')}")
+            mounts[path] = self._root / item["name"]
+        return mounts

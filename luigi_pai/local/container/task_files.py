@@ -1,0 +1,288 @@
+"""The files of a task: its folder, its script, its output, its exit code.
+
+``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
+``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
+own process, so that it is known even if no server was there at the end) and
+``work``, the working folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.container import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
+
+MAX_CODE_BYTES = 200_000_000
+"""A code folder larger than this ends the task, as on OpenPAI 0.7."""
+
+NOT_INITIALISED = "not-initialised"
+"""The file in a v2 task's folder that says: what prepares its plugins failed, and no command has run."""
+
+_TAIL_BYTES = 8192
+_TAIL_LINES = 20
+_SHOWN_NAME = 60
+
+_RUN_TASK = """\
+# Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
+# It takes the signals that end the command, and waits for it, so that the code is always written.
+trap : HUP INT QUIT TERM
+folder=$1
+
+fetch_code() {
+  local size
+  hdfs dfs -stat "$PAI_CODE_DIR" >/dev/null || {
+    echo "luigi-pai local: cannot find the code folder $PAI_CODE_DIR" >&2
+    return 1
+  }
+  size=$(hdfs dfs -du -s "$PAI_CODE_DIR") && size=${size%%[!0-9]*} && [ -n "$size" ] || {
+    echo "luigi-pai local: cannot measure the code folder $PAI_CODE_DIR" >&2
+    return 1
+  }
+  if [ "$size" -gt MAX_CODE_BYTES ]; then
+    echo "luigi-pai local: the code folder $PAI_CODE_DIR has $size bytes; OpenPAI takes MAX_CODE_BYTES" >&2
+    return 1
+  fi
+  hdfs dfs -get "$PAI_CODE_DIR" . || {
+    echo "luigi-pai local: cannot fetch the code folder $PAI_CODE_DIR" >&2
+    return 1
+  }
+}
+
+code=1
+plugins() {
+  [ ! -e "$folder/$1" ] || "$BASH" "$folder/$1" >>"$folder/runtime" 2>&1
+}
+
+initialised() {
+  plugins init.sh && return
+  : >"$folder/NOT_INITIALISED"
+  said=$(tail -n 1 "$folder/runtime")
+  echo "luigi-pai local: the task could not be started: ${said#luigi-pai local: }" >&2
+  return 1
+}
+
+if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; } && initialised; then
+  plugins before.sh
+  code=$?
+  if [ "$code" = 0 ]; then
+    "$BASH" "$folder/command.sh"
+    code=$?
+  fi
+  if [ "$code" = 0 ]; then
+    plugins after.sh
+    code=$?
+  fi
+fi
+printf '%s\\n' "$code" >"$folder/exit"
+exit "$code"
+""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES)).replace("NOT_INITIALISED", NOT_INITIALISED)
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """The folder of one task."""
+
+    folder: Path
+
+    @property
+    def work(self) -> Path:
+        """The working folder of the command."""
+        return self.folder / "work"
+
+    @property
+    def stdout(self) -> Path:
+        """What the command wrote to its standard output."""
+        return self.folder / "stdout"
+
+    @property
+    def stderr(self) -> Path:
+        """What the command wrote to its standard error."""
+        return self.folder / "stderr"
+
+    @property
+    def runtime(self) -> Path:
+        """What the plugins of a v2 task wrote before and after the command."""
+        return self.folder / "runtime"
+
+    def prepare_role(
+        self, scripts: Mapping[str, str], links: Mapping[str, Path], notes: Iterable[str]
+    ) -> None:
+        """Make the folder, scripts and logs of a v2 task.
+
+        Args:
+            scripts: their texts by file name; secrets stand in them, so nobody else may read them.
+            links: folders that appear within the working folder, by the path that they have there.
+            notes: sentences to begin the plugins' log with.
+
+        Raises:
+            OSError: the disk does not take them.
+        """
+        self.work.mkdir(parents=True)
+        for name, text in scripts.items():
+            script = self.folder / name
+            script.touch(mode=0o600)
+            script.write_text(text, "utf-8", "surrogatepass")
+        for path, folder in links.items():
+            link = self.work / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(folder)
+        self.stdout.touch()
+        self.stderr.touch()
+        self.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+
+    def remove(self) -> None:
+        """Remove everything of a task that was not started."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def forget_scripts(self) -> None:
+        """Remove the scripts, in which secrets were filled in."""
+        with contextlib.suppress(OSError):  # no such folder can be: its name is too long
+            for script in self.folder.glob("*.sh"):
+                script.unlink(missing_ok=True)
+
+    def prepare(self, command: str, notes: Iterable[str]) -> None:
+        """Make the folder, the script and the two logs.
+
+        The command stands in the script as in OpenPAI 0.7's: its lines run one
+        after the other, and the exit code of the last one counts.
+
+        Args:
+            command: the role's command.
+            notes: sentences to begin the error log with.
+
+        Raises:
+            OSError: the disk does not take them.
+        """
+        self.work.mkdir(parents=True)
+        script = f"{command} || exit $?\n\nexit 0\n"
+        (self.folder / "command.sh").write_text(script, "utf-8", "surrogatepass")
+        self.stdout.touch()
+        self.stderr.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence of the server's to the error log, even of a task whose folder was not made.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.stderr.open("a", encoding="utf-8") as stderr:
+            stderr.write(f"luigi-pai local: {sentence}\n")
+
+    def exit_code(self) -> int | None:
+        """Return the exit code that the task's process has written, or None."""
+        try:
+            text = (self.folder / "exit").read_text("ascii")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return int(text) if re.fullmatch(r"\d+\n", text) else None
+
+    def end_time(self) -> float:
+        """Return when the exit code was written, in seconds since 1970; infinity if it was not."""
+        try:
+            return (self.folder / "exit").stat().st_mtime
+        except OSError:
+            return float("inf")
+
+    def last_lines(self) -> str:
+        """Return the end of the error log, or of the output if there is none, or of what plugins wrote."""
+        for path in (self.stderr, self.stdout, self.runtime):
+            text = _tail(path)
+            if text:
+                return text
+        return ""
+
+
+class JobFolders:
+    """The folder of all jobs, and the script that runs a task."""
+
+    def __init__(self, root: Path, script: Path) -> None:
+        self.root = root
+        self._script = script
+        self._bash = find_bash()
+        root.mkdir(mode=0o700, exist_ok=True)  # what jobs write is nobody else's, wherever the data folder is
+        new = script.with_suffix(".new")
+        new.write_text(_RUN_TASK, "utf-8")
+        new.replace(script)  # running tasks go on reading the file they have
+
+    @staticmethod
+    def of_job(job_id: int, name: str) -> str:
+        """Return the name of a job's folder: unique, and safe whatever the job is called."""
+        return f"{job_id:06d}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:_SHOWN_NAME]}"
+
+    def of_task(self, folder: str) -> TaskFiles:
+        """Return the files of a task by its folder's name in the store."""
+        return TaskFiles(self.root / folder)
+
+    def start(
+        self, files: TaskFiles, prepare: Callable[[], None], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None]:
+        """Make the files of a task, and start it as a session of its own; for a thread beside the event loop.
+
+        Returns:
+            The process, and when it was started as the kernel counts.
+
+        Raises:
+            OSError: the disk does not take the files, or the process cannot be started.
+            ValueError: a variable holds what no environment can.
+        """
+        prepare()
+        with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
+            child = self._start(files, environment, stdout, stderr)
+        return child, processes.started(child.pid)
+
+    def _start(
+        self, files: TaskFiles, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
+            [self._bash, str(self._script), str(files.folder)],
+            cwd=files.work,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+    def remove(self, job_id: int, name: str) -> None:
+        """Remove everything of a job."""
+        shutil.rmtree(self.root / self.of_job(job_id, name), ignore_errors=True)
+
+
+def find_bash() -> str:
+    """Return the path of bash.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    bash = shutil.which("bash")
+    if bash is None:
+        raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")
+    return bash
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            size = file.tell()
+            file.seek(max(0, size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    if size > _TAIL_BYTES:
+        del lines[0]
+    return "\n".join(lines[-_TAIL_LINES:]).strip()

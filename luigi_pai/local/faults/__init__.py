@@ -1,0 +1,1 @@
+"""Faults on request, for tests of clients: injected into the answers of the server."""

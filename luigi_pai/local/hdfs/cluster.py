@@ -1,0 +1,159 @@
+"""The HDFS of the local OpenPAI: one of its own in the data folder, or a real one that is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import TYPE_CHECKING, Protocol
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.settings import HdfsAddress
+from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteSide
+from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
+from luigi_pai.local.hdfs.webhdfs.inodes import Inode
+from luigi_pai.local.hdfs.webhdfs.namespace import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tornado.routing import URLSpec
+
+__all__ = ["ClusterHdfs", "HdfsRefused", "OutsideHdfs", "OwnHdfs"]
+
+_TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
+_SHARED = 0o777  # so that every user of this OpenPAI can have jobs, as the real server has it
+_OWN = 0o755
+_SHARED_FOLDERS = ("/Container", "/Output")
+
+
+class HdfsRefused(Exception):
+    """The folders of a job could not be made; the text says why."""
+
+
+class ClusterHdfs(Protocol):
+    """What the server needs of its HDFS."""
+
+    @property
+    def address(self) -> HdfsAddress:
+        """Where it is."""
+
+    def routes(self) -> Sequence[URLSpec]:
+        """Return the routes that this server answers for it."""
+
+    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
+        """Make the folders that the real server makes, with the job config in its place.
+
+        Args:
+            name: of the job.
+            username: its owner, who makes them.
+            config: text of ``JobConfig.json``.
+            with_output: make ``/Output/USER/NAME`` too.
+
+        Raises:
+            HdfsRefused: they could not be made.
+        """
+
+
+class OwnHdfs:
+    """Files in the data folder, served as WebHDFS by this server.
+
+    Args:
+        root: the folder that is ``/``.
+        address: where this server is.
+    """
+
+    def __init__(self, root: Path, address: HdfsAddress) -> None:
+        self.address = address
+        self._tree = Tree(root)
+        for folder in _SHARED_FOLDERS:
+            self._tree.mkdirs(folder, _SHARED, self._tree.superuser)
+
+    def routes(self) -> Sequence[URLSpec]:
+        """Return the routes of WebHDFS."""
+        return webhdfs_routes(self._tree)
+
+    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
+        """Make the folders of a job."""
+        tops = _SHARED_FOLDERS if with_output else _SHARED_FOLDERS[:1]
+        for folder in (
+            folder for top in tops for folder in (f"{top}/{username}", f"{top}/{username}/{name}")
+        ):
+            self._tree.mkdirs(folder, _OWN, self._tree.superuser)
+            self._tree.set_owner(folder, self._tree.superuser, username, "")
+        upload = self._tree.incoming()
+        upload.write_text(config, "utf-8", "surrogatepass")
+        self._tree.publish(upload, f"/Container/{username}/{name}/JobConfig.json", 0o644, Inode(username))
+
+
+class OutsideHdfs:
+    """A real HDFS, spoken to over its WebHDFS.
+
+    Args:
+        url: of its WebHDFS, ``http://HOST:PORT``.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; asked of the HDFS where None.
+        user: who makes the folders that all users share.
+
+    Raises:
+        ConfigError: it cannot be used; the text says why and what to do.
+    """
+
+    def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
+        self._url = url.rstrip("/").removesuffix("/webhdfs/v1")
+        side = self._as(user)
+        try:
+            side.status("/")
+            self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
+            self._share(side)
+        except Fault as fault:
+            raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
+        finally:
+            side.close()
+
+    def routes(self) -> Sequence[URLSpec]:
+        """Return nothing: HDFS answers for itself."""
+        return ()
+
+    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
+        """Make the folders of a job, as its user."""
+        await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
+
+    def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
+        side = self._as(username)
+        try:
+            side.mkdir(f"/Container/{username}/{name}")
+            text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
+            side.write(f"/Container/{username}/{name}/JobConfig.json", text)
+            if with_output:
+                side.mkdir(f"/Output/{username}/{name}")
+        except Fault as fault:
+            raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
+        finally:
+            side.close()
+
+    def _as(self, user: str) -> RemoteSide:
+        return RemoteSide(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
+
+    @staticmethod
+    def _share(side: RemoteSide) -> None:
+        """Make the folders that jobs of all users share, where they are missing."""
+        for folder in _SHARED_FOLDERS:
+            if side.status(folder) is not None:
+                continue
+            try:
+                side.mkdir(folder, _SHARED)
+            except Fault as fault:
+                if fault.exception != "AccessControlException":
+                    raise
+                both = " ".join(_SHARED_FOLDERS)
+                raise Fault(
+                    f"user {side.user} may not make {folder} ({fault}); name one who may with --user, or "
+                    f"let its superuser run: hdfs dfs -mkdir -p {both} && hdfs dfs -chmod 777 {both}"
+                ) from None
+
+
+def _fs_uri(side: RemoteSide) -> str:
+    address = side.rpc_address()
+    if address is None:
+        raise Fault("it does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST:PORT")
+    return f"hdfs://{address}"

@@ -1,0 +1,1 @@
+"""The hdfs and hadoop commands that jobs call."""

@@ -1,0 +1,1 @@
+"""Brings jobs to their end: queue, scheduler, attempts, retries, completion."""

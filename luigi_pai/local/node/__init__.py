@@ -1,0 +1,1 @@
+"""What mimics the libraries of the original servers: Express, Joi, Ajv, JSON text."""

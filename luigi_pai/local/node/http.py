@@ -1,0 +1,191 @@
+"""HTTP as OpenPAI's rest-server speaks it: JSON in and out, errors as {code, message}, bodies of 100 kB."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from tornado.web import HTTPError, RequestHandler, stream_request_body
+
+from luigi_pai.local.node.addresses import is_loopback
+from luigi_pai.local.node.json_text import read_json, whole_number
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tornado.httputil import HTTPServerRequest
+
+__all__ = [
+    "NO_DATABASE",
+    "ApiError",
+    "RestHandler",
+    "SmallBodyHandler",
+    "basic_credentials",
+    "is_from_here",
+    "logged_path",
+    "no_api",
+]
+
+NO_DATABASE = "no_database"
+"""What the connection of a request has that is to find no database."""
+
+_MAX_BODY = 100 * 1024
+_HTTP_ERROR = 400
+_TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
+
+
+class ApiError(Exception):
+    """An error that the API answers with; ``code`` is None where OpenPAI sends none."""
+
+    def __init__(self, status: int, code: str | None, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def no_api(uri: str) -> ApiError:
+    """Return the error for a route that does not exist."""
+    return ApiError(404, "NoApiError", f"API {uri} is not found.")
+
+
+def logged_path(path: str) -> str:
+    """Return a request's path as a log may have it: without the token that is to be revoked."""
+    return _TOKEN.sub(r"\1******", path)
+
+
+def basic_credentials(credentials: str) -> tuple[str, str]:
+    """Return the name and the password of ``Authorization: Basic``, both empty where it is no base64."""
+    try:
+        name, _, password = base64.b64decode(credentials).decode().partition(":")
+    except ValueError:  # no base64, or no text in it
+        return "", ""
+    return name, password
+
+
+def is_from_here(request: HTTPServerRequest) -> bool:
+    """Say whether a request comes from this machine: over loopback, or from the address that it called."""
+    if is_loopback(request.remote_ip or ""):
+        return True
+    stream = getattr(request.connection, "stream", None)
+    if stream is None or stream.socket is None:
+        return False
+    try:
+        return bool(stream.socket.getpeername()[0] == stream.socket.getsockname()[0])
+    except OSError:  # it is gone
+        return False
+
+
+@stream_request_body
+class SmallBodyHandler(RequestHandler):
+    """A handler that reads at most 100 kB of body and never keeps more in memory."""
+
+    def prepare(self) -> None:
+        """Begin an empty body, and mark one that says it is too large before it comes."""
+        self.content = bytearray()
+        length = whole_number(self.request.headers.get("Content-Length", ""))
+        self.too_large = length is not None and length > _MAX_BODY
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep a piece of the body, unless it is too large already."""
+        if not self.too_large and len(self.content) + len(chunk) <= _MAX_BODY:
+            self.content += chunk
+        else:
+            self.too_large = True
+            self.content.clear()
+
+    def set_default_headers(self) -> None:
+        """Say who answers, and forbid guessing at content types."""
+        self.set_header("Server", "luigi-pai local")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Log a failure of the server, without the request's query and body."""
+        if not isinstance(value, (ApiError, HTTPError)) and typ and value:
+            self.application.settings["log"].error(
+                "%s %s failed", self.request.method, logged_path(self.request.path), exc_info=(typ, value, tb)
+            )
+
+
+class RestHandler(SmallBodyHandler):
+    """A handler whose answers, errors too, are JSON."""
+
+    def answer(self, status: int, value: Any) -> None:
+        """Send a value as JSON."""
+        self.answer_json(json.dumps(value, separators=(",", ":")), status)
+
+    def answer_json(self, text: str, status: int = 200) -> None:
+        """Send a text that is JSON."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(text)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Send an error in OpenPAI's form."""
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        if not isinstance(error, ApiError):
+            if status_code >= _HTTP_ERROR and isinstance(error, HTTPError):
+                error = ApiError(status_code, None, error.log_message or self._reason)
+            else:
+                error = ApiError(
+                    500, "UnknownError", "the local server failed; see server.log in its data folder"
+                )
+        shown = (
+            {"message": error.message}
+            if error.code is None
+            else {"code": error.code, "message": error.message}
+        )
+        self.answer(error.status, shown)
+
+    def credentials(self) -> tuple[str, str]:
+        """Return the scheme, in small letters, and the rest of the Authorization header."""
+        scheme, _, rest = self.request.headers.get("Authorization", "").partition(" ")
+        return scheme.lower(), rest.strip()
+
+    def body_value(self) -> Any:
+        """Return the body as its content type says, {} where there is none.
+
+        Raises:
+            ApiError: 413 if it is too large, 400 if it is not JSON.
+        """
+        if self.too_large:
+            raise ApiError(413, None, "request entity too large")
+        kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        text = bytes(self.content).decode("utf-8", "replace")
+        if kind == "application/x-www-form-urlencoded":
+            fields = parse_qs(text, keep_blank_values=True)
+            return {key: values[0] if len(values) == 1 else values for key, values in fields.items()}
+        if kind == "application/json" and text:
+            return _parse_json(text)
+        return {}
+
+
+def _parse_json(text: str) -> Any:
+    """Return the value of a JSON text; only objects and arrays are taken, as body-parser does."""
+    start = text.lstrip(" \t\r\n")[:1]
+    if start not in ("{", "["):
+        position = len(text) - len(text.lstrip(" \t\r\n"))
+        raise ApiError(400, None, f"Unexpected token {start} in JSON at position {position}")
+    try:
+        return read_json(text)
+    except json.JSONDecodeError as error:
+        raise ApiError(400, None, _complaint(text, error)) from None
+    except (ValueError, RecursionError):
+        raise ApiError(400, None, "Unexpected token in JSON") from None
+
+
+def _complaint(text: str, error: json.JSONDecodeError) -> str:
+    """Return the sentence of JavaScript's JSON.parse for the same fault."""
+    if error.pos >= len(text):
+        return "Unexpected end of JSON input"
+    if error.msg.startswith("Expecting property name"):
+        return f"Expected property name or '}}' in JSON at position {error.pos}"
+    return f"Unexpected token {text[error.pos]} in JSON at position {error.pos}"

@@ -1,0 +1,155 @@
+"""What a person sees in a browser: the list of jobs, a job's page, its growing log, the stop button."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from tornado.web import HTTPError
+
+from luigi_pai.local.node.http import SmallBodyHandler
+from luigi_pai.local.node.json_text import whole_number
+from luigi_pai.local.pages.html import page, tag
+from luigi_pai.local.pages.job import job_page
+from luigi_pai.local.pages.job_list import jobs_page
+from luigi_pai.local.store.records import COMPLETED
+from luigi_pai.local.views.v1 import job_link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.local.pages.access import StopForms
+    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.store.records import Job
+
+__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "StopJob"]
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_ASSETS = {
+    name: ((Path(__file__).parent / "assets" / name).read_bytes(), kind)
+    for name, kind in {"page.css": "text/css", "page.js": "text/javascript"}.items()
+}
+_FIRST_PIECE = 64 * 1024  # bytes of the end of a log that are shown at first
+_PIECE = 256 * 1024
+
+
+class _Page(SmallBodyHandler):
+    """A page that loads nothing from elsewhere and cannot be framed."""
+
+    def initialize(self, api: Api, forms: StopForms) -> None:
+        self.api = api
+        self.forms = forms
+
+    def set_default_headers(self) -> None:
+        """Forbid everything that these pages do not need."""
+        super().set_default_headers()
+        self.set_header("Content-Security-Policy", _POLICY)
+        self.set_header("Referrer-Policy", "same-origin")  # with no-referrer, forms say "Origin: null"
+        self.set_header("Cache-Control", "no-store")
+
+    def query(self) -> dict[str, str]:
+        """Return the parameters of the address, the last one of each name."""
+        return {name: self.get_query_argument(name) for name in self.request.query_arguments}
+
+    def show(self, text: str, status: int = 200) -> None:
+        """Send a page."""
+        self.set_status(status)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(text)
+
+    def show_refusal(self, status: int, title: str, reason: str) -> None:
+        """Say why something is not done."""
+        self.show(page(title, tag("p", reason)), status)
+
+    def job(self, query: Mapping[str, str]) -> Job | None:
+        """Return the job that a query names: USER's, of the API that it says, or of either."""
+        name, owner, api = query.get("jobName", ""), query.get("username"), query.get("api")
+        job = self.api.store.job(name) if api in (None, "v1") else None
+        if job is not None and owner in (None, job.username):
+            return job
+        return self.api.store.job_of(owner, name) if owner is not None and api in (None, "v2") else None
+
+
+class JobListPage(_Page):
+    """The jobs of this server."""
+
+    def get(self) -> None:
+        """Show a page of the jobs of both APIs, newest first."""
+        self.show(jobs_page(self.api, self.query()))
+
+
+class JobPage(_Page):
+    """One job."""
+
+    def get(self) -> None:
+        """Show a job."""
+        query = self.query()
+        job = self.job(query)
+        if job is None:
+            self.show_refusal(404, "No such job", "It is not there, or not any more.")
+            return
+        form = None if job.sub_state == COMPLETED else self.forms.form(self.request, job)
+        self.show(job_page(self.api, job, query.get("attempt", ""), form))
+
+
+class StopJob(_Page):
+    """The stop button."""
+
+    async def post(self) -> None:
+        """Stop a job, and lead back to its page."""
+        fields = dict(parse_qsl(bytes(self.content).decode("utf-8", "replace"), keep_blank_values=True))
+        job = self.job(fields)
+        if job is None:
+            self.show_refusal(404, "No such job", "It is not there, or not any more.")
+            return
+        refusal = await self.forms.refusal(self.api, self.request, job, fields)
+        if refusal is not None:
+            self.show_refusal(403, "The job was not stopped", refusal)
+            return
+        self.api.launcher.stop(job)
+        self.redirect(job_link(job), status=303)
+
+
+class JobLog(_Page):
+    """A piece of a log, for the page's script."""
+
+    async def get(self) -> None:
+        """Send what a task has written from byte ``from`` on, or the end of it; headers say where it is."""
+        query = self.query()
+        task = self.api.store.task(query.get("task", ""))
+        start = whole_number(query.get("from", ""))
+        if task is None or query.get("log") not in ("stdout", "stderr", "runtime"):
+            raise HTTPError(404)
+        path = self.api.folders.of_task(task.folder).folder / query["log"]
+        begin, size, piece = await asyncio.to_thread(_piece, path, -1 if start is None else start)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("X-Log-Begin", str(begin))
+        self.set_header("X-Log-Size", str(size))
+        self.finish(piece)
+
+
+class Asset(_Page):
+    """The style and the script of the pages."""
+
+    def get(self, name: str) -> None:
+        """Send a file."""
+        content, kind = _ASSETS[name]
+        self.set_header("Content-Type", f"{kind}; charset=utf-8")
+        self.set_header("Cache-Control", "no-cache")
+        self.finish(content)
+
+
+def _piece(path: Path, start: int) -> tuple[int, int, bytes]:
+    """Return where a piece of a file begins, how long the file is, and the piece; -1 is for its end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            begin = file.seek(max(0, size - _FIRST_PIECE) if start < 0 else min(start, size))
+            return begin, size, file.read(_PIECE)
+    except FileNotFoundError:  # the task is just being started
+        return 0, 0, b""

@@ -1,0 +1,131 @@
+"""What the routes of both REST APIs share: what they work with, how a route is found, who asks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
+
+from luigi_pai.local.node.http import ApiError, RestHandler, no_api
+from luigi_pai.local.node.joi import Object, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from luigi_pai.local.accounts.groups import Groups
+    from luigi_pai.local.accounts.tokens import TokenRegister
+    from luigi_pai.local.accounts.users import Users
+    from luigi_pai.local.config.settings import Address
+    from luigi_pai.local.container.storages import Storages
+    from luigi_pai.local.container.task_files import JobFolders
+    from luigi_pai.local.hdfs.cluster import ClusterHdfs
+    from luigi_pai.local.launcher.launcher import Launcher
+    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.rest.base.rate_limits import RateLimits
+    from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.views.job_events import JobNotes
+    from luigi_pai.local.views.job_rows import JobRows
+
+__all__ = ["PREFIX", "Api", "ApiHandler", "Route", "route"]
+
+PREFIX = "/rest-server"
+
+
+@dataclass(frozen=True)
+class Api:
+    """What the routes work with."""
+
+    store: Store
+    users: Users
+    tokens: TokenRegister
+    launcher: Launcher
+    address: Address
+    virtual_clusters: tuple[str, ...]
+    hdfs: ClusterHdfs
+    folders: JobFolders
+    notes: JobNotes
+    storages: Storages
+    rows: JobRows
+    groups: Groups
+    release: Release
+    limits: RateLimits | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method and a pattern of paths, and what answers there."""
+
+    method: str
+    pattern: re.Pattern[str]
+    action: Callable[..., Awaitable[None]]
+
+
+def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> Route:
+    """Return a route; ``:word`` in the path stands for one part, ``*`` for every method."""
+    return Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
+
+
+class ApiHandler(RestHandler):
+    """Every address of one of the APIs."""
+
+    routes: ClassVar[Sequence[Route]] = ()
+
+    def initialize(self, api: Api) -> None:
+        """Take what all requests share."""
+        self.api = api
+
+    async def get(self) -> None:
+        """Answer a GET."""
+        await self._dispatch("GET")
+
+    async def head(self) -> None:
+        """Answer a HEAD as the GET without its body."""
+        await self._dispatch("GET")
+
+    async def post(self) -> None:
+        """Answer a POST."""
+        await self._dispatch("POST")
+
+    async def put(self) -> None:
+        """Answer a PUT."""
+        await self._dispatch("PUT")
+
+    async def delete(self) -> None:
+        """Answer a DELETE."""
+        await self._dispatch("DELETE")
+
+    async def patch(self) -> None:
+        """Answer a PATCH."""
+        await self._dispatch("PATCH")
+
+    async def options(self) -> None:
+        """Answer an OPTIONS; no other site's page is allowed in (no CORS)."""
+        await self._dispatch("OPTIONS")
+
+    async def _dispatch(self, method: str) -> None:
+        """Find the route as express does: without case, with or without a slash at its end."""
+        path = self.request.path.removeprefix(PREFIX)
+        self.body: Any = self.body_value()
+        self.count_call()
+        for known in self.routes:
+            found = known.pattern.fullmatch(path)
+            if found and known.method in (method, "*"):
+                await known.action(self, *(unquote(part) for part in found.groups()))
+                return
+        raise no_api((self.request.uri or "").removeprefix(PREFIX))
+
+    def count_call(self) -> None:
+        """Count the request where the API has a limit."""
+
+    def checked(self, schema: Object) -> dict[str, Any]:
+        """Return the body as a schema has it.
+
+        Raises:
+            ApiError: 400 if the schema does not take it.
+        """
+        try:
+            checked: dict[str, Any] = schema.check(self.body)
+        except Refused as refused:
+            raise ApiError(400, "InvalidParametersError", str(refused)) from None
+        return checked

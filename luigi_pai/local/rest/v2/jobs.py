@@ -1,0 +1,331 @@
+"""The routes of OpenPAI 1.8 for jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.node.http import ApiError
+from luigi_pai.local.node.joi import Object, String
+from luigi_pai.local.rest.base.api import route
+from luigi_pai.local.rest.v2 import submission
+from luigi_pai.local.rest.v2.extras import wanted_storages
+from luigi_pai.local.store.ids import framework_name
+from luigi_pai.local.store.jobs import NameTaken
+from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.views.log_files import log_locations
+from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, numbered_attempt
+from luigi_pai.local.views.v2.jobs import (
+    attempt_summary,
+    is_placed,
+    job_detail_v2,
+    task_attempts,
+)
+from luigi_pai.local.views.v2.search import JobSearch, Viewer
+from luigi_pai.spec.dialects.mustache import javascript_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.local.accounts.tokens import Bearer
+    from luigi_pai.local.rest.v2.access import AccessV2
+    from luigi_pai.local.store.records import Job, Task
+    from luigi_pai.local.views.v2.attempts import ShownAttempt
+
+__all__ = ["ROUTES"]
+
+_EXECUTION_TYPE = Object({"value": String(one_of=("STOP", "START"), required=True)}, root=True)
+_TAG = Object({"value": String(required=True)}, root=True)
+_SMALL = 4096
+"""Characters of a document that takes a few milliseconds to read."""
+_ALIAS = "*"
+"""Begins an alias in YAML: a small text can mean a large document."""
+_DIGITS = 18
+"""More of them are the number of no attempt."""
+_NOT_A_PROTOCOL = "[object Object]"
+"""What a body that is no text is to the server's YAML reader."""
+
+
+def _found(handler: AccessV2, name: str) -> Job:
+    handler.require_database()
+    user, _, job_name = name.partition("~")
+    job = handler.api.store.job_of(user, job_name)
+    if job is None:
+        raise ApiError(404, "NoJobError", f"Job {name} is not found.")
+    return job
+
+
+def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
+    """Return an attempt by its number, from 0; the newest for what is no number, as the server has it."""
+    if not re.fullmatch("[0-9]+", number):
+        return latest_attempt(job, handler.api.store)
+    wanted = number.lstrip("0") or "0"
+    return numbered_attempt(job, int(wanted), handler.api.store) if len(wanted) <= _DIGITS else None
+
+
+def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
+    """Return a job that the caller may see, and its latest attempt, or the one of a number.
+
+    Raises:
+        ApiError: it is not there, or is not theirs.
+    """
+    bearer, release = handler.who(), handler.api.release
+    try:
+        job = _found(handler, name)
+        shown = latest_attempt(job, handler.api.store)
+        if number is not None and not (release.attempt_0_is_latest and re.fullmatch("0+", number)):
+            shown = _numbered(handler, job, number)
+    except ApiError:
+        if release.failed_lookup is None:
+            raise
+        raise ApiError(500, "UnknownError", release.failed_lookup.format(name)) from None
+    if release.private_jobs and bearer.username != job.username and not handler.is_above(bearer, job):
+        sentence = f"User {bearer.username} is not allowed to access job {name}."
+        raise ApiError(403, "ForbiddenUserError", sentence)
+    return job, shown
+
+
+def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
+    return shown
+
+
+def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
+    """Return who asks for a list, where that limits it."""
+    user, groups = handler.api.users.get(bearer.username), handler.api.groups
+    if user is None or not handler.api.release.own_virtual_clusters:
+        return None
+    now, past = groups.virtual_clusters(user), groups.past_virtual_clusters(user)
+    return Viewer(user.name, groups.is_admin(user), now, past)
+
+
+async def _list(handler: AccessV2) -> None:
+    bearer = handler.who()
+    handler.count_list(bearer)
+    store = handler.api.store
+    search = JobSearch(handler.request.query, handler.api.release, _viewer(handler, bearer))
+    handler.require_database()
+    rows = handler.api.rows.as_json(search.ids(store))
+    if search.counts:
+        rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
+    handler.answer_json(rows)
+
+
+async def _at_once(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    return work(*arguments)
+
+
+async def _submit(handler: AccessV2) -> None:
+    """Write a job down, then say that it is taken.
+
+    Reading a large document takes seconds, in which others are to be answered; a small one is
+    read sooner than a thread has its turn.
+    """
+    bearer = handler.who()
+    handler.count_submission(bearer)
+    body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
+    small = len(body) <= _SMALL and _ALIAS not in body
+    run = _at_once if small else asyncio.to_thread
+    release = handler.api.release
+    document = await run(submission.read_protocol, body, release)
+    name, user = document["name"], bearer.username
+    submitter = handler.api.users.get(user)
+    release.check_leave(document, {} if submitter is None else submitter.extension)
+    handler.require_database()
+    taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
+    if handler.api.store.job_of(user, name) is not None:
+        raise taken
+    cluster = submission.virtual_cluster(document)
+    if submitter is None or cluster not in handler.api.groups.virtual_clusters(submitter):
+        sentence = f"User {user} is not allowed to do operation in {javascript_text(cluster)}"
+        raise ApiError(403, "ForbiddenUserError", sentence)
+    wanted = wanted_storages(document.get("extras") or {})
+    storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
+    spec = await run(submission.spec_of, document, storages, release)
+    config = submission.shown_config(document)
+    new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
+    try:
+        job = handler.api.store.add_job(new)
+    except NameTaken:
+        raise taken from None
+    if release.job_types:
+        handler.api.notes.add_tag(job, document.get("jobType", "others"))
+    handler.api.launcher.add(job)
+    handler.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
+
+
+async def _get(handler: AccessV2, name: str) -> None:
+    _show(handler, *_looked_up(handler, name))
+
+
+async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
+    _show(handler, *_looked_up(handler, name, number))
+
+
+def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
+    store = handler.api.store
+    tags = handler.api.notes.tags([job]).get(job.id, [])
+    handler.answer(
+        200,
+        job_detail_v2(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
+    )
+
+
+async def _execute(handler: AccessV2, name: str) -> None:
+    bearer = handler.who()
+    wanted = handler.checked(_EXECUTION_TYPE).get("value")
+    job = _found(handler, name)
+    if bearer.username != job.username and not handler.is_above(bearer, job):
+        raise ApiError(
+            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to execute job {name}."
+        )
+    if isinstance(wanted, str) and wanted[:1] + wanted[1:].lower() == "Stop":  # what the launcher gets
+        handler.api.launcher.stop(job)
+    handler.answer(202, {"status": 202, "message": f"Execute job {name} successfully."})
+
+
+async def _config(handler: AccessV2, name: str) -> None:
+    job, _ = _looked_up(handler, name)
+    handler.answer_as_yaml(job.config)
+
+
+async def _ssh(handler: AccessV2, name: str) -> None:
+    handler.who()
+    raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
+
+
+# attempts, tasks, logs
+
+
+def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, ShownAttempt, Sequence[Task]]:
+    """Return the task that a path names: the job, the attempt, every try of the task, the latest first.
+
+    The path has the job, the number of its attempt, the role, the index.
+    """
+    name, number, role, index = path
+    job = _found(handler, name)
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        where = f"in job {name} with jobAttemptIndex {number}"
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    for task in shown.tasks:
+        if (task.role, str(task.index)) == (role, index):
+            return job, shown, handler.api.store.tries(task) or [task]
+    where = f"in Job {name} with jobAttemptIndex {number}, taskRoleName {role} and taskIndex {index}"
+    raise ApiError(404, "NoJobError", f"Task not found {where}.")
+
+
+async def _task_attempts(handler: AccessV2, *path: str) -> None:
+    handler.who()
+    name, number, role, index = path
+    handler.answer(200, task_attempts(*_task(handler, (name, number, role, index))))
+
+
+async def _logs(handler: AccessV2, *path: str) -> None:
+    handler.who()
+    name, number, role, index, task_attempt = path
+    if handler.api.release.private_jobs:
+        _looked_up(handler, name)
+    try:
+        job, _, tried = _task(handler, (name, number, role, index))
+    except ApiError:
+        raise ApiError(500, "UnknownError", "Failed to get log list") from None
+    chosen = [item for item in tried if str(item.number) == task_attempt and is_placed(item)]
+    if not chosen:
+        raise ApiError(404, "NoTaskLogError", "Log of task is not found.")
+    tail = handler.get_query_argument("tail-mode", "") == "true"
+    handler.answer(200, {"locations": log_locations(handler.api, job, chosen[0], tail=tail)})
+
+
+async def _job_attempts(handler: AccessV2, name: str) -> None:
+    """Send the latest attempt, then those before it from the first on, as the server does."""
+    handler.who()
+    handler.require_database()
+    try:
+        job = _found(handler, name)
+    except ApiError:
+        handler.answer(404, None)
+        return
+    store = handler.api.store
+    latest = attempt_summary(job, latest_attempt(job, store), is_latest=True)
+    earlier = [attempt_summary(job, shown, is_latest=False) for shown in earlier_attempts(job, store)]
+    handler.answer(200, [latest, *earlier])
+
+
+async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
+    handler.who()
+    handler.answer_text("text/html", "ok")
+
+
+async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
+    handler.who()
+    job = _found(handler, name)
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        where = f"in job {name} with jobAttemptIndex {number}"
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    handler.answer(200, attempt_summary(job, shown, is_latest=True))
+
+
+# events and tags
+
+
+async def _events(handler: AccessV2, name: str) -> None:
+    job, _ = _looked_up(handler, name)
+    events = handler.api.notes.events(job, handler.get_query_argument("type", None))
+    name = framework_name(job)
+    handler.answer(
+        200, {"totalCount": len(events), "data": [{**event, "frameworkName": name} for event in events]}
+    )
+
+
+def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
+    """Return a job and the tag of the request's body, if this user may change the tags of this job."""
+    bearer = handler.who()
+    asked = handler.checked(_TAG)
+    if name.partition("~")[0] != bearer.username and not handler.is_admin(bearer):
+        raise ApiError(
+            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to {doing} job {name}."
+        )
+    job = _found(handler, name)
+    if not isinstance(asked.get("value"), str | int | float):
+        raise ApiError(500, None, 'WHERE parameter "name" has invalid "undefined" value')
+    return job, javascript_text(asked["value"])
+
+
+async def _add_tag(handler: AccessV2, name: str) -> None:
+    job, tag = _tagged(handler, name, "add tag to")
+    handler.api.notes.add_tag(job, tag)
+    handler.answer(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
+
+
+async def _delete_tag(handler: AccessV2, name: str) -> None:
+    job, tag = _tagged(handler, name, "delete tag from")
+    if not handler.api.notes.remove_tag(job, tag):
+        raise ApiError(404, "NoTagError", f"Tag {tag} is not found for job {name}.")
+    handler.answer(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
+
+
+_JOB = "/api/v2/jobs/:name"
+_TASK = f"{_JOB}/attempts/:number/taskRoles/:role/taskIndex/:index/attempts"
+
+ROUTES = (
+    route("GET", "/api/v2/jobs", _list),
+    route("POST", "/api/v2/jobs", _submit),
+    route("GET", _JOB, _get),
+    route("GET", f"{_JOB}/attempts/:number", _get_attempt),
+    route("GET", _TASK, _task_attempts),
+    route("GET", f"{_TASK}/:attempt/logs", _logs),
+    route("PUT", f"{_JOB}/executionType", _execute),
+    route("GET", f"{_JOB}/config", _config),
+    route("GET", f"{_JOB}/ssh", _ssh),
+    route("GET", f"{_JOB}/job-attempts", _job_attempts),
+    route("GET", f"{_JOB}/job-attempts/healthz", _job_attempts_health),
+    route("GET", f"{_JOB}/job-attempts/:number", _job_attempt),
+    route("PUT", f"{_JOB}/tag", _add_tag),
+    route("DELETE", f"{_JOB}/tag", _delete_tag),
+    route("GET", f"{_JOB}/events", _events),
+)

@@ -1,0 +1,1 @@
+"""What the server remembers: one SQLite file."""

@@ -1,0 +1,215 @@
+"""What the local server keeps about a user, a job, an attempt and a task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+__all__ = [
+    "COMPLETED",
+    "RUNNING",
+    "WAITING",
+    "Attempt",
+    "Group",
+    "Job",
+    "NewJob",
+    "Task",
+    "User",
+    "gpu_numbers",
+]
+
+WAITING = "FRAMEWORK_WAITING"
+"""Sub-state of a job that has not begun, or is about to be tried again."""
+
+RUNNING = "APPLICATION_RUNNING"
+"""Sub-state of a job with an attempt that goes on."""
+
+COMPLETED = "FRAMEWORK_COMPLETED"
+"""Sub-state of a job that is over."""
+
+
+@dataclass
+class User:
+    """A user.
+
+    Attributes:
+        password: a salted hash.
+        virtual_clusters: the names of those they may use, between commas.
+        email: as the v2 API shows it.
+        extension: an object that the v2 API keeps for them.
+        groups: the groups they are in, but for those that every virtual
+            cluster and the administrators have.
+    """
+
+    name: str
+    password: str
+    admin: bool
+    virtual_clusters: str
+    email: str = ""
+    extension: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of users; ``extension`` holds the access lists ``acls`` and whatever else was sent."""
+
+    name: str
+    description: str
+    external_name: str
+    extension: dict[str, Any]
+
+
+@dataclass
+class Job:
+    """A job. Times are milliseconds since 1970 UTC.
+
+    Attributes:
+        config_json: the job config as the user sent it; of a v2 job its
+            protocol as JSON, without secrets.
+        spec_json: the same with every default filled in; of a v2 job what
+            `protocol_spec` makes of it.
+        generation: 1 for a job of the v1 API, 2 for one of the v2 API. The two
+            do not see each other's jobs.
+        launched: when its first attempt began.
+        sub_state: WAITING, RUNNING or COMPLETED.
+        retries: attempts made again, for whatever reason.
+        counted_retries: those of them that retryCount bounds.
+    """
+
+    id: int
+    name: str
+    username: str
+    virtual_cluster: str
+    config_json: str
+    spec_json: str
+    sub_state: str
+    execution_type: str
+    retries: int
+    counted_retries: int
+    created: int
+    completed: int | None
+    exit_code: int | None
+    exit_type: str | None
+    diagnostics: str | None
+    deleted: bool
+    generation: int = 1
+    total_gpus: int = 0
+    total_tasks: int = 0
+    total_roles: int = 0
+    launched: int | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``USER~NAME``, as the v2 API writes it."""
+        return f"{self.username}~{self.name}"
+
+    @cached_property
+    def config(self) -> Any:
+        """The job config as the user sent it."""
+        return json.loads(self.config_json)
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The job config with every default filled in."""
+        spec: dict[str, Any] = json.loads(self.spec_json)
+        return spec
+
+    @cached_property
+    def roles(self) -> list[dict[str, Any]]:
+        """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
+        return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job that has been taken.
+
+    Attributes:
+        config: as the API shows it.
+        spec: as the launcher reads it.
+        generation: 1 or 2.
+        secrets: what a v2 job's commands are filled with; kept until it ends.
+    """
+
+    name: str
+    username: str
+    virtual_cluster: str
+    config: Any
+    spec: dict[str, Any]
+    generation: int = 1
+    secrets: Any = None
+
+
+@dataclass
+class Attempt:
+    """One run of a job.
+
+    Attributes:
+        number: 1 for the first.
+        interrupted: the server has begun to end it because it was shut down
+            itself; the exit codes of its tasks say nothing then.
+        trigger_role, trigger_index, trigger_message: the task that decided how
+            it ended, and by which rule.
+    """
+
+    id: int
+    job_id: int
+    number: int
+    launched: int
+    completed: int | None = None
+    interrupted: bool = False
+    exit_code: int | None = None
+    trigger_role: str | None = None
+    trigger_index: int | None = None
+    trigger_message: str | None = None
+
+    def application_id(self, cluster_timestamp: int) -> str:
+        """Return its id as YARN would write it."""
+        return f"application_{cluster_timestamp}_{self.id:04d}"
+
+
+@dataclass
+class Task:
+    """One instance of a task role within an attempt, or one try of it.
+
+    Attributes:
+        folder: where its files are, relative to the jobs folder.
+        ports: the reserved ports by label.
+        gpus: bit map of its GPUs.
+        pid: the process that runs it, also its process group and session.
+        pid_started: when that process started, as the kernel counts.
+        exit_code: how it ended; of a v2 job as the runtime translates it.
+        exit_info: JSON of what the runtime says of a failure (v2).
+        number: which attempt of this instance it is, 0 for the first; a job
+            without gang allocation tries its tasks again one by one.
+        counted_retries: the tries before it that taskRetryCount bounds.
+    """
+
+    container_id: str
+    attempt_id: int
+    role: str
+    index: int
+    folder: str
+    ports: dict[str, list[int]] = field(default_factory=dict)
+    gpus: int = 0
+    pid: int | None = None
+    pid_started: str | None = None
+    exit_code: int | None = None
+    launched: int | None = None
+    completed: int | None = None
+    exit_info: str | None = None
+    number: int = 0
+    counted_retries: int = 0
+
+    @property
+    def name(self) -> str:
+        """``ROLE-INDEX``, as people write it."""
+        return f"{self.role}-{self.index}"
+
+
+def gpu_numbers(gpus: int) -> str:
+    """Return the numbers of the GPUs of a bit map, as CUDA_VISIBLE_DEVICES has them."""
+    return ",".join(str(number) for number in range(gpus.bit_length()) if gpus >> number & 1)

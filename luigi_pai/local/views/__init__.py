@@ -1,0 +1,1 @@
+"""How clients and pages see jobs: rows, details, logs, events, notifications."""

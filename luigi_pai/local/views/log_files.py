@@ -1,0 +1,224 @@
+"""The output of tasks over HTTP: as plain text, whole or the end of it, while they run too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import urlencode
+
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError
+
+from luigi_pai.local.node.http import SmallBodyHandler
+from luigi_pai.local.store.ids import framework_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from luigi_pai.local.container.task_files import TaskFiles
+    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.store.records import Job, Task
+
+__all__ = ["LogFile", "LogPage", "log_locations"]
+
+_CHUNK = 256 * 1024
+_UNIT = "bytes="
+_TAIL = f"{_UNIT}-16384"
+_RANGE = re.compile(r" *(?:([0-9]{1,18}) *- *([0-9]{1,18})?|-([0-9]{1,18})) *")
+_LOCATION_SECONDS = 24 * 3600
+_NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
+
+
+def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
+    """Return where the logs of a v2 task are: names and paths on this server.
+
+    The paths carry a token of their own that ends after a day; whoever has one
+    can read this log and nothing else.
+
+    Args:
+        api: what the routes work with.
+        job: the task's job.
+        task: the task.
+        tail: paths to the last 16 KiB only.
+    """
+    query = {
+        "username": job.username,
+        "framework-name": framework_name(job),
+        "pod-uid": task.container_id,
+        "taskrole": task.role,
+        "token": api.tokens.for_log(task.container_id, _LOCATION_SECONDS),
+    }
+    if tail:
+        query["tail-mode"] = "true"
+    root = f"/log-manager/{api.address.netloc}/api/v1/logs"
+    return [{"name": name, "uri": f"{root}/{file}?{urlencode(query)}"} for name, file in _NAMES.items()]
+
+
+class _Log(SmallBodyHandler):
+    """Sends files of a task."""
+
+    def initialize(self, api: Api) -> None:
+        """Take what all requests share."""
+        self.api = api
+
+    def files(self, container_id: str) -> TaskFiles:
+        """Return the files of a task.
+
+        Raises:
+            HTTPError: 404 if there is no such task.
+        """
+        task = self.api.store.task(container_id)
+        if task is None:
+            raise HTTPError(404)
+        return self.api.folders.of_task(task.folder)
+
+    def begin(self) -> None:
+        """Say that plain text comes, which may be more the next time."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+
+    async def send(self, path: Path, start: int) -> None:
+        """Send a file from ``start`` (negative: from its end) to where it ends now."""
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:  # the task is just being started
+            return
+        with file:
+            length = _length(file)
+            await self.send_part(file, max(0, length + start) if start < 0 else min(start, length), length)
+
+    async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
+        """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""
+        file.seek(start)
+        while start < end:
+            piece = await asyncio.to_thread(file.read, min(_CHUNK, end - start))
+            if not piece:
+                return
+            start += len(piece)
+            self.write(piece)
+            try:
+                await self.flush()
+            except StreamClosedError:
+                return
+
+
+class LogPage(_Log):
+    """The output of a task, for people and as 0.7.1 has it."""
+
+    async def get(self, container_id: str, _user: str, stream: str | None) -> None:
+        """Send stdout, stderr, or both, from byte ``start`` (negative: from the end), as YARN does."""
+        files = self.files(container_id)
+        start = self._start()
+        self.begin()
+        if stream:
+            await self.send(_file(files, stream), start)
+            return
+        for name in ("stdout", "stderr"):
+            self.write(f"==> {name} <==\n")
+            await self.send(_file(files, name), start)
+            self.write("\n")
+
+    def _start(self) -> int:
+        try:
+            return int(self.get_query_argument("start", "0"))
+        except ValueError:
+            raise HTTPError(400) from None
+
+
+class LogFile(_Log):
+    """The output of a task, where 1.8's log list points: a file that nginx would serve, which may grow."""
+
+    async def get(self, name: str) -> None:
+        """Send a log as it is now, the range of it that is asked for, or its last 16 KiB.
+
+        ``user-all`` is stdout, then stderr: nobody has written down which line came first.
+        """
+        container_id = self.get_query_argument("pod-uid", "")
+        if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
+            raise HTTPError(403)
+        paths = _paths(self.files(container_id), name)
+        self.begin()
+        self.set_header("Accept-Ranges", "bytes")
+        asked = self.request.headers.get("Range", "")
+        if self.get_query_argument("tail-mode", "") == "true":
+            asked = _TAIL
+        with ExitStack() as opened:
+            files = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
+            lengths = [_length(file) for file in files]
+            whole = sum(lengths)
+            try:
+                # nothing here names one state of a log, so one that is meant in If-Range is not this one
+                part = None if "If-Range" in self.request.headers else _range(asked, whole)
+            except _NotSatisfiableError:
+                self.set_status(416)
+                self.set_header("Content-Range", f"bytes */{whole}")
+                self.finish("416 Requested Range Not Satisfiable\n")
+                return
+            if part is not None:
+                self.set_status(206)
+                self.set_header("Content-Range", f"bytes {part.start}-{part.stop - 1}/{whole}")
+            await self._send_all(files, lengths, part or range(whole))
+
+    async def _send_all(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
+        """Send a part of what files, one after the other, have in their first ``lengths`` bytes."""
+        self.set_header("Content-Length", str(len(part)))
+        before = 0
+        for file, length in zip(files, lengths, strict=True):
+            await self.send_part(file, max(0, part.start - before), min(length, part.stop - before))
+            before += length
+
+
+class _NotSatisfiableError(Exception):
+    """No part of a log is in the ranges that are asked for."""
+
+
+def _range(asked: str, length: int) -> range | None:
+    """Return the bytes that a Range header asks for, as nginx reads it; None for all of them.
+
+    Several ranges are answered with all, which a server may do.
+
+    Raises:
+        _NotSatisfiableError: it is beyond the end, or is no range.
+    """
+    if len(asked) <= len(_UNIT) or asked[: len(_UNIT)].lower() != _UNIT:
+        return None
+    found = []
+    for spec in asked[len(_UNIT) :].split(","):
+        ends = _RANGE.fullmatch(spec)
+        if ends is None:
+            raise _NotSatisfiableError
+        first, last, count = (None if text is None else int(text) for text in ends.groups())
+        start = max(0, length - (count or 0)) if first is None else first
+        stop = length if last is None else min(length, last + 1)
+        if start < stop:
+            found.append(range(start, stop))
+        elif start == 0:
+            return None  # of an empty log
+    if not found:
+        raise _NotSatisfiableError
+    return found[0] if len(found) == 1 else None
+
+
+def _length(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _file(files: TaskFiles, name: str) -> Path:
+    return {"stdout": files.stdout, "stderr": files.stderr}.get(name, files.runtime)
+
+
+def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
+    known: dict[str, Any] = {
+        "user-all": (files.stdout, files.stderr),
+        "user-stdout": (files.stdout,),
+        "user-stderr": (files.stderr,),
+        "runtime.log": (files.runtime,),
+    }
+    if name not in known:
+        raise HTTPError(404)
+    paths: Sequence[Path] = known[name]
+    return paths

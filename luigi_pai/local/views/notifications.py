@@ -1,0 +1,173 @@
+"""jobStatusChangeNotification: an event in the job's list, and a call of the webhook where there is one.
+
+OpenPAI 1.8 sends mails. Here a job that asks for it in its extras has an event
+for each change, and the webhook gets a POST of JSON, which docs/local.md
+describes. What becomes of a call is nobody's concern but the log's: no job
+waits for it or fails with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tornado.httpclient import HTTPRequest
+from tornado.simple_httpclient import SimpleAsyncHTTPClient
+
+from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.views.v1 import job_link
+from luigi_pai.local.views.v2.jobs import job_state_v2
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.local.config.settings import Address
+    from luigi_pai.local.store.records import Job
+
+__all__ = ["Notification", "Notifier", "Webhook", "wanted_changes"]
+
+_CHANGES = {
+    "running": "is running",
+    "succeeded": "has succeeded",
+    "stopped": "was stopped",
+    "failed": "has failed",
+    "retried": "is tried again",
+}
+_PAUSES = (1.0, 5.0)
+"""Seconds before the second and the third try of a call."""
+_CALL_SECONDS = 5.0
+_MOST_CALLS = 1000
+_CLOSING_SECONDS = 1.0
+
+
+def wanted_changes(job: Job) -> list[str]:
+    """Return the changes of state that a v2 job wants to be told of."""
+    extras = job.config.get("extras") if isinstance(job.config, dict) else None
+    wanted = extras.get("jobStatusChangeNotification") if isinstance(extras, dict) else None
+    return [change for change in _CHANGES if wanted.get(change) is True] if isinstance(wanted, dict) else []
+
+
+@dataclass(frozen=True)
+class Notification:
+    """What somebody is told.
+
+    Attributes:
+        text: what to write into the job's events.
+        call: calls the webhook; for when the event is written down. None without a webhook.
+    """
+
+    text: str
+    call: Callable[[], None] | None
+
+
+class Notifier:
+    """Says which notifications an event of a job brings.
+
+    Args:
+        webhook: what is called; None for nothing.
+    """
+
+    def __init__(self, webhook: Webhook | None) -> None:
+        self._webhook = webhook
+
+    def happened(self, job: Job, reason: str) -> Notification | None:
+        """Return the notification that an event brings; None if nothing is wanted."""
+        if reason == "AttemptBegan":
+            change = "retried" if job.retries else "running"
+        elif reason == "JobEnded":
+            change = job_state_v2(job).lower()
+        else:
+            return None
+        if change not in wanted_changes(job):
+            return None
+        call = None if self._webhook is None else self._webhook.prepare(job, change)
+        return Notification(f"job {job.full_name} {_CHANGES[change]}", call)
+
+
+class Webhook:
+    """Calls a URL, without holding anybody up.
+
+    Args:
+        url: where to POST; it may have a token in it, so it is never shown.
+        address: where the job's page is.
+        log: gets a line for each call that failed.
+        pauses: seconds before each further try.
+    """
+
+    def __init__(
+        self, url: str, address: Address, log: logging.Logger, pauses: Sequence[float] = _PAUSES
+    ) -> None:
+        self._url = url
+        self._address = address
+        self._log = log
+        self._pauses = pauses
+        self._client = SimpleAsyncHTTPClient(force_instance=True)
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def prepare(self, job: Job, change: str) -> Callable[[], None]:
+        """Return what tells of a change as it is now."""
+        return functools.partial(self._call, job.full_name, self._told(job, change))
+
+    def _call(self, name: str, told: dict[str, Any]) -> None:
+        """Tell of a change, soon; at most 1,000 calls wait at a time, further ones are left out."""
+        if len(self._calls) >= _MOST_CALLS:
+            self._log.warning("webhook: too many calls wait; %s of %s is left out", told["change"], name)
+            return
+        call = asyncio.get_running_loop().create_task(self._bring(name, told))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+
+    async def close(self) -> None:
+        """Give the calls that are under way a second, and leave the others."""
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=_CLOSING_SECONDS)
+        for call in self._calls:
+            call.cancel()
+        self._client.close()
+
+    def _told(self, job: Job, change: str) -> dict[str, Any]:
+        """Return what is sent: nothing that a job printed or was given, so no secret."""
+        return {
+            "event": "jobStatusChange",
+            "change": change,
+            "state": job_state_v2(job),
+            "jobName": job.name,
+            "username": job.username,
+            "virtualCluster": job.virtual_cluster,
+            "retries": job.retries,
+            "exitCode": job.exit_code,
+            "submissionTime": job.created,
+            "completedTime": job.completed,
+            "time": now_ms(),
+            "url": f"{self._address.url}{job_link(job)}",
+        }
+
+    async def _bring(self, name: str, told: dict[str, Any]) -> None:
+        problem = ""
+        for pause in (0.0, *self._pauses):
+            await asyncio.sleep(pause)
+            try:
+                request = HTTPRequest(
+                    self._url,
+                    method="POST",
+                    headers={"Content-Type": "application/json", "User-Agent": "luigi-pai local"},
+                    body=json.dumps(told),
+                    connect_timeout=_CALL_SECONDS,
+                    request_timeout=_CALL_SECONDS,
+                    follow_redirects=False,
+                )
+                answer = await self._client.fetch(request, raise_error=False)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a webhook, jobs go on
+                problem = type(error).__name__  # its text may have the URL in it
+            else:
+                if answer.error is None:
+                    return
+                problem = f"status {answer.code}"
+        host = urlsplit(self._url).hostname
+        said = _CHANGES[told["change"]]
+        self._log.warning("webhook at %s: not told that %s %s: %s", host, name, said, problem)

@@ -1,0 +1,139 @@
+"""Jobs and virtual clusters as the v1 API of OpenPAI 0.7.1 shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from luigi_pai.local.container.environment import CONTAINER_IP
+from luigi_pai.local.launcher.completion import EXIT_STOPPED_V1
+from luigi_pai.local.store.records import COMPLETED, WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from luigi_pai.local.config.settings import Address
+    from luigi_pai.local.launcher.scheduler import Scheduler
+    from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.store.records import Attempt, Job, Task
+
+__all__ = ["job_detail", "job_link", "job_row", "job_state", "log_url", "virtual_clusters"]
+
+
+def job_state(job: Job) -> str:
+    """Return WAITING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+    if job.sub_state == WAITING:
+        return "WAITING"
+    if job.sub_state != COMPLETED:
+        return "RUNNING"
+    return {0: "SUCCEEDED", EXIT_STOPPED_V1: "STOPPED"}.get(job.exit_code or 0, "FAILED")
+
+
+def job_row(job: Job) -> dict[str, Any]:
+    """Return a job as the list shows it."""
+    return {
+        "name": job.name,
+        "username": job.username,
+        "state": job_state(job),
+        "subState": job.sub_state,
+        "executionType": job.execution_type,
+        "retries": job.retries,
+        "createdTime": job.created,
+        "completedTime": job.completed,
+        "appExitCode": job.exit_code,
+        "virtualCluster": job.virtual_cluster,
+    }
+
+
+def job_detail(job: Job, store: Store, address: Address) -> dict[str, Any]:
+    """Return a job as GET /jobs/NAME shows it."""
+    attempt = None if job.sub_state == WAITING else store.last_attempt(job)
+    tasks = [] if attempt is None else store.tasks(attempt)
+    roles: dict[str, Any] = {}
+    for task in tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(_task_status(task, job, address))
+    return {
+        "name": job.name,
+        "jobStatus": {
+            "name": job.name,
+            "username": job.username,
+            "state": job_state(job),
+            "subState": job.sub_state,
+            "executionType": job.execution_type,
+            "retries": job.retries,
+            "createdTime": job.created,
+            "completedTime": job.completed,
+            **_application(job, attempt, tasks, store, address),
+            "virtualCluster": job.virtual_cluster,
+        },
+        "taskRoles": roles,
+    }
+
+
+def _application(
+    job: Job, attempt: Attempt | None, tasks: Sequence[Task], store: Store, address: Address
+) -> dict[str, Any]:
+    """Return the fields of the newest attempt."""
+    ended = sum(task.exit_code is not None for task in tasks)
+    done = job.sub_state == COMPLETED
+    return {
+        "appId": attempt and attempt.application_id(store.cluster_timestamp),
+        "appProgress": 1 if done else ended / len(tasks) if tasks else 0,
+        "appTrackingUrl": attempt and f"{address.url}{job_link(job)}",
+        "appLaunchedTime": attempt and attempt.launched,
+        "appCompletedTime": attempt and attempt.completed,
+        "appExitCode": job.exit_code,
+        "appExitDiagnostics": job.diagnostics,
+        "appExitType": job.exit_type,
+    }
+
+
+def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
+    return {
+        "taskIndex": task.index,
+        "containerId": task.container_id,
+        "containerIp": CONTAINER_IP,
+        "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
+        "containerGpus": task.gpus,
+        "containerLog": log_url(task, job, address),
+    }
+
+
+def job_link(job: Job, **more: object) -> str:
+    """Return the address of a job's page below that of the server; ``more`` goes into its query."""
+    query: dict[str, object] = {"username": job.username, "jobName": job.name}
+    if job.generation > 1:
+        query["api"] = "v2"
+    return f"/job-detail.html?{urlencode({**query, **more})}"
+
+
+def log_url(task: Task, job: Job, address: Address) -> str:
+    """Return where a task's output can be read, in the form of YARN's addresses."""
+    return f"{address.url}/node/containerlogs/{task.container_id}/{job.username}/"
+
+
+def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+    """Return every virtual cluster with what runs in it now; percentages are of memory, as YARN counts them.
+
+    Args:
+        scheduler: what there is, and what is in use.
+        jobs: the v1 jobs that have not ended.
+    """
+    shown = {}
+    unfinished = list(jobs)
+    everything = scheduler.total.memory or 1
+    for name, cluster in scheduler.clusters.items():
+        here = [job for job in unfinished if job.virtual_cluster == name]
+        waiting = sum(job.sub_state == WAITING for job in here)
+        used = scheduler.used(name)
+        shown[name] = {
+            "capacity": 100 * cluster.has.memory / everything,
+            "maxCapacity": 100 * cluster.has.memory / everything,
+            "usedCapacity": 100 * used.memory / everything,
+            "numActiveJobs": len(here) - waiting,
+            "numJobs": len(here),
+            "numPendingJobs": waiting,
+            "resourcesUsed": {"memory": used.memory, "vCores": used.cpu, "GPUs": used.gpu},
+        }
+    return shown

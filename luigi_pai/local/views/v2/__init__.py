@@ -1,0 +1,1 @@
+"""Jobs as the v2 API shows them."""

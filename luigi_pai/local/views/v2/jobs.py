@@ -1,0 +1,292 @@
+"""Jobs as the v2 API of OpenPAI 1.8 shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.container.environment import CONTAINER_IP
+from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
+from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+from luigi_pai.local.store.records import COMPLETED, WAITING
+from luigi_pai.local.views.v2.endings import diagnostics, ending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.local.store.records import Job, Task
+    from luigi_pai.local.views.v2.attempts import ShownAttempt
+
+__all__ = [
+    "attempt_summary",
+    "is_placed",
+    "job_detail_v2",
+    "job_row_v2",
+    "job_state_v2",
+    "sub_state_v2",
+    "task_attempts",
+]
+
+_NODE = "localhost"
+_SECOND = 1000
+
+
+def job_state_v2(job: Job) -> str:
+    """Return WAITING, RUNNING, STOPPING, SUCCEEDED, STOPPED or FAILED."""
+    if job.sub_state == COMPLETED:
+        return _ended_state(job.exit_code)
+    if job.sub_state == WAITING:
+        return "WAITING"
+    return "STOPPING" if job.execution_type == "STOP" else "RUNNING"
+
+
+def _ended_state(exit_code: int | None) -> str:
+    return {0: "SUCCEEDED", EXIT_STOPPED: "STOPPED", EXIT_JOB_ENDED: "STOPPED"}.get(
+        1 if exit_code is None else exit_code, "FAILED"
+    )
+
+
+def sub_state_v2(job: Job) -> str:
+    """Return the launcher's own word for a job's state; before the first attempt, that it lacks resources."""
+    return {
+        "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
+        "RUNNING": "AttemptRunning",
+        "STOPPING": "AttemptDeletionRequested",
+    }.get(job_state_v2(job), "Completed")
+
+
+def _counts(job: Job) -> dict[str, Any]:
+    return {
+        "retries": job.retries,
+        "retryDetails": {
+            "user": job.counted_retries,
+            "platform": job.retries - job.counted_retries,
+            "resource": 0,
+        },
+        "retryDelayTime": None,
+    }
+
+
+def _submitted(job: Job) -> int:
+    return job.created // _SECOND * _SECOND
+
+
+def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
+    """Return a job as the list shows it."""
+    return {
+        "debugId": framework_name(job),
+        "name": job.name,
+        "username": job.username,
+        "state": job_state_v2(job),
+        "subState": sub_state_v2(job),
+        "executionType": job.execution_type,
+        "tags": list(tags),
+        **_counts(job),
+        "submissionTime": _submitted(job),
+        "createdTime": job.created,
+        "launchedTime": job.launched or job.completed,
+        "completedTime": job.completed,
+        "appExitCode": job.exit_code,
+        "virtualCluster": job.virtual_cluster,
+        "totalGpuNumber": job.total_gpus,
+        "totalTaskNumber": job.total_tasks,
+        "totalTaskRoleNumber": job.total_roles,
+        "jobPriority": None,
+    }
+
+
+def job_detail_v2(
+    job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
+) -> dict[str, Any]:
+    """Return a job as GET /jobs/USER~NAME shows it.
+
+    Args:
+        job: the job.
+        shown: the attempt to show.
+        tags: the job's tags.
+        tries: returns every try of a task, the latest first.
+    """
+    return {
+        "debugId": framework_name(job),
+        "name": job.name,
+        "tags": list(tags),
+        "jobStatus": {
+            "username": job.username,
+            "state": job_state_v2(job),
+            "subState": sub_state_v2(job),
+            "executionType": job.execution_type,
+            **_counts(job),
+            "createdTime": job.created,
+            "launchedTime": job.launched or job.completed,
+            "completedTime": job.completed,
+            "attemptId": shown.index,
+            "attemptState": _attempt_state(job, shown),
+            "appId": f"{shown.index}_{object_uid(job.full_name, shown.index)}",
+            **ending(shown),
+            "virtualCluster": job.virtual_cluster,
+            "submissionTime": _submitted(job),
+        },
+        "taskRoles": _by_role(shown, lambda task: _task_status(job, shown, tries(task))),
+    }
+
+
+def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    for task in shown.tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(status(task))
+    return roles
+
+
+def _attempt_state(job: Job, shown: ShownAttempt) -> str:
+    if shown.record.completed is not None:
+        return _ended_state(shown.record.exit_code)
+    return job_state_v2(job)
+
+
+def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
+    return (
+        f"/api/v2/jobs/{job.full_name}/attempts/{shown.index}"
+        f"/taskRoles/{task.role}/taskIndex/{task.index}/attempts/{task.number}/logs"
+    )
+
+
+def _task_state(task: Task) -> str:
+    if task.exit_code is not None:
+        return _ended_state(task.exit_code)
+    return "RUNNING" if task.launched else "WAITING"
+
+
+def is_placed(task: Task) -> bool:
+    """Say whether a task has, or had, a machine to run on."""
+    return task.launched is not None
+
+
+def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
+    return {
+        "containerId": task.container_id or None,
+        "containerIp": CONTAINER_IP if is_placed(task) else None,
+        "containerNodeName": _NODE if is_placed(task) else None,
+        "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
+        "containerGpus": None,
+        "containerLog": _log_list(job, shown, task),
+        "containerExitCode": task.exit_code,
+        "containerExitSpec": exit_spec(task.exit_code),
+        "containerExitDiagnostics": diagnostics(task),
+    }
+
+
+def _task_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    completed = tried[0].completed
+    return {
+        "createdTime": shown.started,
+        "launchedTime": tried[-1].launched or completed,
+        "completedTime": completed,
+    }
+
+
+def _try_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    """Return the times of the first of some tries; the one before it is the second."""
+    task = tried[0]
+    return {
+        "attemptId": task.number,
+        "attemptState": _task_state(task),
+        "currentAttemptCreatedTime": tried[1].completed if len(tried) > 1 else shown.started,
+        "currentAttemptLaunchedTime": task.launched or task.completed,
+        "currentAttemptCompletedTime": task.completed,
+    }
+
+
+def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    task = tried[0]
+    return {
+        "taskIndex": task.index,
+        "taskUid": task_uid(job, shown.index, task.name),
+        "taskState": _task_state(task),
+        **_container(job, shown, task),
+        "retries": task.number,
+        "accountableRetries": task.counted_retries,
+        **_task_times(shown, tried),
+        **_try_times(shown, tried),
+    }
+
+
+def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    """Return a task with its tries, the latest of which comes first."""
+    task = tried[0]
+    return {
+        "username": job.username,
+        "jobName": job.name,
+        "jobAttemptId": shown.index,
+        "taskRoleName": task.role,
+        "taskIndex": task.index,
+        "taskUid": task_uid(job, shown.index, task.name),
+        "taskState": _task_state(task),
+        "retries": task.number,
+        "accountableRetries": task.counted_retries,
+        **_task_times(shown, tried),
+        "attempts": [
+            {**_try_times(shown, tried[at:]), **_container(job, shown, item)} for at, item in enumerate(tried)
+        ],
+    }
+
+
+_OF_TASK = (
+    "taskIndex",
+    "taskState",
+    "containerId",
+    "containerIp",
+    "containerGpus",
+    "containerLog",
+    "containerExitCode",
+)
+
+
+def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[str, Any]:
+    """Return an attempt as GET job-attempts shows it.
+
+    Args:
+        job: the job.
+        shown: the attempt.
+        is_latest: what is said of it: the server says of any one that is asked for that it is the latest.
+    """
+    status = ending(shown)
+    code = shown.record.exit_code
+    spec = exit_spec(code)
+    text, messages = status["appExitDiagnostics"], status["appExitMessages"]
+    ended_state = "RUNNING" if code != EXIT_STOPPED else "STOPPING"  # what it makes of AttemptCompleted
+    return {
+        "jobName": job.name,
+        "frameworkName": framework_name(job),
+        "uid": object_uid(job.full_name),
+        "userName": job.username,
+        "state": job_state_v2(job) if shown.is_latest else ended_state,
+        "originState": sub_state_v2(job) if shown.is_latest else "AttemptCompleted",
+        "attemptIndex": shown.index,
+        "jobStartedTime": job.created,
+        "attemptStartedTime": shown.started,
+        "attemptCompletedTime": shown.record.completed,
+        "exitCode": code,
+        "exitPhrase": spec and spec["phrase"],
+        "exitType": status["appExitType"],
+        "exitDiagnostics": None
+        if text is None
+        else {
+            "diagnosticsSummary": text,
+            "runtime": messages["runtime"],
+            "launcher": messages["launcher"],
+        },
+        **{key: status[key] for key in status if key.startswith(("appExitTrigger", "appExitSpec"))},
+        "appExitDiagnostics": text,
+        "appExitMessages": messages,
+        "totalGpuNumber": job.total_gpus,
+        "totalTaskNumber": job.total_tasks,
+        "totalTaskRoleNumber": job.total_roles,
+        "jobPriority": None,
+        "taskRoles": _by_role(shown, lambda task: _task_of_attempt(job, shown, task)),
+        "isLatest": is_latest,
+    }
+
+
+def _task_of_attempt(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
+    status = _task_status(job, shown, [task])
+    return {key: status[key] for key in _OF_TASK}

@@ -1,0 +1,1 @@
+"""What the servers' JavaScript makes of text: YAML, mustache, JSON, numbers."""

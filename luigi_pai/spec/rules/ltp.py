@@ -1,0 +1,99 @@
+"""The rules of a job protocol that LTP has beyond OpenPAI, and that a schema cannot say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level
+from luigi_pai.spec.paths import item_of, list_of, mapping_of
+from luigi_pai.spec.releases import is_ltp, release_number
+from luigi_pai.spec.schema_problems import Finding
+from luigi_pai.spec.templates.references import PLUGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from luigi_pai.spec.paths import Path
+
+__all__ = ["ltp_findings"]
+
+_JOB_TYPE = release_number("ltp-1.4")
+_DIND = release_number("ltp-1.2")
+_FOR_INFERENCE = ("INTERNAL_SERVER_IP", "INTERNAL_SERVER_PORT", "API_KEY")
+_FOLDER = re.compile(r"(?:/[a-zA-Z0-9._-]+)+/?")
+
+
+def ltp_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    """Yield what breaks these rules, in no order.
+
+    Args:
+        document: the protocol; what the schema refuses of it is passed over.
+        release: the release that it is for; None for any.
+    """
+    if release is None or release >= _JOB_TYPE:
+        yield from _inference(document)
+    yield from _docker_in_docker(document, release)
+    if release is None or is_ltp(release):
+        # OpenPAI takes anything there, so for any release nothing of it is refused by all
+        level = Level.STRICTER if release is None else Level.REFUSED
+        extras = mapping_of(document, "extras")
+        yield from _local_storage(mapping_of(extras, "enableLocalStorage"), level)
+        nodes = extras.get("forceNodes")
+        if nodes and not isinstance(nodes, str):
+            yield Finding(
+                ("extras", "forceNodes"),
+                "is not a text: names of nodes, separated by ','; LTP answers 500",
+                level,
+            )
+
+
+def _inference(document: Mapping[str, Any]) -> Iterator[Finding]:
+    if document.get("jobType") != "inference":
+        return
+    given = mapping_of(document, "parameters")
+    for name in _FOR_INFERENCE:
+        if name not in given:
+            yield Finding(("parameters", name), "is missing; a job of the jobType inference needs it")
+
+
+def _docker_in_docker(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    if release is not None and release >= _DIND:
+        return
+    message = "dind is a plugin of LTP 1.2 and later; on others every task fails when it starts"
+    level = Level.WARNING if release is None else Level.STRICTER
+    for index, item in enumerate(list_of(mapping_of(document, "extras"), PLUGIN)):
+        if item_of(item, "plugin") == "dind":
+            yield Finding(("extras", PLUGIN, index, "plugin"), message, level)
+
+
+def _local_storage(storage: Mapping[str, Any], level: Level) -> Iterator[Finding]:
+    """Yield what LTP refuses of folders of the node that are to be mounted."""
+    if storage.get("enabled") is not True:
+        return
+    path: Path = ("extras", "enableLocalStorage")
+    counts: dict[str, int] = {}
+    for field in ("hostpath", "mntpath"):
+        given = storage.get(field)
+        if not given:
+            yield Finding((*path, field), "is missing; LTP refuses enableLocalStorage without paths", level)
+        elif not isinstance(given, str):
+            yield Finding((*path, field), "is not a text: paths, separated by ':'; LTP answers 500", level)
+        else:
+            folders = given.split(":")
+            counts[field] = len(folders)
+            for folder in folders:
+                if not _FOLDER.fullmatch(folder):
+                    yield Finding(
+                        (*path, field),
+                        f"{folder!r} is not a path from the root, of letters, digits, '.', '_' and '-', "
+                        "which LTP refuses",
+                        level,
+                    )
+    if len(set(counts.values())) > 1:
+        yield Finding(
+            (*path, "mntpath"),
+            f"has {counts['mntpath']} and hostpath {counts['hostpath']} of the paths that ':' separates; LTP "
+            "refuses different counts",
+            level,
+        )

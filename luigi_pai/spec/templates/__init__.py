@@ -1,0 +1,1 @@
+"""The references and commands of a job protocol: found, checked, rendered."""

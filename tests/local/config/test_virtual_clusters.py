@@ -1,0 +1,69 @@
+"""Virtual clusters as the command line asks for them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.virtual_clusters import MAX_GPUS, Resources, of_this_machine, virtual_clusters
+
+BASE = Resources(cpu=4, memory=8000, gpu=2)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([], {"default": BASE}),
+        (["vc1"], {"default": BASE, "vc1": BASE}),
+        (["default"], {"default": BASE}),
+        (["default:cpu=1"], {"default": Resources(1, 8000, 2)}),
+        (["a:gpu=3,memory=5", "a"], {"default": BASE, "a": BASE}),
+        (["a:cpu=0,memory=0,gpu=0"], {"default": BASE, "a": Resources()}),
+    ],
+)
+def test_what_is_not_said_is_as_otherwise(texts, expected):
+    """There is always a default, and it comes first."""
+    found = virtual_clusters(texts, BASE)
+    assert {cluster.name: cluster.has for cluster in found} == expected
+    assert found[0].name == "default"
+
+
+def test_a_virtual_cluster_is_written_as_it_is_read():
+    """The form that a LocalPai hands on."""
+    found = virtual_clusters(["vc1:gpu=1"], BASE)
+    assert [str(cluster) for cluster in found] == [
+        "default:cpu=4,memory=8000,gpu=2",
+        "vc1:cpu=4,memory=8000,gpu=1",
+    ]
+    assert virtual_clusters(map(str, found), Resources()) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a-b", "virtual cluster 'a-b': OpenPAI takes letters, digits and _ only"),
+        ("", "letters, digits and _ only"),
+        ("a:", "'a:': it is not of the form NAME:cpu=N,memory=MB,gpu=N"),
+        ("a:cpu=-1", "not of the form"),
+        ("a:cpu=1,cpu=2", "not of the form"),
+        ("a:disk=1", "not of the form"),
+        ("a:memory=4G", "not of the form"),
+        ("a:cpu=1\n", "not of the form"),
+        (f"a:gpu={MAX_GPUS}", f"have {MAX_GPUS + 2} GPUs together, more than {MAX_GPUS}"),
+    ],
+)
+def test_anything_else_is_refused(text, complaint):
+    """With what is right."""
+    with pytest.raises(ConfigError) as error:
+        virtual_clusters([text], BASE)
+    assert complaint in str(error.value)
+
+
+def test_this_machine_has_its_cpus_and_8_pretended_gpus():
+    """Memory in MB."""
+    machine = of_this_machine()
+    assert (machine.cpu, machine.gpu) == (os.cpu_count(), 8)
+    assert machine.memory == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    assert virtual_clusters([])[0].has == machine

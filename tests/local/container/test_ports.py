@@ -1,0 +1,113 @@
+"""Ports of this machine, reserved for tasks."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from local_client import LocalClient, role, wait_until
+from protocol_client import ProtocolClient, protocol, task_role
+
+from luigi_pai.local import LocalPai
+from luigi_pai.local.container import ports
+from luigi_pai.local.container.ports import Ports
+
+WEB = [{"label": "web", "beginAt": 0, "portNumber": 2}]
+
+
+def numbers(reserved):
+    return [port for given, _ in reserved for group in given.values() for port in group]
+
+
+def test_every_task_has_ports_of_its_own():
+    """Those asked for, one http and one ssh; all of them free."""
+    reserved = Ports().reserve_all([{"taskNumber": 3, "portList": WEB}, {"taskNumber": 1, "portList": []}])
+    assert [list(given) for given, _ in reserved] == [["web", "http", "ssh"]] * 3 + [["http", "ssh"]]
+    assert len(set(numbers(reserved))) == 3 * 4 + 2
+    for port in numbers(reserved):
+        with socket.socket() as free:
+            free.bind(("", port))
+
+
+def test_a_job_gets_all_of_its_ports_or_none(monkeypatch):
+    """What was reserved for its first tasks is given back."""
+    monkeypatch.setattr(ports, "_below_ephemeral", lambda: 11_000)
+    some = Ports()
+    first = some.reserve_all([{"taskNumber": 240, "portList": WEB}])
+    with pytest.raises(OSError, match="48 ports wanted, and 40 of this machine are left"):
+        some.reserve_all([{"taskNumber": 12, "portList": WEB}])
+    monkeypatch.setattr(some, "_is_free", lambda port: port % 2 and port not in some._held)
+    with pytest.raises(OSError, match="no free port found"):
+        some.reserve_all([{"taskNumber": 10, "portList": WEB}])
+    assert some._held == set(numbers(first))
+    for given, _ in first:
+        some.release(given)
+    assert some._held == set()
+
+
+@pytest.mark.parametrize("count", [-3, 0])
+def test_less_than_no_ports_are_none(count):
+    """1.8 takes the number, and so did earlier files."""
+    odd = [
+        {"label": "web", "beginAt": 0, "portNumber": count},
+        {"label": "x", "beginAt": -1, "portNumber": 2},
+    ]
+    given, _ = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])[0]
+    assert {label: len(group) for label, group in given.items()} == {"web": 0, "x": 2, "http": 1, "ssh": 1}
+
+
+def test_more_ports_than_there_are_are_refused_at_once():
+    """Also where a negative number would make up for them, or the first lies beyond the last port."""
+    many = {"label": "many", "beginAt": 70_000, "portNumber": 10**12}
+    less = {"label": "less", "beginAt": 0, "portNumber": -(10**12)}
+    some = Ports()
+    with pytest.raises(OSError, match="1000000000002 ports wanted"):
+        some.reserve_all([{"taskNumber": 1, "portList": [many, less]}])
+    assert some._held == set()
+
+
+@pytest.fixture
+def crowded(tmp_path):
+    """A server whose jobs hold nearly every port it has to give."""
+    with LocalPai(tmp_path / "data") as server:
+        client = LocalClient(server)
+        many = [{"label": "web", "portNumber": 1000}]
+        left = Ports()._last - 10_000
+        held = []
+        while left > 4000:
+            wait = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+            tasks = min(5, left // 1002)
+            held.append(client.submit(role(wait, portList=many, taskNumber=tasks)))
+            left -= tasks * 1002
+        for name in held:
+            client.wait(name, "RUNNING")
+        yield server, (tmp_path / "go").touch
+
+
+def test_a_v1_job_without_ports_waits_for_them(crowded):
+    """As the launcher of 0.7 goes on asking; no attempt is made."""
+    server, make_room = crowded
+    client = LocalClient(server)
+    name = client.submit(role("true", taskNumber=5, portList=[{"label": "web", "portNumber": 900}]))
+    assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+    status = client.status(name)
+    assert (status["state"], status["appId"]) == ("WAITING", None)
+    make_room()
+    status = client.wait(name)["jobStatus"]
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 0)
+
+
+def test_a_v2_job_without_ports_is_tried_again_with_253(crowded):
+    """A fault of the platform, which is not counted."""
+    server, make_room = crowded
+    v2 = ProtocolClient(server)
+    resources = {"cpu": 1, "memoryMB": 100, "gpu": 0, "ports": {"web": 900}}
+    name = v2.submit(protocol(roles={"main": task_role("true", instances=5, resourcePerInstance=resources)}))
+    wait_until(lambda: v2.job(name)["jobStatus"]["retries"] >= 2)
+    first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
+    codes = [task["containerExitCode"] for task in first["taskRoles"]["main"]["taskStatuses"]]
+    assert codes == [253, -220, -220, -220, -220]
+    assert first["jobStatus"]["appExitSpec"]["phrase"] == "ContainerPortConflict"
+    make_room()
+    status = v2.wait(name)["jobStatus"]
+    assert (status["state"], status["retryDetails"]["user"]) == ("SUCCEEDED", 0)

@@ -1,0 +1,80 @@
+"""What the runtime makes of exit codes and output, by itself."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from luigi_pai.local.container.redaction import hider
+from luigi_pai.local.container.runtime_exit import runtime_exit
+
+
+@pytest.fixture
+def translate(tmp_path):
+    """Return what a code and an output become."""
+
+    def translated(code, stdout="", stderr="", runtime=""):
+        for name, text in (("stdout", stdout), ("stderr", stderr), ("runtime", runtime)):
+            (tmp_path / name).write_bytes(text.encode())
+        logs = (tmp_path / "stdout", tmp_path / "stderr")
+        return runtime_exit(code, logs, tmp_path / "runtime", hider({}))
+
+    return translated
+
+
+@pytest.mark.parametrize(
+    ("code", "stdout", "expected", "matched"),
+    [
+        (1, "", 255, None),
+        (137, "ImportError: x", 137, None),
+        (127, "bash: x: Command not found", 220, "Command not found"),
+        (126, "bash: x: command not found", 255, None),
+        (1, "ü TensorFlow: ResourceExhaustedError: OOM!", 221, "TensorFlow: ResourceExhaustedError: OOM"),
+        (1, "tensorflow\nResourceExhaustedError OOM", 255, None),
+        (
+            1,
+            "tensorflow a\ntensorflow b ResourceExhaustedError OOM",
+            221,
+            "tensorflow b ResourceExhaustedError OOM",
+        ),
+        (1, "ResourceExhaustedError OOM tensorflow", 255, None),
+        (
+            1,
+            "cp: failed to close 'x': Input/output error",
+            229,
+            "cp: failed to close 'x': Input/output error",
+        ),
+        (1, "eoferror: ran out of input\nunicodedecodeerror", 229, "eoferror: ran out of input"),
+        (1, "IndexError: list index out of range", 233, "IndexError: list index out of range"),
+        (10, "SSH barrier reaches max retry count", 255, None),
+    ],
+)
+def test_the_first_pattern_that_fits_wins(code, stdout, expected, matched, translate):
+    """Within one line, whatever the case."""
+    found = translate(code, stdout)
+    assert found.code == expected
+    assert found.info.get("matchedUserLogString") == matched
+
+
+def test_the_barrier_is_known_by_the_runtimes_own_log(translate):
+    """Not by what a command writes."""
+    found = translate(10, runtime="SSH barrier reaches max retry count: w-1 has not come up")
+    assert found.code == 249
+    assert found.info["matchedPlatformLogString"] == "SSH barrier reaches max retry count"
+
+
+@pytest.mark.parametrize(
+    "word", ["tensorflow ", "torch/install/share/lua.c.", "nameerror: name", "indexerror:"]
+)
+def test_a_log_that_is_one_long_line_is_searched_in_no_time(word, translate):
+    """A progress bar writes no newline; the whole server would wait."""
+    begun = time.monotonic()
+    assert translate(1, word * (4_000_000 // len(word))).code == 255
+    assert time.monotonic() - begun < 10
+
+
+def test_secrets_are_hidden_line_by_line_but_for_the_shortest():
+    """A brace is everywhere; a secret of one line is hidden however short it is."""
+    hide = hider({"pin": "77\n", "key": "{\n  private one\n}", "more": [None, {"y": "deep-one"}], "n": 12345})
+    assert hide("{ 77 private one deep-one 12345 }") == "{ ****** ****** ****** ****** }"

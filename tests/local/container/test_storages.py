@@ -1,0 +1,46 @@
+"""The storages of v2 jobs: what a job may say of them, and where they appear."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai.local.container.storages import Storages
+from luigi_pai.local.node.http import ApiError
+from luigi_pai.local.rest.v2.extras import read_extras
+
+
+@pytest.fixture
+def storages(tmp_path):
+    """Two storages, one of them a link."""
+    (tmp_path / "elsewhere").mkdir()
+    known = Storages(tmp_path / "storages")
+    (tmp_path / "storages" / "mnist").symlink_to(tmp_path / "elsewhere")
+    return known
+
+
+def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai):
+    """The server writes over them what its list shows, so a job sees the root of a shared storage."""
+    (local_pai.data / "storages/nfs1/at-the-root").write_text("seen\n")
+    extras = {"storages": [{"name": "nfs1", "share": False, "readOnly": True}]}
+    job = v2.run("cat mnt/nfs1/at-the-root", "echo written > mnt/nfs1/by-a-job", extras=extras)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
+    assert v2.log(job) == "seen\n"
+    assert (local_pai.data / "storages/nfs1/by-a-job").read_text() == "written\n"
+    shown = v2.send("GET", "/storages").json()["storages"]
+    assert [item["share"] for item in shown if item["name"] == "nfs1"] == [True]
+    assert v2.send("GET", "/storages/nfs1").json()["readOnly"] is False
+
+
+def test_only_name_and_place_of_a_storage_count(storages, tmp_path):
+    """Those without a name are passed over; an empty list is all of them."""
+    wanted = [{"name": "mnist", "mountPath": "/data", "share": False, "readOnly": True}, {"share": False}]
+    named = read_extras({"storages": wanted}, storages.names())["storages"]
+    assert named == [{"name": "mnist", "mountPath": "/data"}]
+    assert storages.mounts(named) == {"data": tmp_path / "storages" / "mnist"}
+    everything = read_extras({"storages": []}, storages.names())["storages"]
+    assert list(storages.mounts(everything)) == ["mnt/mnist", "mnt/nfs1"]
+
+
+def test_a_storage_that_is_not_there_is_refused(storages):
+    with pytest.raises(ApiError, match="Storage nfs2 is not found"):
+        read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names())

@@ -1,0 +1,386 @@
+"""Faults on request: what rules may say, whom they strike, and that a client gets through them."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+from types import SimpleNamespace
+
+import luigi
+import pytest
+import requests
+from local_client import LocalClient, role
+from pipelines import build
+from protocol_client import ProtocolClient, protocol, task_role
+
+from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+from luigi_pai.local.config.fault_rules import parse_faults, read_faults
+from luigi_pai.local.node.http import is_from_here
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """A server of its own whose faults tests change."""
+    with LocalPai() as server:
+        yield server
+
+
+@pytest.fixture
+def strike(faulty):
+    """Put one rule in force; afterwards none is."""
+
+    def put(fault, **more):
+        faulty.set_faults([{"fault": fault, **more}])
+
+    yield put
+    faulty.set_faults()
+
+
+def get(server, path="/api/v1/jobs", **more):
+    return requests.get(server.url + path, timeout=20, **more)
+
+
+def login(server):
+    body = {"username": server.username, "password": server.password}
+    return requests.post(f"{server.url}/api/v1/token", json=body, timeout=20)
+
+
+def test_an_error_is_answered_as_often_as_its_rule_says(faulty, strike):
+    """The third and fourth request that match; others are left alone."""
+    strike("error", status=502, path="/api/v1/jobs", skip=2, count=2)
+    assert [get(faulty).status_code for _ in range(6)] == [200, 200, 502, 502, 200, 200]
+    assert get(faulty, "/rest-server/api/v1/jobs").status_code == 200
+    assert get(faulty, "/api/v1/virtual-clusters").status_code == 200
+    (rule,) = faulty.fault_counts()
+    assert (rule["seen"], rule["struck"]) == (7, 2)
+
+
+def test_the_path_behind_a_proxy_counts_as_the_same(faulty, strike):
+    strike("error", path="/api/v1/jobs*")
+    assert get(faulty, "/rest-server/api/v1/jobs").status_code == 503
+    assert get(faulty, "/").status_code == 200
+
+
+def test_the_same_seed_gives_the_same_faults(faulty):
+    """A run can be repeated; another seed gives another one."""
+
+    def run(seed):
+        faulty.set_faults({"seed": seed, "rules": [{"fault": "error", "rate": 0.5}]})
+        return [get(faulty).status_code for _ in range(40)]
+
+    first = run(7)
+    assert set(first) == {200, 503}
+    assert run(7) == first
+    assert run(8) != first
+    faulty.set_faults()
+
+
+def test_a_delay_comes_before_the_answer(faulty, strike):
+    strike("delay", seconds=0.4, method="GET")
+    before = time.monotonic()
+    assert get(faulty).status_code == 200
+    assert time.monotonic() - before >= 0.4
+    before = time.monotonic()
+    assert login(faulty).status_code == 200
+    assert time.monotonic() - before < 0.4
+
+
+def test_a_delay_and_an_error_add_up(faulty):
+    faulty.set_faults([{"fault": "delay", "seconds": 0.3}, {"fault": "error"}])
+    before = time.monotonic()
+    assert get(faulty).status_code == 503
+    assert time.monotonic() - before >= 0.3
+    faulty.set_faults()
+
+
+def test_a_reset_comes_before_the_work(faulty, strike):
+    """The job was not taken."""
+    client = LocalClient(faulty)
+    strike("reset", method="POST", path="/api/v1/jobs")
+    with pytest.raises(requests.ConnectionError):
+        client.post("reset-job", "true")
+    assert get(faulty, "/api/v1/jobs/reset-job").status_code == 404
+
+
+def test_a_dropped_answer_comes_after_the_work(faulty, strike):
+    """The job was taken, and nobody was told."""
+    client = LocalClient(faulty)
+    strike("drop", method="POST", path="/api/v1/jobs")
+    with pytest.raises(requests.ConnectionError):
+        client.post("dropped-job", "true")
+    assert client.wait("dropped-job")["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_a_dropped_answer_of_a_log_is_dropped_whole(faulty, strike):
+    """Answers that are sent in pieces, too."""
+    client = LocalClient(faulty)
+    job = client.run("echo hello")
+    strike("drop", path="/node/*")
+    with pytest.raises(requests.ConnectionError):
+        client.log(job)
+
+
+def test_a_dropped_answer_of_an_upload_comes_after_the_file_is_there(faulty, strike):
+    """WebHDFS is struck, too, where a rule says its path."""
+    strike("drop", method="PUT", path="/webhdfs/*", skip=1)
+    with pytest.raises(requests.ConnectionError):
+        requests.put(f"{faulty.url}/webhdfs/v1/up?op=CREATE&user.name=admin", data=b"x" * 300_000, timeout=20)
+    reply = get(faulty, "/webhdfs/v1/up?op=GETFILESTATUS&user.name=admin")
+    assert reply.json()["FileStatus"]["length"] == 300_000
+
+
+def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
+    """It is this token that ends, for good; the route answers as it does to any ended token."""
+    client = ProtocolClient(faulty)
+    time.sleep(1.1)  # two logins within a second give the same token
+    other = ProtocolClient(faulty)
+    strike("expire", count=1)
+    assert client.send("GET", "/jobs").status_code == 401
+    assert client.send("GET", "/jobs").json()["code"] == "UnauthorizedUserError"
+    assert other.send("GET", "/jobs").status_code == 200
+
+
+def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
+    """429 as HTML; Retry-After is the whole window, X-RateLimit-Reset the true moment."""
+    strike("limit", seconds=3)
+    reply = get(faulty)
+    assert reply.status_code == 429
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert reply.headers["Retry-After"] == "60"
+    assert 2 <= int(reply.headers["X-RateLimit-Reset"]) - time.time() <= 4
+
+
+@pytest.mark.parametrize("fault", ["error", "limit"])
+def test_a_fault_of_a_head_has_no_body(faulty, strike, fault):
+    """It would be taken for the answer to the next request of the connection."""
+    strike(fault, path="/", count=1)
+    connection = http.client.HTTPConnection(faulty.url.removeprefix("http://"), timeout=20)
+    with contextlib.closing(connection):
+        connection.request("HEAD", "/")
+        answer = connection.getresponse()
+        assert answer.status == (503 if fault == "error" else 429)
+        assert int(answer.headers["Content-Length"]) > 0
+        answer.read()
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+
+
+def test_an_ended_job_vanishes_for_good(faulty, strike):
+    """As after 12 hours, or 30 days; one that runs does not."""
+    client = LocalClient(faulty)
+    ended, running = client.run("true")["name"], client.submit(role("sleep 60"))
+    client.wait(running, "RUNNING")
+    strike("vanish", path="/api/v1/jobs/*", count=1, method="GET")
+    assert get(faulty, f"/api/v1/jobs/{ended}").status_code == 404
+    assert get(faulty, f"/api/v1/jobs/{ended}").status_code == 404
+    strike("vanish", path="/api/v1/jobs/*")
+    assert get(faulty, f"/api/v1/jobs/{running}").status_code == 200
+    strike("vanish", path="/api/v1/jobs")
+    assert [row["name"] for row in get(faulty).json()] == [running]
+    faulty.set_faults()
+    client.stop(running)
+    v2 = ProtocolClient(faulty)
+    name = v2.run("true")["name"]
+    strike("vanish", path=f"/api/v2/jobs/admin~{name}")
+    assert v2.send("GET", f"/jobs/admin~{name}").json()["code"] == "NoJobError"
+
+
+def test_only_an_administrator_changes_faults(faulty):
+    """With a token, or with name and password; the control route has no faults itself."""
+    address = f"{faulty.url}/local/faults"
+    rules = [{"fault": "reset", "path": "/*"}]
+    assert requests.put(address, json=rules, timeout=20).status_code == 401
+    assert requests.put(address, json=rules, auth=("admin", "wrong-one"), timeout=20).status_code == 401
+    admin = LocalClient(faulty)
+    user = {"username": "zoe", "password": "zoes-password", "admin": False, "modify": False}
+    assert admin.send("PUT", "/user", user).status_code == 201
+    reply = requests.put(address, json=rules, auth=("zoe", "zoes-password"), timeout=20)
+    assert reply.json()["code"] == "ForbiddenUserError"
+    headers = {"Authorization": f"Bearer {admin.token}"}
+    assert requests.put(address, json=rules, headers=headers, timeout=20).json()["rules"][0]["rate"] == 1
+    with pytest.raises(requests.ConnectionError):
+        get(faulty)
+    assert requests.delete(address, headers=headers, timeout=20).json() == {"seed": 0, "rules": []}
+    assert get(faulty).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
+def test_a_page_of_another_site_changes_no_faults(faulty, method):
+    """Even where the browser has the password: it was once asked for, or stood in an address."""
+    reply = requests.request(
+        method,
+        f"{faulty.url}/local/faults",
+        json=[],
+        auth=("admin", faulty.password),
+        headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "PUT"},
+        timeout=20,
+    )
+    assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenOriginError")
+    assert not [name for name in reply.headers if name.lower().startswith("access-control-")]
+
+
+def test_an_administrator_by_a_group_changes_faults(faulty):
+    """As on the v2 API; whoever leaves the group may not any more."""
+    v2 = ProtocolClient(faulty)
+    acls = {"extension": {"acls": {"admin": True}}}
+    assert v2.send("POST", "/groups", {"groupname": "chiefs", **acls}).status_code == 201
+    user = {"username": "ann", "password": "anns-password", "email": ""}
+    assert v2.send("POST", "/users", user).status_code == 201
+    for groups, status in (([], 403), (["chiefs"], 200), ([], 403)):
+        assert v2.send("PUT", "/users/ann/grouplist", {"grouplist": groups}).status_code == 201
+        reply = requests.get(f"{faulty.url}/local/faults", auth=("ann", "anns-password"), timeout=20)
+        assert reply.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("192.0.2.7", "192.0.2.7", True),  # a server at this address, asked from its own machine
+        ("192.0.2.8", "192.0.2.7", False),
+        ("2001:db8::1", "2001:db8::2", False),
+    ],
+)
+def test_this_machine_is_loopback_or_the_address_that_was_called(theirs, ours, expected):
+    """A server that listens at one address of its machine has no loopback."""
+    ends = SimpleNamespace(getpeername=lambda: (theirs, 40_000), getsockname=lambda: (ours, 9186))
+    connection = SimpleNamespace(stream=SimpleNamespace(socket=ends))
+    assert is_from_here(SimpleNamespace(remote_ip=theirs, connection=connection)) is expected
+    gone = SimpleNamespace(stream=SimpleNamespace(socket=None))
+    assert is_from_here(SimpleNamespace(remote_ip="192.0.2.7", connection=gone)) is False
+
+
+def test_a_page_of_another_site_strikes_no_fault(faulty, strike):
+    """It could have jobs forgotten, or use up what was meant for the client."""
+    name = LocalClient(faulty).run("true")["name"]
+    strike("vanish")
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Host": "evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    ):
+        assert get(faulty, f"/api/v1/jobs/{name}", headers=headers).status_code == 403
+    (rule,) = faulty.fault_counts()
+    assert (rule["seen"], rule["struck"]) == (0, 0)
+    assert get(faulty, f"/api/v1/jobs/{name}").status_code == 404
+
+
+def test_a_path_that_is_none_suffers_as_any_other(faulty, strike):
+    """``//[`` is no address, and what is escaped in a path is no line of the log."""
+    log = faulty.data / "server.log"
+    strike("error", path="*")
+    for path in ("//[", "/api/v1/%0a2026-01-01 forged%0d%1b[2J".replace(" ", "%20")):
+        connection = http.client.HTTPConnection(faulty.url.removeprefix("http://"), timeout=20)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            assert connection.getresponse().status == 503
+    lines = log.read_text().splitlines()
+    assert lines[-2].endswith(" fault error: GET //[")
+    assert lines[-1].endswith(r" fault error: GET /api/v1/\n2026-01-01 forged\r\x1b[2J")
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    """Each with its place."""
+    rules = [
+        {"fault": "explode", "rate": 2, "often": 1},
+        "error",
+        {"path": "api", "count": -1, "skip": True, "seconds": "1", "status": 404, "method": "get"},
+    ]
+    with pytest.raises(ConfigError) as caught:
+        parse_faults({"seed": "x", "rules": rules, "more": 1})
+    said = str(caught.value)
+    assert said.startswith("faults: ")
+    assert said.count("rules[") == 11
+    for part in (
+        "seed: is not a whole number",
+        "more: there is no such key",
+        "rules[0].fault: is not one of delay, error, reset, drop, expire, limit, vanish",
+        "rules[0].rate: is not a number from 0 to 1",
+        "rules[0].often: there is no such key",
+        "rules[1]: is not an object",
+        "rules[2].fault: is missing",
+        "rules[2].status: is not a status from 500 to 599",
+        "rules[2].method: is not one or a list of GET",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize("value", [None, 3, "error", True])
+def test_what_is_no_object_is_refused_with_an_example(value):
+    with pytest.raises(ConfigError, match=r'not of the form \{"seed": 1'):
+        parse_faults(value)
+
+
+def test_faults_are_read_from_a_file_or_as_they_are(tmp_path):
+    """A file that is missing, or no JSON, is one error."""
+    file = tmp_path / "faults.json"
+    with pytest.raises(ConfigError, match="the file"):
+        read_faults(str(file))
+    file.write_text("rules:")
+    with pytest.raises(ConfigError, match=r"faults\.json is no JSON"):
+        read_faults(str(file))
+    file.write_text('[{"fault": "error"}]')
+    assert read_faults(str(file)) == read_faults(' [{"fault": "error"}]') == [{"fault": "error"}]
+
+
+def test_a_server_does_not_start_with_wrong_faults():
+    with (
+        pytest.raises(ConfigError, match=r"rules\[0\]\.fault: is not one of"),
+        LocalPai(faults=[{"fault": "x"}]),
+    ):
+        pass
+    with LocalPai(faults=[{"fault": "error", "count": 1}]) as server:
+        assert [get(server).status_code for _ in range(2)] == [503, 200]
+        with pytest.raises(ConfigError, match=r"rules\[0\]: is not an object"):
+            server.set_faults([1])
+
+
+STORM = {
+    "seed": 4,
+    "rules": [
+        {"fault": "delay", "seconds": 0.1, "rate": 0.2},
+        {"fault": "drop", "method": "POST", "path": "/api/v?/jobs", "count": 1},
+        {"fault": "error", "method": "POST", "path": "/api/v?/jobs", "count": 1},
+        {"fault": "reset", "rate": 0.15},
+        {"fault": "error", "rate": 0.15},
+        {"fault": "drop", "rate": 0.1},
+        {"fault": "expire", "rate": 0.1},
+        {"fault": "limit", "rate": 0.05, "seconds": 1},
+    ],
+}
+
+
+class Stormy(PaiTask):
+    name = luigi.Parameter()
+    image = "x"
+    tasks = [TaskRole("main", "echo once >> $PAI_WORK_DIR/../../../ran; sleep 3")]
+
+
+class StormyProtocol(PaiProtocolTask):
+    name = luigi.Parameter()
+
+    @property
+    def protocol(self):
+        return protocol(name=self.name, roles={"main": task_role("sleep 3")})
+
+
+@pytest.mark.parametrize(("api", "task"), [("v1", Stormy), ("v2", Stormy), ("v2", StormyProtocol)])
+def test_a_task_gets_through_a_storm_with_one_job(api, task, as_settings, settings):
+    """Submitted once although the answer was lost; waited for, whatever the server did."""
+    with LocalPai(api=api) as server:
+        as_settings(server)
+        settings(poll_min=0.05, poll_max=0.1, read_timeout=2, connect_timeout=2, poll_patience=60)
+        server.set_faults(STORM)
+        assert any(build(task("storm")) for _ in range(5))  # Luigi tries again what failed before it began
+        counts = server.fault_counts()
+        server.set_faults()
+        client = LocalClient(server) if api == "v1" else ProtocolClient(server)
+        rows = client.send("GET", "/jobs").json()
+    assert [(row["name"], row["state"], row["retries"]) for row in rows] == [("storm", "SUCCEEDED", 0)]
+    assert counts[1]["struck"] == 1
+    assert sum(rule["struck"] for rule in counts) >= 8

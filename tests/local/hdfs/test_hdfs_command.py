@@ -1,0 +1,465 @@
+"""The ``hdfs`` and ``hadoop`` commands against recordings of FsShell 2.7.4, and as executables."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from places import DATA
+from webhdfs_server import serving
+
+from luigi_pai.local.hdfs.command.executable import install, main
+from luigi_pai.local.hdfs.command.glob import alternatives, name_pattern
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RECORDED = json.loads((DATA / "fsshell_2.7.4.json").read_text())
+LINES = [f"{number:03} {item['line']}" for number, item in enumerate(RECORDED["commands"])]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that is HDFS."""
+    return tmp_path_factory.mktemp("hdfs") / "root"
+
+
+@pytest.fixture(scope="module")
+def url(root: Path) -> Iterator[str]:
+    """A WebHDFS for all tests of this module."""
+    with serving(root) as address:
+        yield address
+
+
+def run_here(line: str, url: str, user: str = "alice", stdin: bytes = b"from stdin\n") -> Done:
+    """Run ``hadoop fs LINE`` in this process."""
+    with pytest.MonkeyPatch.context() as patch, io.BytesIO() as out:
+        patch.setenv("LUIGI_PAI_WEBHDFS_URL", url)
+        patch.setenv("HADOOP_USER_NAME", user)
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        patch.setattr(sys, "stdout", io.TextIOWrapper(out, write_through=True))
+        patch.setattr(sys, "stderr", io.StringIO())
+        code = main(["hadoop", "fs", *shlex.split(line)])
+        sys.stdout.flush()
+        return Done(code, out.getvalue().decode(), sys.stderr.getvalue())
+
+
+@pytest.fixture
+def fs(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run ``hadoop fs`` in this process, in an empty local folder; ``{d}`` is a new folder on HDFS."""
+    monkeypatch.chdir(tmp_path)
+    folder = f"/t-{uuid.uuid4().hex[:8]}"
+    run_here(f"-mkdir -p {folder} /user/alice", url)
+
+    def run(line: str, **about: Any) -> Done:
+        done = run_here(line.replace("{d}", folder), about.pop("url", url), **about)
+        return Done(done.code, done.out.replace(folder, "{d}"), done.err.replace(folder, "{d}"))
+
+    return run
+
+
+# the recording
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Done], dict[str, str]]:
+    """Every recorded command, run in order; and the local files that there are at the end."""
+    here = tmp_path_factory.mktemp("fsshell")
+    local = {
+        "one.txt": "one\n",
+        "two.txt": "two two\n",
+        "mover.txt": "mover\n",
+        "folder/f1": "f1\n",
+        "folder/sub/f2": "f2",
+    }
+    for name, text in {**local, "long.txt": "x" * 1000 + "y" * 1024}.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text)
+    with gzip.GzipFile(here / "packed.gz", "wb", mtime=0) as packed:  # the length depends on the name in it
+        packed.write(b"unpacked\n")
+    (here / "gotdir").mkdir()
+    done = {}
+    with serving(tmp_path_factory.mktemp("recorded") / "root") as url, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        for folder in ("fs", "user/alice"):
+            requests.put(f"{url}/webhdfs/v1/{folder}?op=MKDIRS&user.name=alice", timeout=10)
+        for line, item in zip(LINES, RECORDED["commands"], strict=True):
+            found = run_here(item["line"], url)
+            done[line] = Done(found.code, found.out, found.err.replace(str(here), "CWD"))
+    files = {str(place.relative_to(here)): place for place in here.rglob("*") if place.is_file()}
+    return done, {name: place.read_text() for name, place in files.items() if name in RECORDED["files"]}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_does_as_fsshell_2_7_4(line: str, replayed: tuple[dict[str, Done], dict[str, str]]) -> None:
+    """Exit code, output and error of every recorded command are FsShell's, but for dates."""
+    recorded = RECORDED["commands"][LINES.index(line)]
+    found = replayed[0][line]
+    assert found.code == recorded["rc"]
+    assert alike(found.err) == alike(recorded["err"])
+    assert alike(found.out) == alike(recorded["out"])
+
+
+def test_leaves_the_files_of_fsshell_2_7_4(replayed: tuple[dict[str, Done], dict[str, str]]) -> None:
+    """After all recorded commands, the local files are those that FsShell left."""
+    assert replayed[1] == RECORDED["files"]
+
+
+def alike(text: str) -> str:
+    """Return output without times."""
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", text)
+
+
+# what was not recorded
+
+
+@pytest.mark.parametrize("part", ["dfs", "fs"])
+@pytest.mark.parametrize("command", ["hdfs", "hadoop"])
+def test_executables_run(command: str, part: str, url: str, tmp_path: Path) -> None:
+    """``hdfs dfs`` and ``hadoop fs`` run from PATH, in an environment with nothing of Python's."""
+    install(tmp_path / "a bin")
+    environment = {
+        "PATH": f"{tmp_path / 'a bin'}{os.pathsep}{os.environ['PATH']}",
+        "LUIGI_PAI_WEBHDFS_URL": url,
+        "HADOOP_USER_NAME": "carol",
+    }
+    name = f"/e-{uuid.uuid4().hex[:8]}"
+    script = f"echo piped | {command} {part} -put - {name} && {command} {part} -cat {name}"
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("piped\n", "")
+    status = requests.get(f"{url}/webhdfs/v1{name}?op=GETFILESTATUS", timeout=10).json()["FileStatus"]
+    assert (status["owner"], status["permission"]) == ("carol", "644")
+
+
+def test_executables_load_the_standard_library_only(tmp_path: Path) -> None:
+    """A command loads neither Luigi nor requests: it would cost half a second each time."""
+    install(tmp_path)
+    line = (tmp_path / "hdfs").read_text().splitlines()[1].split()
+    assert line[2:4] == ["-I", "-S"]
+    heavy = ["luigi", "requests", "tornado", "luigi_pai.errors", "luigi_pai.local.hdfs.webhdfs.handlers"]
+    code = f"sys.exit(any(name in sys.modules for name in {json.dumps(heavy)}))"
+    script = (
+        (tmp_path / "hdfs").read_text().replace("sys.exit(main(sys.argv[1:]))", f"main(sys.argv[1:]); {code}")
+    )
+    (tmp_path / "probe").write_text(script)
+    done = subprocess.run(["sh", str(tmp_path / "probe"), "dfs"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk, too: to a shell an empty command is a success."""
+    install(tmp_path)
+    before = (tmp_path / "hdfs").read_bytes()
+    seen = []
+
+    def write_text(path: Path, *_: object, **__: object) -> int:
+        path.write_bytes(b"")
+        seen.append((tmp_path / "hdfs").read_bytes())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(OSError, match="No space left"):
+        install(tmp_path)
+    assert seen == [before]
+    monkeypatch.undo()
+    install(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hadoop", "hdfs"]
+
+
+def test_a_closed_pipe_is_no_traceback(url: str, tmp_path: Path) -> None:
+    """``hdfs dfs -cat big | head -c 1`` ends quietly."""
+    install(tmp_path)
+    name = f"/p-{uuid.uuid4().hex[:8]}"
+    command = f"{tmp_path}/hdfs dfs"
+    script = f"head -c 3000000 /dev/zero | {command} -put - {name}; {command} -cat {name} | head -c 1"
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env={**os.environ, "LUIGI_PAI_WEBHDFS_URL": url},
+        capture_output=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == (b"\0", b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "out"),
+    [
+        ("hdfs version", 0, "Hadoop 2.7.4\n"),
+        ("hadoop version", 0, "Hadoop 2.7.4\n"),
+        ("hadoop classpath", 0, "\n"),
+    ],
+)
+def test_other_parts(words: str, code: int, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Version and classpath answer as scripts expect."""
+    assert main(words.split()) == code
+    assert capsys.readouterr().out.startswith(out)
+
+
+@pytest.mark.parametrize("words", ["hdfs namenode", "hadoop jar x.jar", "hdfs"])
+def test_parts_that_are_not_there(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What there is no stand-in for says what there is, with 255."""
+    assert main(words.split()) == 255
+    assert "is not available on a local OpenPAI; there are: " in capsys.readouterr().err
+
+
+def test_unknown_command_names_those_there_are(fs: Callable[..., Done]) -> None:
+    """An unknown command is FsShell's message and the list of what there is."""
+    done = fs("-setfacl x {d}")
+    assert done.code == 255
+    assert done.err.startswith("-setfacl: Unknown command\nA local OpenPAI has these: -appendToFile -cat ")
+
+
+def test_generic_options_are_dropped(fs: Callable[..., Done]) -> None:
+    """``-D key=value`` and its kin, which configure a Hadoop, are read over."""
+    assert fs("-D dfs.replication=1 -Ddfs.x=y -conf c.xml -mkdir {d}/x").code == 0
+    assert fs("-test -d {d}/x").code == 0
+
+
+def test_unreachable_server_is_one_line(fs: Callable[..., Done]) -> None:
+    """With nobody listening, the message says where it was looked for and which variable says so."""
+    done = fs("-ls /", url="http://127.0.0.1:1")
+    assert done.code == 1
+    assert done.err == (
+        "ls: Call to 127.0.0.1:1 failed on connection exception: Connection refused; "
+        "LUIGI_PAI_WEBHDFS_URL says where the WebHDFS of this cluster is\n"
+    )
+
+
+def test_without_server_says_what_is_missing(fs: Callable[..., Done]) -> None:
+    """Without the variable, the message names it."""
+    assert fs("-ls /", url="").err == (
+        "ls: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
+    )
+
+
+@pytest.mark.parametrize("prefix", ["hdfs://anywhere:9000", "hdfs://", "viewfs://c"])
+def test_uris_mean_this_hdfs(prefix: str, fs: Callable[..., Done]) -> None:
+    """A URI of another name node, as job files have them, is this HDFS; it is shown as it was typed."""
+    fs("-touchz {d}/f")
+    assert fs(f"-ls {prefix}{{d}}").out.endswith(f" {prefix}{{d}}/f\n")
+    assert fs(f"-ls {prefix}{{d}}/*").out.endswith(f" {prefix}{{d}}/f\n")
+
+
+def test_webhdfs_uri_goes_where_it_says(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """``webhdfs://HOST:PORT/`` is that server."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "there").write_text("there")
+    with serving(tmp_path / "other") as other:
+        assert fs(f"-cat {other.replace('http', 'webhdfs')}/there").out == "there"
+
+
+def test_get_replaces_with_f(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """``-get -f``, which later releases have, replaces a local file."""
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "old").write_text("old")
+    fs("-put new {d}/f")
+    assert fs("-get {d}/f old").err == "get: `old': File exists\n"
+    assert fs("-get -f {d}/f old").code == 0
+    assert (tmp_path / "old").read_text() == "new"
+
+
+def test_text_unpacks_several_members(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """gzip and bzip2 files of several members, as jobs append them, are unpacked whole."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a" * 300_000) + gzip.compress(b"b"))
+    (tmp_path / "a.bz2").write_bytes(bz2.compress(b"a" * 300_000) + bz2.compress(b"b"))
+    fs("-put a.gz a.bz2 {d}")
+    assert fs("-text {d}/a.gz").out == fs("-text {d}/a.bz2").out == "a" * 300_000 + "b"
+
+
+def test_bytes_arrive_unchanged(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A file of all bytes, put and got back, is the same."""
+    data = bytes(range(256)) * 5000
+    (tmp_path / "data").write_bytes(data)
+    assert fs("-put data {d}/data").code == 0
+    assert fs("-get {d}/data back").code == 0
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_move_from_local_keeps_what_was_not_copied(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A folder of which one file could not be copied stays on the local disk."""
+    for name in ("a", "b"):
+        (tmp_path / "m").mkdir(exist_ok=True)
+        (tmp_path / "m" / name).write_text(name)
+    fs("-mkdir {d}/m")
+    fs("-touchz {d}/m/b")
+    assert fs("-moveFromLocal m {d}").err == "moveFromLocal: `{d}/m/b': File exists\n"
+    assert sorted(place.name for place in (tmp_path / "m").iterdir()) == ["a", "b"]
+    fs("-rm {d}/m/b")
+    fs("-rm {d}/m/a")
+    assert fs("-moveFromLocal m {d}").code == 0
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_source_that_fails_leaves_no_file(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A get that cannot be done leaves no half file behind."""
+    assert fs("-get {d}/missing here").code == 1
+    assert not list(tmp_path.iterdir())
+
+
+class CutShort(WebHdfsHandler):
+    """A server that breaks off in the middle of a file."""
+
+    async def _open(self) -> None:
+        if not self._is_datanode():
+            await super()._open()
+            return
+        self.set_header("Content-Length", "100")
+        self.write(b"half")
+        await self.flush()
+        self.request.connection.stream.close()
+
+
+@pytest.mark.parametrize("command", ["-get {d}/f here", "-cat {d}/f", "-cp {d}/f {d}/g"])
+def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A file of which only a part arrives is an error, and no copy of it is left."""
+    with serving(tmp_path / "root", CutShort) as url:
+        fs("-mkdir {d}", url=url)
+        fs("-touchz {d}/f", url=url)
+        done = fs(command, url=url)
+        assert done.code == 1
+        assert done.err.endswith("/f: the connection ended 96 bytes early\n")
+        assert fs("-ls {d}", url=url).out.startswith("Found 1 items\n")
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_copy_that_breaks_off_leaves_what_was_there(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """A file is replaced when its copy is complete; a copy that is not is taken away."""
+    (tmp_path / "old").write_text("old")
+    with serving(tmp_path / "root", CutShort) as url:
+        fs("-mkdir {d}", url=url)
+        fs("-put old {d}/g", url=url)
+        fs("-touchz {d}/f", url=url)
+        assert fs("-cp -f {d}/f {d}/g", url=url).code == 1
+        assert fs("-stat %n:%b {d}/*", url=url).out == "f:0\ng:3\n"
+
+
+class Refusing(WebHdfsHandler):
+    """A server whose DataNode refuses an upload before it has read it, and hangs up."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self._is_datanode() and "refused" in self.hdfs_path:
+            fault = {"exception": "AccessControlException", "message": "Permission denied: user=alice"}
+            body = json.dumps({"RemoteException": fault}).encode()
+            head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            stream = self.request.connection.stream
+            stream.write(head + body)
+            stream.close()
+
+
+def test_an_upload_that_is_refused_in_the_middle_says_why(fs: Callable[..., Done], tmp_path: Path) -> None:
+    """The DataNode's reason is shown, not the connection that breaks because of it."""
+    (tmp_path / "big").write_bytes(bytes(20_000_000))
+    with serving(tmp_path / "root", Refusing) as url:
+        fs("-mkdir {d}", url=url)
+        assert fs("-put big {d}/refused", url=url).err == "put: Permission denied: user=alice\n"
+
+
+def test_rmr_is_taken(fs: Callable[..., Done]) -> None:
+    """``-rmr``, of old scripts, deletes and says that it is old."""
+    fs("-mkdir {d}/x")
+    done = fs("-rmr {d}/x")
+    assert (done.code, done.out) == (0, "Deleted {d}/x\n")
+    assert done.err == "rmr: DEPRECATED: Please use 'rm -r' instead.\n"
+
+
+def test_rmdir(fs: Callable[..., Done]) -> None:
+    """Only empty folders are deleted, and full ones let be without a word where that is asked for."""
+    fs("-mkdir -p {d}/x/y")
+    assert fs("-rmdir {d}/x").err == "rmdir: `{d}/x': Directory is not empty\n"
+    assert fs("-rmdir --ignore-fail-on-non-empty {d}/x").code == 0
+    assert fs("-test -d {d}/x/y").code == 0
+    assert fs("-rmdir {d}/x/y").code == 0
+    assert fs("-test -e {d}/x/y").code == 1
+
+
+def test_local_user_without_hadoop_user_name(
+    fs: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without HADOOP_USER_NAME, files belong to the login name."""
+    monkeypatch.setattr("getpass.getuser", lambda: "login")
+    fs("-chmod 777 {d}")
+    fs("-touchz {d}/f", user="")
+    assert fs("-stat %u {d}/f").out == "login\n"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*", "a.txt ab b{c} x*y x[1]"),
+        ("a*", "a.txt ab"),
+        ("?b", "ab"),
+        ("[ax]*", "a.txt ab x*y x[1]"),
+        ("[^a]*", "b{c} x*y x[1]"),
+        ("[!ab]*", "x*y x[1]"),
+        ("[a-b]?", "ab"),
+        (r"x\*y", "x*y"),
+        (r"x\[1\]", "x[1]"),
+        ("{ab,x*}", "ab x*y x[1]"),
+        ("{a.{txt,csv},ab}", "a.txt ab"),
+        (".*", ""),
+    ],
+)
+def test_patterns(pattern: str, found: str, fs: Callable[..., Done], tmp_path: Path) -> None:
+    """Hadoop's patterns are matched against names on HDFS, not against local ones."""
+    for name in ("a.txt", "ab", "b{c}", "x*y", "x[1]"):
+        (tmp_path / name).write_text("")
+        fs(f"-put {shlex.quote(name)} {{d}}")
+    done = fs("-stat %n " + shlex.quote("{d}/" + pattern))
+    assert done.out.split() == found.split()
+    if not found:
+        assert done.err == f"stat: `{{d}}/{pattern}': No such file or directory\n"
+
+
+def test_a_pattern_in_the_middle(fs: Callable[..., Done]) -> None:
+    """A pattern for a folder, and braces over several folders, are expanded with what follows them."""
+    fs("-mkdir -p {d}/j1/out {d}/j2/out {d}/j3")
+    fs("-touchz {d}/j1/out/part {d}/j2/out/part")
+    assert fs("-ls {d}/j*/out/p*").out.count("part") == 2
+    assert fs("-ls {d}/{j1/out,j3}").out.count("part") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a", ["a"]),
+        ("{a,b}c", ["ac", "bc"]),
+        ("{a,{b,c}}", ["a", "b", "c"]),
+        ("a{b", ["a{b"]),
+        (r"\{a,b}", [r"\{a,b}"]),
+    ],
+)
+def test_alternatives(text: str, found: list[str]) -> None:
+    """Braces are taken apart as Hadoop does; an open or escaped one is a character."""
+    assert alternatives(text) == found
+
+
+def test_an_unclosed_bracket_is_a_character() -> None:
+    """A ``[`` without ``]`` matches itself."""
+    assert name_pattern("a[b") is None

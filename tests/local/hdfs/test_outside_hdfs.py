@@ -1,0 +1,300 @@
+"""A local OpenPAI over an HDFS that is there already: another local one, and a real one if there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import luigi
+import pytest
+import requests
+from hdfs_backend import NEEDS_REAL_HDFS
+from local_client import LocalClient, unique
+from webhdfs_server import serving
+
+from luigi_pai import HdfsTarget, PaiTask, TaskRole
+from luigi_pai.local import LocalPai
+from luigi_pai.local.hdfs.command.executable import install
+
+CLI = [sys.executable, "-m", "luigi_pai.cli"]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """An HDFS, who may do everything on it, and what it calls itself."""
+
+    url: str
+    user: str
+    fs_uri: str
+
+    def get(self, path: str, operation: str = "GETFILESTATUS") -> requests.Response:
+        query = {"op": operation, "user.name": self.user}
+        return requests.get(f"{self.url}/webhdfs/v1{path}", params=query, timeout=20)
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("real", marks=NEEDS_REAL_HDFS)])
+def outside(request, tmp_path_factory):
+    """Each HDFS in turn."""
+    if request.param == "local":
+        with serving(tmp_path_factory.mktemp("outside") / "root") as url:
+            yield Outside(url, "admin", url.replace("http", "hdfs"))
+    elif "HDFS_TEST_FS_URI" not in os.environ:
+        pytest.skip("HDFS_TEST_FS_URI does not say what the HDFS of HDFS_TEST_URL calls itself")
+    else:
+        yield Outside(*(os.environ[f"HDFS_TEST_{name}"] for name in ("URL", "USER", "FS_URI")))
+
+
+@pytest.fixture(scope="module")
+def pai(outside):
+    """A local OpenPAI over it."""
+    with LocalPai(hdfs=outside.url, username=outside.user) as server:
+        yield server
+
+
+def local(*words, env=None):
+    return subprocess.run(
+        [*CLI, "local", "--port", "0", *words],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_it_says_where_that_hdfs_is_and_serves_none_itself(pai, outside):
+    """Its WebHDFS is that one, its fs_uri what that one calls itself."""
+    assert (pai.webhdfs_url, pai.fs_uri) == (outside.url, outside.fs_uri)
+    own = requests.get(f"{pai.url}/webhdfs/v1/?op=GETFILESTATUS", timeout=20)
+    assert (own.status_code, own.json()["code"]) == (404, "NoApiError")
+    assert not (pai.data / "hdfs").exists()
+
+
+def test_a_job_reads_and_writes_that_hdfs(pai, outside):
+    """The variables of the task lead there; /Container and /Output lie there and belong to the user."""
+    client = LocalClient(pai)
+    name = unique("outside")
+    command = "echo $PAI_DEFAULT_FS_URI $LUIGI_PAI_WEBHDFS_URL; echo 1 | hdfs dfs -put - $PAI_OUTPUT_DIR/one"
+    job = client.wait(client.submit(command, name=name))
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    assert client.log(job).split() == [outside.fs_uri, outside.url]
+    assert outside.get(f"/Output/{outside.user}/{name}/one", "OPEN").text == "1\n"
+    config = outside.get(f"/Container/{outside.user}/{name}/JobConfig.json", "OPEN").json()
+    assert config["jobName"] == name
+    for folder in (f"/Output/{outside.user}/{name}", f"/Container/{outside.user}/{name}"):
+        assert outside.get(folder).json()["FileStatus"]["owner"] == outside.user
+
+
+def test_every_user_of_the_openpai_can_have_jobs_there(pai, outside):
+    """The folders of all jobs are shared; a user's own belong to that user."""
+    admin = LocalClient(pai)
+    user = f"u{uuid.uuid4().hex[:8]}"
+    body = {"username": user, "password": "secret-1", "admin": False, "modify": False}
+    assert admin.send("PUT", "/user", body).status_code == 201
+    client = LocalClient(pai, user, "secret-1")
+    name = unique("other-user")
+    job = client.wait(client.submit("hdfs dfs -touchz $PAI_OUTPUT_DIR/made", name=name))
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    assert outside.get(f"/Output/{user}/{name}/made").json()["FileStatus"]["owner"] == user
+
+
+class Code(luigi.Task):
+    name = luigi.Parameter()
+
+    def output(self):
+        return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{self.name}/code/hello.txt")
+
+    def run(self):
+        with self.output().open("w") as file:
+            file.write("from HDFS")
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "hdfs dfs -put code/hello.txt $PAI_OUTPUT_DIR/metrics")]
+
+    def requires(self):
+        return Code(self.name)
+
+    @property
+    def code_dir(self):
+        return f"$PAI_DEFAULT_FS_URI/{self.name}/code"
+
+
+def test_a_pipeline_runs_through_that_hdfs(pai, outside, settings):
+    """Code is put, the job fetches it and writes its results, the flag is set."""
+    settings(
+        pai_url=pai.url,
+        username=pai.username,
+        password=pai.password,
+        fs_uri=pai.fs_uri,
+        webhdfs_url=pai.webhdfs_url,
+        poll_min=0.05,
+    )
+    name = unique("through")
+    assert luigi.build([Train(name)], local_scheduler=True, log_level="WARNING")
+    with (Train(name).output() / "metrics").open() as metrics:
+        assert metrics.read() == "from HDFS"
+    assert outside.get(f"/{name}/output/_SUCCESS", "OPEN").text == f"{name}\n"
+
+
+def test_a_command_gets_a_configuration_that_leads_there(outside):
+    """The luigi.cfg of `local --hdfs URL -- COMMAND`, its variables, and the hdfs command on its PATH."""
+    code = (
+        "import json, os, subprocess, luigi.configuration\n"
+        "section = dict(luigi.configuration.get_config().items('OpenPai'))\n"
+        "names = ('PAI_DEFAULT_FS_URI', 'LUIGI_PAI_WEBHDFS_URL', 'HADOOP_USER_NAME')\n"
+        "subprocess.run(['hdfs', 'dfs', '-test', '-d', '/Container'], check=True)\n"
+        "print(json.dumps({'section': section, 'variables': [os.environ[name] for name in names]}))\n"
+    )
+    words = ["--hdfs", f"{outside.url}/webhdfs/v1/", "--user", outside.user]
+    done = local(*words, "--", sys.executable, "-W", "ignore", "-c", code)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["variables"] == [outside.fs_uri, outside.url, outside.user]
+    keys = ("fs_uri", "webhdfs_url", "hdfs_user")
+    assert [seen["section"][key] for key in keys] == [outside.fs_uri, outside.url, outside.user]
+
+
+def test_fs_uri_is_taken_as_it_is_told(outside):
+    """--fs-uri is for an HDFS that does not say, or that jobs know under another name."""
+    words = ["--hdfs", outside.url, "--fs-uri", "hdfs://mycluster/", "--user", outside.user]
+    done = local(*words, "--", "sh", "-c", "echo $PAI_DEFAULT_FS_URI")
+    assert (done.returncode, done.stdout) == (0, "hdfs://mycluster\n"), done.stderr
+
+
+@NEEDS_REAL_HDFS
+def test_a_large_put_that_is_refused_says_why(tmp_path):
+    """A real DataNode refuses before it has read everything; the command shows its reason, no broken pipe."""
+    install(tmp_path / "bin")
+    (tmp_path / "big").write_bytes(bytes(50_000_000))
+    done = subprocess.run(
+        [str(tmp_path / "bin" / "hdfs"), "dfs", "-put", str(tmp_path / "big"), "/refused"],
+        env={"LUIGI_PAI_WEBHDFS_URL": os.environ["HDFS_TEST_URL"], "HADOOP_USER_NAME": "nobody"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith('put: Permission denied: user=nobody, access=WRITE, inode="/"')
+
+
+# ---------------------------------------------------------------- what is wrong with it
+
+
+def test_an_hdfs_that_goes_away_refuses_the_job_and_says_so(tmp_path):
+    """A submission needs its folders: without HDFS it is an unknown error, as there, and no job is taken."""
+    with serving(tmp_path / "root") as url:
+        server = LocalPai(tmp_path / "data", hdfs=url).start()
+        client = LocalClient(server)
+    try:
+        reply = client.post("lost", "true")
+        assert (reply.status_code, reply.json()["code"]) == (500, "UnknownError")
+        host = url.removeprefix("http://")
+        assert reply.json()["message"].startswith(f"HDFS at {url}: Call to {host} failed on connection ex")
+        assert client.call("GET", "/jobs/lost").status_code == 404
+    finally:
+        server.close()
+
+
+@contextmanager
+def answering(*replies):
+    """A server that gives each connection the next (head, body), and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def serve() -> None:
+            for head, body in replies:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    more = f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+                    connection.sendall(f"{head.replace('HOST', host)}\r\n{more}".encode())
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://{host}"
+        thread.join(20)
+
+
+def refusal(exception, message):
+    return json.dumps({"RemoteException": {"exception": exception, "message": message}})
+
+
+ROOT = ("HTTP/1.1 200 OK", '{"FileStatus": {"type": "DIRECTORY", "length": 0}}')
+STANDBY = "Operation category READ is not supported in state standby"
+TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1/x?data=true"
+
+
+@pytest.mark.parametrize(
+    ("replies", "said"),
+    [
+        ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not from a WebHDFS"),
+        ([("HTTP/1.1 401 Authentication required", "")], "this WebHDFS wants to know who you are; Kerberos"),
+        ([("HTTP/1.1 403 Forbidden", refusal("StandbyException", STANDBY))], STANDBY),
+        ([ROOT, ROOT], "does not say where to go, as a WebHDFS does"),
+        (
+            [ROOT, (TO_ITSELF, "")],
+            "does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST",
+        ),
+        ([("nonsense", "")], "failed on connection exception: nonsense; --hdfs says where the WebHDFS"),
+    ],
+)
+def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said):
+    """Exit code 2, one line that says what it is and what to do; no command is run."""
+    with answering(*replies) as url:
+        done = local("--hdfs", url, "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"luigi-pai local: the HDFS at {url} cannot be used: ")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_folders_that_may_not_be_made_are_named(tmp_path):
+    """With whom to ask, and the commands to give them."""
+    missing = refusal("FileNotFoundException", "File does not exist: /Container")
+    refused = refusal("AccessControlException", "Permission denied: user=admin")
+    replies = [ROOT, ("HTTP/1.1 404 Not Found", missing), ("HTTP/1.1 403 Forbidden", refused)]
+    with answering(*replies) as url:
+        done = local("--hdfs", url, "--fs-uri", "hdfs://nn:8020", "--data", str(tmp_path / "d"), "--", "true")
+    assert done.returncode == 2
+    assert "user admin may not make /Container (Permission denied: user=admin); name one" in done.stderr
+    assert "hdfs dfs -mkdir -p /Container /Output && hdfs dfs -chmod 777 /Container /Output" in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--hdfs", "http://127.0.0.1:9"],
+            "127.0.0.1:9 failed on connection exception: Connection refused; ",
+        ),
+        (["--hdfs", "127.0.0.1:9870"], "--hdfs 127.0.0.1:9870 is not of the form http://HOST:PORT"),
+        (["--hdfs", "http://u:p@nn:9870"], "is not of the form http://HOST:PORT"),
+        (["--hdfs", "hdfs://nn:8020"], "--hdfs hdfs://nn:8020 is not of the form http://HOST:PORT"),
+        (["--fs-uri", "hdfs://nn:8020"], "give --hdfs, too"),
+        (["--hdfs", "http://nn:9870", "--fs-uri", "nn:8020"], "is not of the form hdfs://HOST:PORT"),
+    ],
+)
+def test_addresses_that_cannot_be_right_are_refused(words, said):
+    """Before anything is started; exit code 2."""
+    done = local(*words, "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_local_pai_says_why_it_did_not_start():
+    """The error of LocalPai holds what the server said."""
+    with pytest.raises(ValueError, match=r"the HDFS at http://127\.0\.0\.1:9 cannot be used: Call to 127"):
+        LocalPai(hdfs="http://127.0.0.1:9").start()

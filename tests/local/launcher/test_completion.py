@@ -1,0 +1,89 @@
+"""When an attempt is over and whether there is another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai.local.launcher.completion import Again, attempt_outcome, exit_type, retry
+from luigi_pai.local.store.records import Task
+
+
+def roles(**policies):
+    return [
+        {"name": name, "minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
+        for name, (failed, succeeded) in policies.items()
+    ]
+
+
+def ended(*tasks):
+    return [Task("c", 1, name, index, "f", exit_code=code) for index, (name, code) in enumerate(tasks)]
+
+
+@pytest.mark.parametrize(
+    ("policies", "tasks", "total", "exit_code"),
+    [
+        ({"w": (1, None)}, [], 1, None),
+        ({"w": (1, None)}, [("w", 0)], 2, None),
+        ({"w": (1, None)}, [("w", 0), ("w", 0)], 2, 0),
+        ({"w": (1, None)}, [("w", 7)], 2, 7),
+        ({"w": (2, None)}, [("w", 7)], 3, None),
+        ({"w": (2, None)}, [("w", 7), ("w", 8)], 3, 8),
+        ({"w": (None, None)}, [("w", 7), ("w", 8)], 2, 0),
+        ({"w": (1, 1)}, [("w", 0), ("w", 7)], 3, 0),  # the first trigger in time wins
+        ({"w": (1, 1)}, [("w", 7), ("w", 0)], 3, 7),
+        ({"ps": (1, None), "w": (1, 2)}, [("w", 0)], 4, None),
+        ({"ps": (1, None), "w": (1, 2)}, [("w", 0), ("w", 0)], 4, 0),
+        ({"ps": (1, None), "w": (2, None)}, [("w", 3), ("ps", 4)], 4, 4),  # roles are counted apart
+        ({"w": (1, None)}, [], 0, 0),
+    ],
+)
+def test_the_outcome_of_an_attempt(policies, tasks, total, exit_code):
+    """Both counts, per role, in the order of time."""
+    outcome = attempt_outcome(roles(**policies), ended(*tasks), total)
+    assert (outcome and outcome.exit_code) == exit_code
+    assert (outcome is None) == (exit_code is None)
+
+
+def test_the_outcome_names_the_task_that_decided():
+    """For the diagnostics."""
+    tasks = ended(("w", 0), ("w", 9))
+    outcome = attempt_outcome(roles(w=(1, None)), tasks, 3)
+    assert outcome.trigger is tasks[1]
+
+
+@pytest.mark.parametrize(
+    ("retry_count", "exit_code", "counted", "expected"),
+    [
+        (0, 0, 0, Again(again=False)),
+        (0, 1, 0, Again(again=False, counted=True)),
+        (1, 1, 0, Again(again=True, counted=True)),
+        (1, 1, 1, Again(again=False, counted=True)),
+        (0, 205, 0, Again(again=True, counted=False)),
+        (0, 137, 0, Again(again=True, counted=False)),
+        (0, 132, 0, Again(again=False, counted=True)),
+        (9, 206, 0, Again(again=False)),
+        (9, 214, 0, Again(again=False)),
+        (-1, 1, 99, Again(again=True, counted=True)),
+        (-1, 0, 0, Again(again=False)),
+        (-1, 206, 0, Again(again=False)),
+        (-2, 0, 99, Again(again=True, counted=True)),
+        (-2, 206, 0, Again(again=True, counted=True)),
+    ],
+)
+def test_the_next_attempt(retry_count, exit_code, counted, expected):
+    """-2 leaves the rules of exit types and goes on after anything."""
+    assert retry(retry_count, exit_code, counted) == expected
+
+
+def test_exit_types_are_the_launchers_words():
+    """SUCCEEDED, TRANSIENT_NORMAL, NON_TRANSIENT, UNKNOWN."""
+    assert [exit_type(code) for code in (0, 137, 143, 154, 205, 206, 214, 1)] == [
+        "SUCCEEDED",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "NON_TRANSIENT",
+        "NON_TRANSIENT",
+        "UNKNOWN",
+    ]

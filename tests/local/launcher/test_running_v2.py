@@ -1,0 +1,694 @@
+"""v2 jobs run for real: commands, environment, plugins, secrets, storages, ends, retries, stops."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import time
+
+import psutil
+import pytest
+import requests
+from local_client import wait_until
+from protocol_client import ProtocolClient, plugin, protocol, task_role
+
+from luigi_pai.local import LocalPai
+from luigi_pai.local.container.protocol_spec import job_spec
+from luigi_pai.local.container.role_scripts import role_scripts
+
+pytestmark = pytest.mark.slow
+
+SERVE = (
+    "import os, socket\n"
+    "port = int(os.environ['PAI_CONTAINER_HOST_PORT'])\n"
+    "server = socket.create_server((os.environ['PAI_CONTAINER_HOST_IP'], port))\n"
+    "connection, _ = server.accept()\n"
+    "connection.sendall(b'from ' + os.environ['PAI_TASK_INDEX'].encode())\n"
+)
+FETCH = (
+    "import os, socket, time\n"
+    "for host in os.environ['PAI_TASK_ROLE_server_HOST_LIST'].split(','):\n"
+    "    name, _, port = host.partition(':')\n"
+    "    for _ in range(200):\n"
+    "        try:\n"
+    "            connection = socket.create_connection((name, int(port)))\n"
+    "            break\n"
+    "        except OSError:\n"
+    "            time.sleep(0.05)\n"
+    "    print(connection.makefile().read())\n"
+)
+SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
+HOSTILE = "\"'<b>&amp;%s $HOME `id` \\n\\ {{x}}\nsecond line\ttab ü"
+
+
+def script(name, *callbacks, **more):
+    """Return a prerequisite that runs commands: ("taskStarts", "command") and so on."""
+    return {
+        "name": name,
+        "type": "script",
+        "plugin": "com.microsoft.pai.runtimeplugin.cmd",
+        "callbacks": [{"event": event, "commands": [command]} for event, command in callbacks],
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("true", 0),
+        ("false", 255),
+        ("exit 7", 255),
+        ("false; true", 255),  # errexit
+        ("false | true", 255),  # pipefail
+        ("echo $NOT_SET", 255),  # nounset
+        ("nosuchcommand", 220),
+        ("exit 127", 255),  # without the words
+        ("echo 'ImportError: no module' >&2; exit 1", 232),
+        ("echo 'name: x'; echo 'NameError: name x is not defined'; exit 1", 231),
+        ("echo 'Segmentation fault'; exit 1", 234),
+        ("echo 'ImportError: only said'", 0),
+        ("kill -ILL $$", 132),
+        ("kill -SEGV $$", 139),
+        ("exit 141", 141),
+    ],
+)
+def test_the_exit_code_is_the_one_of_1_8s_runtime(command, code, v2):
+    """Strict bash, then the known codes and patterns, then 255."""
+    job = v2.run(command)
+    status = job["jobStatus"]
+    assert status["appExitCode"] == code
+    assert status["state"] == ("FAILED" if code else "SUCCEEDED")
+    assert status["appExitType"] == ("Failed" if code else "Succeeded")
+    assert v2.task(job)["containerExitCode"] == code
+    assert status["appExitSpec"]["code"] == code
+    assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
+
+
+def test_a_failed_job_says_what_the_runtime_says(v2):
+    """The runtime's message, the trigger and the exit spec."""
+    roles = {
+        "ok": task_role("sleep 60"),
+        "w": task_role("echo fine", "echo 'no data & <b>' >&2; exit 3"),
+    }
+    job = v2.run(roles=roles)
+    status = job["jobStatus"]
+    runtime = status["appExitMessages"]["runtime"]
+    assert (runtime["exitCode"], runtime["originUserExitCode"]) == (255, 3)
+    assert runtime["errorLogs"]["user"] == "fine\nno data & <b>"
+    assert status["appExitDiagnostics"].startswith("Pod failed: PodPattern matched:\ncontainers:\n")
+    assert "no data & <b>" in status["appExitDiagnostics"]
+    assert status["appExitSpec"]["phrase"] == "PAIRuntimeUnknownFailed"
+    assert (status["appExitTriggerTaskRoleName"], status["appExitTriggerTaskIndex"]) == ("w", 0)
+    assert status["appExitTriggerMessage"] == (
+        "FailedTaskCount 1 has reached MinFailedTaskCount 1 in the TaskRole"
+    )
+    other = v2.task(job, "ok")
+    assert (other["containerExitCode"], other["taskState"]) == (-220, "STOPPED")
+    assert other["containerExitSpec"]["phrase"] == "FrameworkAttemptCompletion"
+
+
+def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
+    """The whole list, with real ports, host lists by task index, and no variable of the server."""
+    roles = {
+        "ps": task_role(
+            SHOW_ENVIRONMENT,
+            instances=2,
+            resourcePerInstance={"cpu": 1, "memoryMB": 256, "gpu": 0, "ports": {"web": 2}},
+            completion={"minSucceededInstances": -1},
+            extraContainerOptions={"shmMB": 32},
+        ),
+        "worker": task_role(
+            SHOW_ENVIRONMENT,
+            resourcePerInstance={"cpu": 2, "memoryMB": 100, "gpu": 1},
+            completion={"minFailedInstances": None, "minSucceededInstances": -1},
+        ),
+    }
+    job = v2.run(roles=roles)
+    ports = {
+        (role, index): v2.task(job, role, index)["containerPorts"]
+        for role, index in (("ps", 0), ("ps", 1), ("worker", 0))
+    }
+    assert list(ports["ps", 0]) == ["web", "ssh", "http"]
+    numbers = [port for task in ports.values() for group in task.values() for port in group.split(",")]
+    assert len(set(numbers)) == len(numbers) == 4 + 4 + 2
+    name = f"admin~{job['name']}"
+    seen = json.loads(v2.log(job, "ps", 1))
+    own = ports["ps", 1]
+    expected = {
+        "PAI_JOB_NAME": name,
+        "PAI_FRAMEWORK_NAME": name,
+        "PAI_USER_NAME": "admin",
+        "PAI_USERNAME": "admin",
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_VIRTUAL_CLUSTER": "default",
+        "PAI_TASK_ROLE_COUNT": "2",
+        "PAI_TASK_ROLE_LIST": "ps,worker",
+        "PAI_TASK_ROLES_NUM": "2",
+        "PAI_JOB_TASK_ROLE_COUNT": "2",
+        "PAI_JOB_TASK_ROLE_LIST": "ps,worker",
+        "PAI_TASKS_NUM": "3",
+        "PAI_JOB_TASK_COUNT": "3",
+        "PAI_TASK_ROLE_TASK_COUNT_ps": "2",
+        "PAI_TASK_ROLE_TASK_COUNT_worker": "1",
+        "PAI_RESOURCE_ps": "0,1,256,32",
+        "PAI_RESOURCE_worker": "1,2,100,0",
+        "PAI_MIN_FAILED_TASK_COUNT_ps": "1",
+        "PAI_MIN_FAILED_TASK_COUNT_worker": "1",
+        "PAI_MIN_SUCCEEDED_TASK_COUNT_ps": "-1",
+        "PAI_MIN_SUCCEEDED_TASK_COUNT_worker": "-1",
+        "PAI_TASK_ROLE_INSTANCES": "ps:0,ps:1,worker:0",
+        "PAI_CURRENT_TASK_ROLE_NAME": "ps",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "1",
+        "PAI_TASK_INDEX": "1",
+        "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
+        "PAI_CURRENT_CONTAINER_PORT": own["http"],
+        "PAI_CONTAINER_HOST_IP": "127.0.0.1",
+        "PAI_CONTAINER_HOST_PORT": own["http"],
+        "PAI_CONTAINER_SSH_PORT": own["ssh"],
+        "PAI_CONTAINER_HOST_PORT_LIST": f"web:{own['web']};ssh:{own['ssh']};http:{own['http']};",
+        "PAI_CONTAINER_HOST_web_PORT_LIST": own["web"],
+        "PAI_CONTAINER_HOST_ssh_PORT_LIST": own["ssh"],
+        "PAI_CONTAINER_HOST_http_PORT_LIST": own["http"],
+        "PAI_TASK_ROLE_ps_HOST_LIST": ",".join(f"127.0.0.1:{ports['ps', index]['http']}" for index in (0, 1)),
+        "PAI_TASK_ROLE_worker_HOST_LIST": f"127.0.0.1:{ports['worker', 0]['http']}",
+        "NVIDIA_VISIBLE_DEVICES": "none",
+    }
+    for (role, index), task in ports.items():
+        expected[f"PAI_HOST_IP_{role}_{index}"] = "127.0.0.1"
+        for label, group in task.items():
+            expected[f"PAI_PORT_LIST_{role}_{index}_{label}"] = group
+            expected[f"PAI_{role}_{index}_{label}_PORT"] = group
+    shown = {key: value for key, value in seen.items() if key.startswith(("PAI_", "NVIDIA_"))}
+    assert shown.pop("PAI_WORK_DIR") == seen["LUIGI_PAI_MOUNTS"] == seen["PWD"]
+    assert shown == expected
+    assert seen["LUIGI_PAI_WEBHDFS_URL"] == local_pai.webhdfs_url
+    assert "LUIGI_PAI_LOCAL_PASSWORD" not in seen
+    worker = json.loads(v2.log(job, "worker"))
+    assert worker["CUDA_VISIBLE_DEVICES"] == worker["NVIDIA_VISIBLE_DEVICES"]
+    assert int(worker["CUDA_VISIBLE_DEVICES"]) in range(8)
+
+
+def test_tasks_talk_to_each_other_by_host_list_and_port(v2):
+    """Real bytes over the reserved ports."""
+    roles = {
+        "server": task_role(f'python -c "{SERVE}"', instances=2, completion={"minSucceededInstances": -1}),
+        "client": task_role(f'python -c "{FETCH}"'),
+    }
+    job = v2.run(roles=roles)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "client", name="stderr")
+    assert v2.log(job, "client") == "from 0\nfrom 1\n"
+
+
+# parameters, secrets
+
+
+def test_commands_are_filled_in_as_the_server_does(v2):
+    """Parameters and prerequisites by the server, around them the default deployment."""
+    job = v2.run(
+        roles={"main": task_role("echo <% $parameters.lr %> <% $data.uri[1] %>", data="set")},
+        parameters={"lr": 0.1},
+        prerequisites=[{"name": "set", "type": "data", "uri": ["/a", "/b"]}],
+        deployments=[
+            {
+                "name": "d",
+                "taskRoles": {"main": {"preCommands": ["echo before"], "postCommands": ["echo after"]}},
+            }
+        ],
+        defaults={"deployment": "d"},
+    )
+    assert v2.log(job) == "before\n0.1 /b\nafter\n"
+
+
+def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
+    """In the command and in a plugin; not in the API, the page, the server's log or the process list."""
+    shown = "cat <<'END'\n<% $secrets.pw %>\nEND"
+    text = protocol(
+        secrets={"pw": HOSTILE, "list": ["no", "hush-hush-7391"]},
+        prerequisites=[script("greet", ("taskStarts", f"cat > greeting {shown[4:]}"))],
+        roles={
+            "main": task_role(
+                shown, "cat greeting", "echo '<% $secrets.list[1] %>'; sleep 60", prerequisites=["greet"]
+            )
+        },
+    )
+    name = v2.submit(text)
+    running = v2.wait(name, "RUNNING")
+    wait_until(lambda: v2.log(running) == f"{HOSTILE}\n{HOSTILE}\nhush-hush-7391\n")
+    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    scripts = list(local_pai.data.glob(f"jobs/*{name.split('~')[1]}*/attempt1/main-0/*.sh"))
+    assert {path.name for path in scripts} == {"before.sh", "before-0.sh", "command.sh"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in scripts} == {0o600}
+    v2.stop(name)
+    ended = v2.wait(name)
+    page = requests.get(
+        local_pai.url + "/job-detail.html",
+        params={"username": "admin", "jobName": name.split("~")[1]},
+        timeout=20,
+    )
+    assert page.status_code == 200
+    for secret in ("hush-hush-7391", "second line\ttab"):
+        assert secret not in json.dumps(ended, ensure_ascii=False)
+        assert secret not in v2.send("GET", f"/jobs/{name}/config").text
+        assert secret not in v2.send("GET", f"/jobs/{name}/events").text
+        assert secret not in v2.send("GET", "/jobs").text
+        assert secret not in page.text
+        assert secret not in (local_pai.data / "server.log").read_text()
+        assert not [line for line in commands if secret in line]
+        for file in local_pai.data.glob("server.sqlite*"):
+            assert secret.encode() not in file.read_bytes(), file
+    assert v2.send("GET", f"/jobs/{name}/config").json()["secrets"] == "******"
+    assert not [path for path in scripts if path.exists()]
+
+
+def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai):
+    """The log is the job's own; what the API and the page say of it is not."""
+    job = v2.run("echo 'cannot log in with <% $secrets.pw %>' >&2; exit 1", secrets={"pw": "open-sesame-42"})
+    assert "cannot log in with ******" in job["jobStatus"]["appExitDiagnostics"]
+    assert "open-sesame-42" not in json.dumps(job)
+    query = {"username": "admin", "jobName": job["name"]}
+    page = requests.get(local_pai.url + "/job-detail.html", params=query, timeout=20)
+    assert "cannot log in with ******" in page.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat <<'END'\n<% $secrets.key %>\nEND",
+        "printf %s '<% $secrets.key %>' | tr -d '\\r'",
+        "echo '<% $secrets.long %>'",
+        "echo 'tensorflow <% $secrets.long %> ResourceExhaustedError: OOM'",
+    ],
+)
+def test_parts_of_a_secret_are_masked_too(command, v2):
+    """A log is cut somewhere, and a command need not write a secret as it came."""
+    secrets = {
+        "key": "-----BEGIN-----\r\n" + "\n".join(f"privateline{n:02}" for n in range(60)) + "\n",
+        "long": f"first{'x' * 3000}privatetail",
+    }
+    job = v2.run(command, "exit 3", secrets=secrets)
+    said = json.dumps(job) + v2.send("GET", f"/jobs/{v2.username}~{job['name']}/job-attempts").text
+    assert job["jobStatus"]["state"] == "FAILED"
+    assert "private" not in said
+    assert "******" in said
+
+
+def test_a_password_of_a_registry_is_not_shown(v2):
+    """A reference in its place is."""
+    text = protocol(
+        "true",
+        prerequisites=[
+            {
+                "name": "private",
+                "type": "dockerimage",
+                "uri": "x",
+                "auth": {
+                    "username": "zoe",
+                    "password": "plain-password",
+                    "registryuri": "<% $secrets.uri %>",
+                },
+            }
+        ],
+        secrets={"uri": "registry"},
+    )
+    config = v2.send("GET", f"/jobs/{v2.submit(text)}/config").json()
+    assert config["prerequisites"][1]["auth"]["password"] == "******"
+    assert config["prerequisites"][1]["auth"]["registryuri"] == "<% $secrets.uri %>"
+
+
+# plugins
+
+
+def test_plugins_run_in_order_before_and_in_reverse_after(v2):
+    """First the role's prerequisites, then extras; the output is the runtime's, not the command's."""
+    job = v2.run(
+        roles={"main": task_role("echo command; cat order", prerequisites=["one", "two"])},
+        prerequisites=[
+            script("two", ("taskStarts", "echo two >> order"), ("taskSucceeds", "echo end two")),
+            script("one", ("taskStarts", "echo one >> order"), ("taskSucceeds", "echo end one")),
+        ],
+        extras={
+            "com.microsoft.pai.runtimeplugin": [
+                {
+                    "plugin": "cmd",
+                    "parameters": {
+                        "preCommands": ["echo <% $parameters.x %> >> order"],
+                        "postCommands": ["echo end three"],
+                    },
+                },
+                {
+                    "plugin": "cmd",
+                    "parameters": {"preCommands": ["echo never >> order"]},
+                    "taskroles": ["other"],
+                },
+            ]
+        },
+        parameters={"x": "three"},
+    )
+    assert v2.log(job) == "command\none\ntwo\nthree\n"
+    assert v2.log(job, name="runtime.log") == "end three\nend two\nend one\n"
+
+
+def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
+    """failurePolicy."""
+    failing = [("taskStarts", "echo tried; false; echo went on")]
+    roles = {"main": task_role("echo command", prerequisites=["p"])}
+    job = v2.run(roles=roles, prerequisites=[script("p", *failing)])
+    assert job["jobStatus"]["appExitCode"] == 255
+    assert (v2.log(job), v2.log(job, name="runtime.log")) == ("", "tried\n")
+    assert "tried" in job["jobStatus"]["appExitMessages"]["runtime"]["errorLogs"]["platform"]
+    job = v2.run(roles=roles, prerequisites=[script("p", *failing, failurePolicy="ignore")])
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert (v2.log(job), v2.log(job, name="runtime.log")) == ("command\n", "tried\nwent on\n")
+
+
+def test_callbacks_of_success_run_only_after_success(v2):
+    """And fail the task if they fail."""
+    roles = {"main": task_role("exit 1", prerequisites=["p"])}
+    job = v2.run(roles=roles, prerequisites=[script("p", ("taskSucceeds", "echo end"))])
+    assert v2.log(job, name="runtime.log") == ""
+    job = v2.run("true", extras=plugin("cmd", {"postCommands": ["exit 3"]}))
+    assert job["jobStatus"]["appExitMessages"]["runtime"]["originUserExitCode"] == 3
+
+
+def test_a_plugin_that_openpai_does_not_have_fails_the_task(v2):
+    """As its init container does."""
+    job = v2.run("true", extras=plugin("nosuch", {}))
+    assert job["jobStatus"]["state"] == "FAILED"
+    assert "OpenPAI 1.8 has no runtime plugin nosuch" in v2.log(job, name="runtime.log")
+
+
+def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
+    """A task that is held up before its own ssh plugin holds up the others."""
+    go = tmp_path / "go"
+    barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1})
+    roles = {
+        "slow": task_role("echo up", prerequisites=["wait"], completion={"minSucceededInstances": -1}),
+        "fast": task_role("echo up", instances=2, completion={"minSucceededInstances": -1}),
+    }
+    wait = script("wait", ("taskStarts", f"until [ -e {go} ]; do sleep 0.05; done"))
+    name = v2.submit(protocol(roles=roles, prerequisites=[wait], extras=barrier))
+    running = v2.wait(name, "RUNNING")
+    wait_until(lambda: "waiting for slow-0" in v2.log(running, "fast", 1, "runtime.log"))
+    assert v2.log(running, "fast") == ""
+    go.touch()
+    job = v2.wait(name)
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
+
+
+def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp_path):
+    """The scripts hold its path; whoever made it may have let everybody in."""
+    data = tmp_path / "a $HOME `id` \"b' ü"
+    data.mkdir(mode=0o755)
+    with LocalPai(data) as pai:
+        v2 = ProtocolClient(pai)
+        barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1})
+        roles = {"main": task_role("echo up", instances=2)}
+        job = v2.wait(v2.submit(protocol(roles=roles, extras=barrier)))
+        assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="runtime.log")
+        assert stat.S_IMODE((data / "jobs").stat().st_mode) == 0o700
+
+
+def test_an_ssh_barrier_that_waits_in_vain_ends_with_249(v2, tmp_path):
+    """Its words and its exit code are what the runtime recognises."""
+    barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True})
+    spec = job_spec(json.loads(protocol("true", extras=barrier)))
+    folder = tmp_path / "main-0"
+    folder.mkdir()
+    text = role_scripts(spec, spec["taskRoles"][0], {}, ["other-0"], str(folder))["before-0.sh"]
+    assert "seconds=$(( 300 * 60 ))" in text
+    done = subprocess.run(
+        ["bash", "-c", text.replace("300 * 60", "0")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 10
+    job = v2.run("true", extras=plugin("cmd", {"preCommands": [f"echo '{done.stderr.strip()}'; exit 10"]}))
+    assert job["jobStatus"]["appExitCode"] == 249
+
+
+def test_a_repository_is_cloned(v2, tmp_path):
+    """The git plugin."""
+    repository = tmp_path / "r"
+    me = ["-c", "user.name=zoe", "-c", "user.email=zoe@example.org"]
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    (repository / "f").write_text("hello\n")
+    subprocess.run(["git", "-C", repository, "add", "f"], check=True)
+    subprocess.run(["git", "-C", repository, *me, "commit", "-qm", "x"], check=True)
+    extras = plugin("git", {"repo_uri": str(repository), "clone_dir": "code"})
+    job = v2.run("cat code/f", extras=extras)
+    assert v2.log(job) == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("role", "more"),
+    [
+        ({"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"http": 0}}}, {}),
+        ({}, {"extras": plugin("cmd", {"callbacks": "a text"})}),
+        ({}, {"extras": plugin("cmd", {"preCommands": 3})}),
+        ({}, {"extras": plugin("git", {"clone_dir": "there"})}),
+        ({}, {"extras": {"storages": [{"name": "nfs1", "mountPath": "/../out"}]}}),
+    ],
+)
+def test_what_cannot_be_started_fails_once(role, more, v2):
+    """The v2 API takes all of this; none of it may be tried for ever, or keep the server from its work."""
+    job = v2.wait(v2.submit(protocol(roles={"main": {**task_role("true"), **role}}, **more)))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+    assert "could not be started" in v2.log(job, name="stderr")
+
+
+@pytest.mark.parametrize("extras", [plugin("cmd", "a text"), plugin(["cmd"], {})])
+def test_a_plugin_of_a_wrong_shape_fails_the_job_once(extras, v2):
+    """The log of the runtime says so."""
+    job = v2.run("true", extras=extras)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+    assert "its entry in extras is of a wrong shape" in v2.log(job, name="runtime.log")
+
+
+def test_a_name_that_no_folder_can_have_fails_the_job(v2):
+    """With secrets, whose scripts are looked for at the end."""
+    job = v2.run(roles={"r" * 300: task_role("true")}, secrets={"pw": "hush-hush-1"})
+    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
+
+
+def test_less_than_no_gpus_are_none(v2):
+    """1.8 takes the number; a job that cannot be begun must not be one that no later server can begin."""
+    role = task_role("true") | {"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": -1}}
+    assert v2.wait(v2.submit(protocol(roles={"main": role})))["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_references_of_any_length_are_read_at_once(v2):
+    """Many spaces after the name were read again from each of them."""
+    begun = time.monotonic()
+    v2.submit(protocol("true", extras=plugin("cmd", {"preCommands": [": <%$" + " " * 60_000]})))
+    assert time.monotonic() - begun < 3
+
+
+def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
+    """Its runtime looks for the name as the server shows it."""
+    job = v2.run(roles={"My_Role": task_role("true")})
+    assert job["jobStatus"]["state"] == "FAILED"
+    assert "OpenPAI 1.8 cannot run the role My_Role" in v2.log(job, "myrole", name="runtime.log")
+
+
+# storages
+
+
+def test_a_storage_appears_below_the_working_folder(v2, local_pai):
+    """At its mount path, and for the user alone where it is not shared."""
+    extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": "/data/own", "share": False}]}
+    job = v2.run("echo kept > ${LUIGI_PAI_MOUNTS:-}/mnt/nfs1/" + "f", "echo mine > data/own/g", extras=extras)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
+    assert (local_pai.data / "storages/nfs1/f").read_text() == "kept\n"
+
+
+# completion, retries, stops
+
+
+@pytest.mark.parametrize(
+    ("completion", "commands", "state"),
+    [
+        (None, ["true", "sleep 0.3; false"], "FAILED"),
+        ({"minSucceededInstances": 1}, ["true", "sleep 60"], "SUCCEEDED"),
+        ({"minFailedInstances": 2}, ["true", "false"], "SUCCEEDED"),
+        ({"minFailedInstances": 2}, ["false", "false"], "FAILED"),
+        ({"minFailedInstances": -1}, ["false", "false"], "SUCCEEDED"),
+        ({"minSucceededInstances": -1}, ["true", "true"], "SUCCEEDED"),
+        ({"minSucceededInstances": -1}, ["true", "false"], "FAILED"),
+        ({"minFailedInstances": -1, "minSucceededInstances": 1}, ["sleep 60", "true"], "SUCCEEDED"),
+        ({"minFailedInstances": 0, "minSucceededInstances": 0}, ["sleep 60", "false"], "FAILED"),
+        ({"minFailedInstances": None, "minSucceededInstances": None}, ["true", "true"], "SUCCEEDED"),
+    ],
+)
+def test_completion_has_the_servers_defaults(completion, commands, state, v2):
+    """A missing, null or 0 count is 1 failure, and all instances for success; -1 is never."""
+    command = f"if [ $PAI_TASK_INDEX = 0 ]; then {commands[0]}; else {commands[1]}; fi"
+    more = {} if completion is None else {"completion": completion}
+    job = v2.run(roles={"main": task_role(command, instances=2, **more)})
+    assert job["jobStatus"]["state"] == state
+
+
+def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
+    """A missing minSucceededInstances is the number of instances: the other role is stopped."""
+    job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert v2.task(job, "ps")["containerExitCode"] == -220
+
+
+@pytest.mark.parametrize(
+    ("command", "retries", "user", "code"),
+    [
+        ("exit 1", 2, 2, 255),  # counted
+        ("kill -ILL $$", 0, 0, 132),  # never
+        ("nosuchcommand", 0, 0, 220),  # never
+    ],
+)
+def test_a_failure_is_retried_by_its_class(command, retries, user, code, v2):
+    """jobRetryCount bounds those that count."""
+    status = v2.run(command, jobRetryCount=2)["jobStatus"]
+    assert (status["retries"], status["retryDetails"]["user"], status["appExitCode"]) == (retries, user, code)
+    assert status["attemptId"] == retries
+
+
+def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
+    """137 is the platform's fault."""
+    runs = tmp_path / "runs"
+    status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
+    assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
+
+
+def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
+    """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
+    runs = tmp_path / "runs"
+    command = f"echo x >> {runs}; [ $(wc -l < {runs}) = 1 ] && kill -KILL $$; exit 1"
+    status = v2.run(command, jobRetryCount=1)["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["retries"]) == ("FAILED", 255, 2)
+    assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
+
+
+def test_every_attempt_can_be_looked_at(v2):
+    """attempts/N, from 0; the log of each stays."""
+    job = v2.run("echo $FC_FRAMEWORK_ATTEMPT_ID; exit 1", jobRetryCount=1)
+    name = f"admin~{job['name']}"
+    first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
+    assert (first["jobStatus"]["attemptId"], first["jobStatus"]["attemptState"]) == (0, "FAILED")
+    assert [v2.log(first), v2.log(job)] == ["0\n", "1\n"]
+    assert v2.send("GET", f"/jobs/{name}/attempts/2").status_code == 404
+
+
+def test_a_stop_ends_a_running_job(v2):
+    """-210 of the job, -220 of its tasks; the whole process tree is gone."""
+    name = v2.submit(protocol("sleep 60 & echo $!; wait"))
+    running = v2.wait(name, "RUNNING")
+    pid = int(wait_until(lambda: v2.log(running)))
+    v2.stop(name)
+    job = v2.wait(name)
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("STOPPED", -210)
+    assert v2.task(job)["containerExitCode"] == -220
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    v2.stop(name)
+
+
+def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
+    """All of it, or the last 16 KiB; whoever changes the address sees nothing else."""
+    name = v2.submit(protocol("seq 10000; echo oops >&2; sleep 60"))
+    running = v2.wait(name, "RUNNING")
+    wait_until(lambda: v2.log(running, name="stderr") == "oops\n")
+    whole = v2.log(running)
+    assert whole == "".join(f"{number}\n" for number in range(1, 10001))
+    assert v2.log(running, name="all") == f"{whole}oops\n"
+    tail = v2.logs(running, **{"tail-mode": "true"})
+    reply = requests.get(tail["stdout"], timeout=20)
+    assert (reply.status_code, reply.text) == (206, whole[-16384:])
+    assert requests.get(tail["all"], timeout=20).text == f"{whole}oops\n"[-16384:]
+    address = tail["stdout"]
+    assert requests.get(address.replace("token=", "token=x"), timeout=20).status_code == 403
+    assert requests.get(address.replace("user-stdout", "command.sh"), timeout=20).status_code == 404
+    v2.stop(name)
+
+
+def test_what_happened_is_listed(v2):
+    """Events, the latest first."""
+    job = v2.run("exit 1")
+    events = v2.send("GET", f"/jobs/admin~{job['name']}/events").json()
+    assert events["totalCount"] == 3
+    assert [event["reason"] for event in events["data"]] == ["JobEnded", "TaskEnded", "AttemptBegan"]
+    assert events["data"][1]["taskName"] == "main-0"
+    warnings = v2.send("GET", f"/jobs/admin~{job['name']}/events", type="Warning").json()
+    assert warnings["totalCount"] == 2
+
+
+def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
+    """By the class of the exit code, up to taskRetryCount; the job's attempt goes on."""
+    runs = tmp_path / "runs"
+    command = f"echo $FC_TASK_ATTEMPT_ID; echo x >> {runs}; [ $(wc -l < {runs}) = 4 ] || exit 1"
+    roles = {
+        "main": task_role(command, taskRetryCount=3),
+        "other": task_role("sleep 60", completion={"minSucceededInstances": -1}),
+    }
+    job = v2.run(roles=roles, extras={"gangAllocation": False})
+    status, task = job["jobStatus"], v2.task(job)
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 0)
+    assert (task["attemptId"], task["retries"], task["accountableRetries"]) == (3, 3, 3)
+    path = task["containerLog"].removeprefix("/api/v2").rpartition("/attempts/")[0]
+    tries = v2.send("GET", f"{path}/attempts").json()["attempts"]
+    assert [(item["attemptId"], item["containerExitCode"]) for item in tries] == [
+        (3, 0),
+        (2, 255),
+        (1, 255),
+        (0, 255),
+    ]
+    assert v2.log(job) == "3\n"
+    first = v2.send("GET", f"{path}/attempts/0/logs").json()["locations"]
+    stdout = next(item["uri"] for item in first if item["name"] == "stdout")
+    assert requests.get(v2.server.url + stdout, timeout=20).text == "0\n"
+    assert v2.send("GET", f"{path}/attempts/9/logs").json()["code"] == "NoTaskLogError"
+
+
+@pytest.mark.parametrize(
+    ("command", "retries", "code"), [("exit 1", 2, 255), ("nosuchcommand", 0, 220), ("kill -ILL $$", 0, 132)]
+)
+def test_a_task_that_goes_on_failing_fails_its_job(command, retries, code, v2):
+    """After taskRetryCount tries, or at once."""
+    roles = {"main": task_role(command, taskRetryCount=2)}
+    job = v2.run(roles=roles, extras={"gangAllocation": False})
+    assert (job["jobStatus"]["appExitCode"], v2.task(job)["retries"]) == (code, retries)
+
+
+@pytest.mark.parametrize(
+    ("command", "bound", "retries", "counted", "code"),
+    [
+        ("[ $FC_TASK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 2, 0, 0),
+        ("[ $FC_TASK_ATTEMPT_ID = 0 ] && kill -KILL $$; exit 1", 1, 2, 1, 255),
+        ("[ $FC_TASK_ATTEMPT_ID = 3 ]", -1, 3, 3, 0),
+        ("[ $FC_TASK_ATTEMPT_ID = 2 ] && kill -ILL $$; true", -2, 2, 2, 132),  # a success is none to -2
+        ("kill -ILL $$", -1, 0, 0, 132),
+    ],
+)
+def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, code, v2):
+    """As its job would be; a negative taskRetryCount sets no bound, and -2 goes on after a success."""
+    job = v2.run(roles={"main": task_role(command, taskRetryCount=bound)}, extras={"gangAllocation": False})
+    task = v2.task(job)
+    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (code, 0)
+    assert (task["retries"], task["accountableRetries"], task["containerExitCode"]) == (
+        retries,
+        counted,
+        code,
+    )
+
+
+def test_with_gang_allocation_a_task_is_not_tried_again(v2):
+    """taskRetryCount counts only without."""
+    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
+    assert v2.task(job)["retries"] == 0
+
+
+def test_a_job_is_stopped_between_two_tries_of_a_task(v2):
+    """What is about to be tried again is not."""
+    roles = {"main": task_role("kill -KILL $$")}
+    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
+    wait_until(lambda: v2.wait(name, "RUNNING") and v2.task(v2.job(name))["retries"] >= 3)
+    v2.stop(name)
+    job = v2.wait(name)
+    assert job["jobStatus"]["state"] == "STOPPED"
+    assert v2.task(job)["containerExitCode"] in (-220, 137)

@@ -1,0 +1,102 @@
+"""What virtual clusters have, handed out and taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai.local.config.virtual_clusters import Resources, virtual_clusters
+from luigi_pai.local.launcher.scheduler import Scheduler, Shortage
+from luigi_pai.local.store.records import gpu_numbers
+
+ONE = Resources(cpu=1, memory=100)
+GPU = Resources(cpu=1, memory=100, gpu=1)
+
+
+@pytest.fixture
+def scheduler():
+    """Two virtual clusters: GPUs 0 to 3 in one, 4 and 5 in the other."""
+    return Scheduler(
+        virtual_clusters(["default:cpu=4,memory=1000,gpu=4", "b:cpu=2,memory=1000,gpu=2"]), max_tasks=5
+    )
+
+
+def taken(scheduler, cluster, *wanted):
+    holdings = scheduler.take(cluster, wanted)
+    assert not isinstance(holdings, Shortage), holdings.reason
+    return holdings
+
+
+def test_a_gang_gets_everything_or_nothing(scheduler):
+    """Nothing is held by one that does not fit."""
+    taken(scheduler, "default", ONE, ONE)
+    shortage = scheduler.take("default", [ONE, ONE, ONE])
+    assert shortage == Shortage("virtual cluster default has no room now: 3 CPUs wanted, 2 free")
+    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE.times(2), 2)
+    taken(scheduler, "default", ONE, ONE)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Resources(cpu=5), "5 CPUs wanted, 4 there"),
+        (Resources(memory=1001, gpu=9), "1001 MB of memory wanted, 1000 there; 9 GPUs wanted, 4 there"),
+    ],
+)
+def test_what_can_never_fit_is_told_apart(wanted, said, scheduler):
+    """Whether anything runs or not."""
+    assert scheduler.take("default", [wanted]) == Shortage(
+        f"it does not fit into virtual cluster default: {said}", for_ever=True
+    )
+
+
+def test_a_virtual_cluster_that_is_gone_has_no_room(scheduler):
+    """A restart with other flags; what still runs there is held all the same."""
+    assert scheduler.take("old", [ONE]).for_ever
+    holding = scheduler.hold("old", GPU, 0b1)
+    assert [one.gpus for one in taken(scheduler, "default", GPU)] == [0b10]
+    scheduler.release([holding])
+
+
+def test_no_gpu_is_given_twice_at_a_time(scheduler):
+    """The lowest free ones, each with one number in all virtual clusters."""
+    first, second = taken(scheduler, "default", GPU, Resources(gpu=2))
+    (other,) = taken(scheduler, "b", Resources(gpu=2))
+    assert [gpu_numbers(one.gpus) for one in (first, second, other)] == ["0", "1,2", "4,5"]
+    assert scheduler.take("default", [Resources(gpu=2)]).reason.endswith("2 GPUs wanted, 1 free")
+    scheduler.release([first])
+    (again,) = taken(scheduler, "default", Resources(gpu=2))
+    assert gpu_numbers(again.gpus) == "0,3"
+
+
+def test_a_gpu_that_an_earlier_server_gave_is_held(scheduler):
+    """After a restart."""
+    scheduler.hold("default", GPU, 0b1001)
+    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["1", "2"]
+
+
+def test_the_bound_of_the_machine_is_shared(scheduler):
+    """Tasks that want nothing count, too; a larger gang runs when it is alone."""
+    first = taken(scheduler, "default", *[Resources()] * 5)
+    assert scheduler.take("b", [ONE]) == Shortage("5 of at most 5 tasks run on this machine", everywhere=True)
+    scheduler.release(first)
+    taken(scheduler, "default", *[Resources()] * 9)
+
+
+def test_numbers_of_gpus_are_those_of_cuda():
+    """In a row, or nothing."""
+    assert [gpu_numbers(bits) for bits in (0, 0b1, 0b1011)] == ["", "0", "0,1,3"]
+
+
+def test_a_role_may_ask_for_less_than_nothing():
+    """gpu: -1 is taken by 1.8."""
+    role = {"cpuNumber": 2, "memoryMB": 3, "gpuNumber": -1}
+    assert Resources.of_role(role) == Resources(2, 3, 0)
+
+
+def test_a_gpu_is_free_when_the_last_of_its_holders_gives_it_back(scheduler):
+    """Two have one only where a file says so that was written with other flags."""
+    first, second = scheduler.hold("default", GPU, 0b11), scheduler.hold("old", GPU, 0b10)
+    scheduler.release([first])
+    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["0", "2"]
+    scheduler.release([second])
+    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU)] == ["1"]

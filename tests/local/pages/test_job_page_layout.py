@@ -1,0 +1,216 @@
+"""What is where on a job's page: the output first, of many tasks those that matter, all times alike."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import requests
+from local_client import role, wait_until
+
+from luigi_pai.local import LocalPai
+from luigi_pai.local.config.virtual_clusters import Resources, VirtualCluster
+from luigi_pai.local.launcher.scheduler import Scheduler
+from luigi_pai.local.pages.job_list import jobs_page
+from luigi_pai.local.store.jobs import Store
+from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING, NewJob, Task
+
+pytestmark = pytest.mark.slow
+
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+MANY = 200
+FAILED, SUCCEEDED = 137, range(60)
+
+
+def add_many(store, name="many", generation=2):
+    """Write a job of many tasks that has failed; one task failed, some succeeded, the others were stopped."""
+    main = {"name": "w", "taskNumber": MANY, "cpuNumber": 1, "memoryMB": 9, "shmMB": 9, "gpuNumber": 0}
+    spec = {"taskRoles": [main], "retryCount": 0}
+    job = store.add_job(NewJob(name, "admin", "default", {}, spec, generation))
+    attempt = store.add_attempt(job)
+    for index in range(MANY):
+        task = Task(f"{job.id:08x}-0000-0000-0000-{index:012d}", attempt.id, "w", index, f"{name}/{index}")
+        store.add_task(task)
+        task.exit_code = 3 if index == FAILED else 0 if index in SUCCEEDED else -220
+        task.launched, task.completed = job.created, job.created + 2500
+        store.save_task(task)
+    attempt.exit_code, attempt.trigger_role, attempt.trigger_index = 3, "w", FAILED
+    store.end_attempt(attempt)
+    job.sub_state, job.exit_code, job.completed = COMPLETED, 3, job.created
+    job.exit_type, job.diagnostics = "FAILED", "task w-137 ended with exit code 3"
+    store.save_job(job)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """The address of the page of a job of 200 tasks."""
+    folder = tmp_path_factory.mktemp("many") / "data"
+    folder.mkdir()
+    store = Store(folder / "server.sqlite")
+    with store.changing():
+        add_many(store)
+    store.close()
+    with LocalPai(folder) as server:
+        yield f"{server.url}/job-detail.html?username=admin&jobName=many&api=v2"
+
+
+def page(server, name, **more):
+    query = {"username": "admin", "jobName": name, **more}
+    reply = requests.get(f"{server.url}/job-detail.html", params=query, timeout=20)
+    assert reply.status_code == 200
+    return reply.text
+
+
+def rows(text, caption):
+    """Return the cells of the table of this caption, as text."""
+    body = re.search(rf"<caption>{re.escape(caption)}</caption>.*?<tbody>(.*?)</tbody>", text)[1]
+    return [
+        [re.sub("<.*?>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", row)]
+        for row in re.findall("<tr>.*?</tr>", body)
+    ]
+
+
+def test_of_many_tasks_what_failed_comes_first_and_the_rest_is_behind_a_word(many):
+    """Twenty at once, all in all; how many there are of each state."""
+    text = requests.get(many, timeout=20).text
+    first, others = rows(text, "Tasks, failed and running ones first"), rows(text, "The other tasks")
+    assert (len(first), len(others)) == (20, MANY - 20)
+    assert {row[0] for row in first + others} == {f"w-{index}" for index in range(MANY)}
+    assert [row[:2] for row in first[:2]] == [["w-137", "FAILED"], ["w-60", "STOPPED"]]
+    assert others[-1][:2] == ["w-59", "SUCCEEDED"]
+    said = re.sub("<.*?>", "", re.search(r"<p>200 tasks: .*?</p>", text)[0])
+    assert said == "200 tasks: 1 FAILED, 139 STOPPED, 60 SUCCEEDED."
+    assert "<details><summary>The other 180 tasks</summary>" in text
+    assert re.search(r'id="reason".*All output of w-137: .*/stdout/".*id="output"', text)
+    assert text.index('id="output"') < text.index('id="tasks"')
+
+
+def test_a_running_task_has_a_duration(local_pai, client):
+    """As its job and its attempt."""
+    name = client.submit(role("sleep 60"))
+    client.wait(name, "RUNNING")
+    text = page(local_pai, name)
+    assert re.fullmatch(r"\d+\.\d s", rows(text, "Tasks")[0][6])
+    assert re.fullmatch(r"\d+\.\d s", rows(text, "Attempts, the last one first")[0][2])
+    assert "<dt>Ended</dt>" not in text
+    client.stop(name)
+
+
+def test_all_times_are_written_alike(local_pai, v2):
+    """Those of events, too."""
+    name = v2.run("exit 3")["name"]
+    text = page(local_pai, name, api="v2")
+    times = [row[0] for row in rows(text, "Events, the last one first")]
+    assert times
+    assert all(TIME.fullmatch(time) for time in times)
+    assert not re.search(r"\d\d:\d\d\.\d+Z", text)
+    submitted = re.search(r"<dt>Submitted</dt><dd>(.*?)</dd>", text)[1]
+    assert submitted <= times[-1] <= re.search(r"<dt>Ended</dt><dd>(.*?)</dd>", text)[1]
+
+
+def test_the_reason_leads_to_the_output_of_the_task_that_decided(local_pai, client):
+    """On the page of the last attempt; that of another one shows other tasks."""
+    roles = [role("exit 3", name="bad"), role("sleep 60", name="good")]
+    name = client.submit(*roles, retryCount=1)
+    client.wait(name)
+    assert "All output of bad-0: " in page(local_pai, name)
+    earlier = page(local_pai, name, attempt=1)
+    assert "Tasks of attempt 1" in earlier
+    assert "All output of" not in earlier
+
+
+def test_a_job_that_has_begun_nothing_says_so(local_pai, client):
+    """In place of an empty log; a job that never began does, too."""
+    name = client.submit(role("true", cpuNumber=5000))
+    assert '<p id="no-output" data-part>Nothing runs yet.</p>' in page(local_pai, name)
+    client.stop(name)
+    assert "No task has run." in page(local_pai, name)
+
+
+def test_between_two_attempts_the_last_one_is_shown(local_pai, client):
+    """What it wrote is what somebody wants to see then."""
+    name = client.submit(role("echo here; exit 3"), retryCount=50)
+    wait_until(lambda: client.job(name)["jobStatus"]["retries"] >= 3)
+    wait_until(lambda: client.status(name)["state"] == "WAITING")
+    text = page(local_pai, name)
+    assert "WAITING" in text
+    assert re.search(r"<h2>Tasks of attempt \d", text)
+    assert rows(text, "Tasks")[0][1] == "FAILED"
+    client.stop(name)
+
+
+def test_jobs_whose_tasks_have_ended_are_not_said_to_run(tmp_path):
+    """They are being cleaned up; what they had is others' already."""
+    store = Store(tmp_path / "server.sqlite")
+    spec = {"taskRoles": [{"name": "w", "taskNumber": 2, "gpuNumber": 0}]}
+    for number, ends in enumerate([(None, None), (1, None), (1, 1), (1, 1), ()]):
+        job = store.add_job(NewJob(f"job-{number}", "admin", "default", {}, spec))
+        attempt = store.add_attempt(job) if ends else None
+        for index, end in enumerate(ends):
+            task = Task(f"{number}-{index}", attempt.id, "w", index, "folder", completed=end)
+            store.add_task(task)
+            store.save_task(task)
+        job.sub_state = RUNNING if ends else WAITING
+        store.save_job(job)
+    scheduler = Scheduler([VirtualCluster("default", Resources(1, 1, 1))], 64)
+    api = SimpleNamespace(store=store, launcher=SimpleNamespace(scheduler=scheduler))
+    assert rows(jobs_page(api, {}), "In use")[0][:3] == ["default", "2, 2 ending", "1"]
+    store.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser, left without a page that would go on asking."""
+    yield chromium
+    chromium.open("about:blank")
+    chromium.complaints.clear()
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
+    """And on the first screens of the page, whose rows beyond the first twenty are not there to be passed."""
+    browser.screen(width)
+    browser.open(many)
+    for _ in range(8):
+        if browser.run("document.activeElement.id") != "which-log":
+            browser.press("Tab")
+    assert browser.run("document.activeElement.id") == "which-log"
+    assert browser.run("document.getElementById('log').getBoundingClientRect().top + scrollY") < 1400
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    shown = "[...document.querySelectorAll('a, button')].filter((node) => node.checkVisibility()).length"
+    assert browser.run(shown) < 80
+    browser.run("document.querySelector('summary').focus()")
+    browser.press("Enter")
+    browser.wait(f"{shown} > 600")
+    assert browser.complaints == []
+
+
+def test_the_log_appears_with_the_first_task(local_pai, client, browser):
+    """Until then there is neither a choice of logs nor a box for one."""
+    roles = (role(f"echo {word}; sleep 60", gpuNumber=8) for word in ("one", "two"))
+    first, name = (client.submit(one, virtualCluster="vc1") for one in roles)
+    browser.open(f"{local_pai.url}/job-detail.html?username=admin&jobName={name}")
+    shown = "['log', 'which-log'].map((id) => document.getElementById(id).checkVisibility()).join()"
+    said = "document.getElementById('no-output')"
+    browser.wait(f"document.getElementById('output').checkVisibility() && {shown} === 'false,false'")
+    assert browser.run(f"{said}.innerText") == "Nothing runs yet."
+    client.stop(first)
+    browser.wait(f"{shown} === 'true,true' && !{said}.checkVisibility()")
+    browser.wait("document.getElementById('log').textContent === 'two\\n'")
+    assert browser.complaints == []
+    client.stop(name)
+
+
+def test_the_other_tasks_stay_open_while_they_change(local_pai, client, browser):
+    """Without them being shown anew under the reader's hands."""
+    name = client.submit(role("sleep 60", taskNumber=22))
+    client.wait(name, "RUNNING")
+    browser.open(f"{local_pai.url}/job-detail.html?username=admin&jobName={name}")
+    browser.run("document.querySelector('summary').focus()")
+    browser.press("Enter")
+    text = "document.getElementById('other-tasks').innerText"
+    before = browser.wait(f"{text}.split('RUNNING').length === 3 && {text}")
+    browser.wait(f"{text} !== {before!r}")
+    assert browser.run("document.querySelector('details').open")
+    client.stop(name)

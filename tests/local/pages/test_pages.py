@@ -1,0 +1,307 @@
+"""The pages for people: what they show, that they show it safely, when they refresh."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+import requests
+from local_client import LocalClient, role, unique, wait_until
+from protocol_client import protocol, task_role
+
+from luigi_pai.local import LocalPai
+from luigi_pai.local.store.jobs import Store
+from luigi_pai.local.store.records import COMPLETED, NewJob
+
+SCRIPT = {"src": "/assets/page.js", "defer": None}
+HOSTILE = "<script>alert(1)</script>&\"'"
+
+
+class Page(HTMLParser):
+    """The tags, links and text of a page."""
+
+    def __init__(self, reply):
+        super().__init__()
+        self.status = reply.status_code
+        self.headers = reply.headers
+        self.tags = []
+        self.links = []
+        self.text = ""
+        self.feed(reply.text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "a":
+            self.links.append(dict(attrs)["href"])
+
+    def handle_data(self, data):
+        self.text += data
+
+    @property
+    def refreshes(self):
+        return any(tag == "meta" and attrs.get("http-equiv") == "refresh" for tag, attrs in self.tags)
+
+
+@pytest.fixture
+def page(local_pai):
+    def get(path, **query):
+        return Page(requests.get(local_pai.url + path, params=query, timeout=20))
+
+    return get
+
+
+def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai, client, page):
+    """State, ports, links to stdout and stderr; nothing is loaded from elsewhere or run in it."""
+    name = client.submit(role("echo hello; sleep 60", name="w", taskNumber=2))
+    client.wait(name, "RUNNING")
+    shown = page("/job-detail.html", username="admin", jobName=name)
+    assert shown.status == 200
+    assert shown.refreshes
+    assert "RUNNING (APPLICATION_RUNNING)" in shown.text
+    assert "w-0" in shown.text
+    assert "w-1" in shown.text
+    logs = [link for link in shown.links if link.endswith("/stdout/")]
+    assert len(logs) == 2
+    assert requests.get(local_pai.url + logs[0], timeout=20).text in ("", "hello\n")
+    policy = shown.headers["Content-Security-Policy"].split("; ")
+    assert policy[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
+    assert {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} < set(policy)
+    assert {tag for tag, _ in shown.tags}.isdisjoint({"style", "img", "iframe"})
+    assert not [
+        attrs for _, attrs in shown.tags if any(key.startswith("on") or key == "style" for key in attrs)
+    ]
+    loaded = [attrs.get("src") or attrs["href"] for tag, attrs in shown.tags if tag in ("script", "link")]
+    assert loaded == ["data:,", "/assets/page.css", "/assets/page.js"]
+    client.stop(name)
+
+
+def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
+    """Markup in a log is not markup on the page; an ended job's page stands still."""
+    job = client.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
+    shown = page("/job-detail.html", username="admin", jobName=job["name"])
+    assert not shown.refreshes
+    assert "FAILED" in shown.text
+    assert "3 (UNKNOWN)" in shown.text
+    assert HOSTILE in shown.text
+    assert [attrs for tag, attrs in shown.tags if tag == "script"] == [SCRIPT]
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.text)
+
+
+def test_the_tracking_url_of_a_job_is_its_page(client):
+    """What Luigi's page will link to."""
+    status = client.run("true")["jobStatus"]
+    reply = requests.get(status["appTrackingUrl"], timeout=20)
+    assert reply.status_code == 200
+    assert status["name"] in reply.text
+
+
+def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai, v2, page):
+    """As that of a v1 job, with one log more."""
+    name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
+    v2.wait(f"admin~{name}", "RUNNING")
+    shown = page("/job-detail.html", username="admin", jobName=name)
+    assert shown.refreshes
+    assert "RUNNING (AttemptRunning)" in shown.text  # each launcher's own word
+    assert "w-1" in shown.text
+    logs = [link for link in shown.links if "containerlogs" in link]
+    assert [link.rpartition("/")[0].rpartition("/")[2] for link in logs[:3]] == [
+        "stdout",
+        "stderr",
+        "runtime",
+    ]
+    assert requests.get(local_pai.url + logs[0], timeout=20).text in ("", "hello\n")
+    assert requests.get(local_pai.url + logs[2], timeout=20).status_code == 200
+    v2.stop(f"admin~{name}")
+    assert page("/job-detail.html", username="zoe", jobName=name).status == 404
+    assert page("/job-detail.html", username="admin", jobName=name, api="v1").status == 404
+
+
+def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, page):
+    """What the command wrote is not markup; the exit code has its name."""
+    job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
+    shown = page("/job-detail.html", username="admin", jobName=job["name"])
+    assert not shown.refreshes
+    assert "255 (PAIRuntimeUnknownFailed)" in shown.text
+    assert HOSTILE in shown.text
+    assert [attrs for tag, attrs in shown.tags if tag == "script"] == [SCRIPT]
+
+
+@pytest.mark.parametrize("query", [{"jobName": HOSTILE}, {"jobName": "", "username": HOSTILE}, {}])
+def test_a_job_that_is_not_there_has_a_404_page(query, page):
+    """Without repeating what was asked for."""
+    shown = page("/job-detail.html", **query)
+    assert shown.status == 404
+    assert "alert" not in shown.text
+
+
+def test_a_job_of_another_user_is_not_shown_under_this_one(client, page):
+    """The page is of USER's job."""
+    name = client.submit("true")
+    assert page("/job-detail.html", username="zoe", jobName=name).status == 404
+    assert page("/job-detail.html", jobName=name).status == 200
+
+
+def test_the_list_links_to_every_job(client, page):
+    """Newest first; the links lead to the pages."""
+    first, second = client.submit("true", name=unique("a~b")), client.submit("true")
+    client.wait(first)
+    client.wait(second)
+    shown = page("/")
+    links = [link for link in shown.links if first in link or second in link]
+    assert len(links) == 2
+    assert second in links[0]
+    assert page(links[1]).status == 200
+
+
+def test_an_address_that_is_not_there_is_a_404(page):
+    """As any unknown route."""
+    assert page("/nothing").status == 404
+    assert page("/node/containerlogs/container_1_2_3_4/admin/").status == 404
+    assert page("/node/containerlogs/..%2f..%2fserver.log/admin/").status == 404
+
+
+def test_a_search_finds_names_users_and_virtual_clusters(client, v2, page):
+    """Every word must be there, in any case; a state narrows it; both APIs are searched."""
+    word = unique("needle")
+    client.run("true", name=f"{word}-old")
+    client.run("exit 1", name=f"{word}-bad", virtualCluster="vc1")
+    v2.wait(v2.submit(protocol("true", name=f"{word}-new")))
+
+    def found(**query):
+        return [
+            link.split("jobName=")[1] for link in page("/", **query).links if word in link and "job-" in link
+        ]
+
+    assert found(q=word) == [f"{word}-new&api=v2", f"{word}-bad", f"{word}-old"]
+    assert found(q=f"{word.upper()} VC1") == [f"{word}-bad"]
+    assert found(q=word, state="SUCCEEDED") == [f"{word}-new&api=v2", f"{word}-old"]
+    assert found(q=f"{word} nobody") == []
+    assert "No job." in page("/", q=f"{word} nobody").text
+    for number in ("x", "-1", "0", "99999999999999999999", "²"):
+        assert page("/", q=word, page=number).status == 200
+
+
+def test_what_is_in_use_is_shown_by_virtual_cluster():
+    """Of running jobs, not of those that wait or have ended; a job that waits says why."""
+    with LocalPai(virtual_clusters=["small:cpu=3,memory=2000,gpu=2"]) as server:
+        client = LocalClient(server)
+        running = client.submit(
+            role("sleep 60", taskNumber=2, gpuNumber=1, memoryMB=700), virtualCluster="small"
+        )
+        client.wait(running, "RUNNING")
+        waiting = client.submit(role("true", gpuNumber=1), virtualCluster="small")
+        client.run("true")
+        row = re.search(r'<th scope="row">small</th>(.*?)</tr>', requests.get(server.url, timeout=20).text)
+        assert re.findall(r"<td>(.*?)</td>", row[1]) == ["1", "1", "2 of 3", "1,400 of 2,000 MB", "2 of 2"]
+        query = {"username": "admin", "jobName": waiting}
+        shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
+        assert "Waits because" in shown.text
+        assert "1 GPUs wanted, 0 free" in shown.text
+
+
+def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
+    """Every page is fast, also the last one and that of a search; one can go from each to the next."""
+    role_spec = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}
+    with LocalPai(tmp_path / "data") as server:
+        server.stop()
+        store = Store(tmp_path / "data" / "server.sqlite")
+        with store.changing():
+            for number in range(10_000):
+                spec = {"taskRoles": [role_spec]}
+                job = store.add_job(NewJob(f"many-{number}", "admin", "default", {}, spec, 1 + number % 2))
+                job.sub_state, job.exit_code, job.completed = COMPLETED, number % 3, job.created
+                store.save_job(job)
+        store.close()
+        server.start()
+        for query, first in (
+            ({}, "many-9999"),
+            ({"page": 100}, "many-99"),
+            ({"q": "many-1234"}, "many-1234"),
+            ({"state": "FAILED"}, "many-9998"),
+        ):
+            took = []
+            for _ in range(5):
+                before = time.perf_counter()
+                shown = Page(requests.get(server.url, params=query, timeout=20))
+                took.append(time.perf_counter() - before)
+            names = [link for link in shown.links if "jobName" in link]
+            assert f"jobName={first}" in names[0]
+            assert len(names) <= 100
+            assert sorted(took)[2] < 0.25, (query, took)
+        links = Page(
+            requests.get(server.url, params={"page": 2, "q": "many", "state": "FAILED"}, timeout=20)
+        ).links
+        assert [link for link in links if "page=" in link] == [
+            f"/?q=many&state=FAILED&page={number}" for number in (1, 1, 3, 67)
+        ]
+
+
+def form_of(server, name):
+    """Return the fields of a job's stop form."""
+    query = {"username": "admin", "jobName": name}
+    shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
+    return {
+        attrs["name"]: attrs.get("value", "")
+        for tag, attrs in shown.tags
+        if tag == "input" and "name" in attrs
+    }
+
+
+def send(server, fields, **headers):
+    return requests.post(
+        f"{server.url}/stop-job", data=fields, headers=headers, timeout=20, allow_redirects=False
+    )
+
+
+def test_the_stop_button_stops_and_leads_back(local_pai, client):
+    """Without a password, for whoever runs the server."""
+    name = client.submit(role("sleep 60"))
+    client.wait(name, "RUNNING")
+    fields = form_of(local_pai, name)
+    assert set(fields) == {"username", "jobName", "api", "token"}
+    reply = send(local_pai, fields, Origin=local_pai.url)
+    assert reply.status_code == 303
+    assert reply.headers["Location"] == f"/job-detail.html?username=admin&jobName={name}"
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+    assert form_of(local_pai, name) == {}
+
+
+def test_nobody_else_can_make_the_browser_stop_a_job(local_pai, client):
+    """No foreign Origin, no foreign Host (DNS rebinding), no form without this job's token."""
+    name, other = (client.submit(role("sleep 60")) for _ in range(2))
+    fields = form_of(local_pai, name)
+    port = local_pai.url.rpartition(":")[2]
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}"},
+        {"Host": f"evil.example:{port}"},
+        {"Host": f"127.0.0.1.evil.example:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        assert send(local_pai, fields, **headers).status_code == 403
+    assert send(local_pai, {**fields, "token": ""}).status_code == 403
+    assert send(local_pai, {**fields, "token": form_of(local_pai, other)["token"]}).status_code == 403
+    assert send(local_pai, {**fields, "token": "\u00fc"}).status_code == 403
+    assert send(local_pai, {**fields, "jobName": "no-such"}).status_code == 404
+    assert requests.get(f"{local_pai.url}/stop-job", params=fields, timeout=20).status_code == 405
+    assert client.status(name)["state"] in ("WAITING", "RUNNING")
+    assert requests.get(local_pai.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
+    client.stop(name)
+    client.stop(other)
+
+
+def test_a_job_that_is_being_stopped_has_no_stop_button(client, page):
+    """It takes its time: a command may take no notice of SIGTERM for a while."""
+    name = client.submit(role("trap 'sleep 2' TERM; echo ready; sleep 60 & wait; wait"))
+    client.wait(name, "RUNNING")
+    wait_until(lambda: client.log(client.job(name)) == "ready\n")
+    client.stop(name)
+    shown = page("/job-detail.html", username="admin", jobName=name)
+    assert "It is being stopped." in shown.text
+    assert "button" not in [tag for tag, _ in shown.tags]
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"

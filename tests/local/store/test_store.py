@@ -1,0 +1,255 @@
+"""What the store keeps, and when it is safe."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+import pytest
+
+from luigi_pai.local.store.jobs import NameTaken, Store
+from luigi_pai.local.store.records import COMPLETED, NewJob, Task
+from luigi_pai.local.views import job_rows
+from luigi_pai.local.views.job_rows import JobRows
+
+ROLE = {"name": "main", "taskNumber": 2, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 3, "command": "true"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    kept = Store(tmp_path / "server.sqlite")
+    yield kept
+    kept.close()
+
+
+def new(name="job", generation=1, **more):
+    config = {"jobName": name, "taskRoles": [ROLE], "padding": "x" * 5000}
+    return NewJob(name, "anna", "default", config, config, generation, **more)
+
+
+def synchronous(store):
+    return store.rows("PRAGMA synchronous")[0][0]
+
+
+def test_a_job_that_is_taken_is_synced_to_disk_other_changes_are_not(store, monkeypatch):
+    """2 is FULL: the machine may fail. 1 is NORMAL: the server may."""
+    assert synchronous(store) == 1
+    seen = []
+    monkeypatch.setattr(store, "_whole_jobs", lambda *_: seen.append(synchronous(store)) or [None])
+    store.add_job(new("one"))
+    assert seen == [1]
+    inside = []
+    changing = store.changing
+
+    def watched():
+        inside.append(synchronous(store))
+        return changing()
+
+    monkeypatch.setattr(store, "changing", watched)
+    store.add_job(new("two"))
+    with pytest.raises(NameTaken):
+        store.add_job(new("two"))
+    assert inside == [2, 2]
+    assert synchronous(store) == 1
+
+
+def test_changes_within_changes_take_effect_together(store):
+    """Or none of them."""
+    job = store.add_job(new())
+
+    def fail():
+        with store.changing():
+            store.add_attempt(job)
+            with store.changing():
+                store.add_attempt(job)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.attempts(job) == []
+    with store.changing():
+        store.add_job(new("other"))
+    assert store.job("other").config["jobName"] == "other"
+
+
+def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store):
+    """Or all that follows would be part of it, and never be written."""
+    job = store.add_job(new())
+
+    def fail():
+        with store.changing():
+            store.rows("PRAGMA defer_foreign_keys = ON")
+            store.add_task(Task("c", 99, "main", 0, "f"))
+
+    with pytest.raises(sqlite3.IntegrityError):
+        fail()
+    assert not store._db.in_transaction
+    with store.changing():
+        store.add_attempt(job)
+    assert len(store.attempts(job)) == 1
+
+
+def test_a_full_disk_takes_back_the_change_and_nothing_else(store):
+    """SQLite's own word for it; with room again, all is as before."""
+    job = store.add_job(new())
+    (pages,) = store.rows("PRAGMA page_count")[0]
+    store.rows(f"PRAGMA max_page_count = {pages}")
+
+    def fill():
+        for number in range(100):
+            store.add_job(new(f"large{number}"))
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        fill()
+    assert not store._db.in_transaction
+    store.rows("PRAGMA max_page_count = 1000000")
+    with store.changing(job):
+        job.sub_state = COMPLETED
+        store.save_job(job)
+    assert store.job("job").sub_state == COMPLETED
+    store.add_job(new("next"))
+
+
+def test_records_have_their_values_back_if_a_change_fails(store):
+    """What is known in memory is what is on disk."""
+    job = store.add_job(new())
+    before = vars(job).copy()
+
+    def fail():
+        with store.changing(job):
+            job.sub_state, job.exit_code = COMPLETED, 3
+            store.save_job(job)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert vars(job) == before
+    assert store.job("job").sub_state == job.sub_state
+
+
+def test_who_is_told_of_a_change_is_told_when_it_is_written(store):
+    """Not of one that was taken back, and not before it can be read."""
+    told = []
+
+    def tell():
+        told.append(len(store.jobs()))
+
+    with store.changing():
+        store.when_written(tell)
+        with store.changing():
+            store.add_job(new())
+        assert told == []
+    assert told == [1]
+
+    def fail():
+        with store.changing():
+            store.when_written(tell)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with store.changing():
+        pass
+    assert told == [1]
+    store.when_written(tell)
+    assert told == [1, 1]
+
+
+def test_another_program_that_reads_the_file_holds_nobody_up(store, tmp_path):
+    """Deleted secrets leave the disk with the first change after it is done."""
+    job = store.add_job(new(generation=2, secrets={"pw": "hush-hush-9"}))
+    log = tmp_path / "server.sqlite-wal"
+    reader = sqlite3.connect(tmp_path / "server.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM secrets").fetchall()
+    began = time.monotonic()
+    store.forget_secrets(job)
+    with store.changing():
+        store.save_job(job)
+    assert time.monotonic() - began < 2  # it would wait for 5 seconds, twice
+    assert b"hush-hush-9" in log.read_bytes()
+    assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
+    reader.close()
+    with store.changing():
+        store.save_job(job)
+    assert b"hush-hush-9" not in log.read_bytes()
+
+
+def test_a_log_that_cannot_be_emptied_takes_back_no_change(store):
+    """The change is committed; the next one tries again."""
+    job = store.add_job(new(generation=2, secrets={"pw": "hush-hush-9"}))
+    real, said = store._db, []
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def execute(self, sql, *values):
+            if "checkpoint" in sql:
+                said.append(sql)
+                raise sqlite3.OperationalError("database or disk is full")
+            return real.execute(sql, *values)
+
+    store._db = Full()
+    with store.changing():
+        store.forget_secrets(job)
+    assert store.secrets(job) == {}
+    with store.changing():
+        pass
+    store._db = real
+    assert len(said) == 2
+    assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
+
+
+def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
+    """However many tries there were."""
+    job = store.add_job(new(generation=2))
+    attempt = store.add_attempt(job)
+    for number in range(3):
+        for role, index in (("b", 0), ("b", 1), ("a", 0))[number and 1 :]:
+            store.add_task(Task(f"{role}{index}.{number}", attempt.id, role, index, "f", number=number))
+    shown = store.tasks(attempt)
+    assert [task.container_id for task in shown] == ["b0.0", "b1.2", "a0.2"]
+    assert [task.number for task in store.tries(shown[1])] == [2, 1, 0]
+    assert [store.add_attempt(job).number for _ in range(2)] == [2, 3]
+
+
+def test_lists_leave_out_what_may_be_large(store):
+    """A job by its name has it."""
+    store.add_job(new())
+    assert [job.config_json for job in store.jobs()] == [""]
+    assert store.job("job").roles == [ROLE]
+    assert [job.roles for job in store.unfinished_jobs()] == [[ROLE]]
+    job = store.job("job")
+    assert (job.total_gpus, job.total_tasks, job.total_roles) == (6, 2, 1)
+
+
+def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
+    """A list whose jobs have not changed asks for no job."""
+    first, second = store.add_job(new("a")), store.add_job(new("b", 2))
+    rows = JobRows(store)
+    ids = [second.id, first.id]
+    before = rows.as_json(ids)
+    assert before.count('"state":"WAITING"') == 2
+    asked = []
+    select = store.select_jobs
+    monkeypatch.setattr(store, "select_jobs", lambda clauses, ids: asked.append(ids) or select(clauses, ids))
+    assert rows.as_json(ids) == before
+    assert asked == []
+    first.sub_state, first.exit_code = COMPLETED, 0
+    store.save_job(first)
+    assert rows.as_json(ids).count('"state":"SUCCEEDED"') == 1
+    assert asked == [[first.id]]
+    store.purge_job(first)
+    assert rows.as_json([second.id]).count('"name"') == 1
+    assert rows.as_json([]) == "[]"
+
+
+def test_rows_do_not_fill_the_memory(store, monkeypatch):
+    """Lists of more jobs than are kept are whole all the same."""
+    ids = [store.add_job(new(name)).id for name in "abcd"]
+    monkeypatch.setattr(job_rows, "_MOST_KEPT", 2)
+    rows = JobRows(store)
+    assert [rows.as_json(ids).count('"name"') for _ in range(2)] == [4, 4]
+    assert rows.as_json(ids[:2]).count('"name"') == 2
+    assert len(rows._rows) == 2

@@ -1,0 +1,157 @@
+"""What is installed, and what lies beside it, says the same as the code."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata, resources
+from pathlib import Path
+
+import luigi
+import pytest
+from luigi.configuration.cfg_parser import LuigiConfigParser
+from places import ROOT
+
+from luigi_pai.config import OpenPai
+
+
+def minima():
+    """Return the declared minimum of each library that the package needs."""
+    required = [line for line in metadata.requires("luigi-pai") if "extra ==" not in line]
+    return dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", line.replace(" ", "")).groups() for line in required)
+
+
+def test_the_oldest_versions_tested_are_the_declared_minima():
+    """What pyproject.toml promises is what `make test-oldest` runs on."""
+    lines = (ROOT / "tests" / "constraints-oldest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    declared = minima()
+    for name, minimum in declared.items():
+        assert f"{pinned[name]}.".startswith(f"{minimum}."), name
+    assert pinned.keys() >= declared.keys()
+
+
+def test_the_command_is_installed():
+    """luigi-pai is a console script that exists."""
+    (script,) = metadata.entry_points(group="console_scripts", name="luigi-pai")
+    assert callable(script.load())
+
+
+def test_types_schemas_and_the_parts_of_pages_are_installed():
+    """Type checkers find py.typed, the validation its schema, the local server its script and style."""
+    package = resources.files("luigi_pai")
+    assert (package / "py.typed").is_file()
+    assert (package / "spec" / "schemas" / "job.v1.json").is_file()
+    assert (package / "local" / "pages" / "assets" / "page.js").is_file()
+    assert (package / "local" / "pages" / "assets" / "page.css").is_file()
+
+
+def test_the_wheel_holds_the_package_and_nothing_else():
+    """Neither tests nor examples are installed."""
+    files = metadata.files("luigi-pai")
+    if any(file.suffix == ".pth" for file in files):
+        pytest.skip("an editable installation")
+    tops = {file.parts[0] for file in files} - {".."}
+    assert tops == {"luigi_pai", f"luigi_pai-{metadata.version('luigi-pai')}.dist-info"}
+    assert {file.name for file in files if file.parts[0] == ".."} == {"luigi-pai"}
+
+
+@pytest.mark.tree
+def test_the_example_configuration_has_every_key_with_its_default():
+    """luigi.cfg.example: each key of [OpenPai] once; a commented key shows the default."""
+    text = (ROOT / "luigi.cfg.example").read_text()
+    section = text.split("[OpenPai]")[1].split("\n[")[0]
+    shown = re.findall(r"^(#?)([a-z_]+) =[ ]?(.*)$", section, flags=re.MULTILINE)
+    params = dict(OpenPai.get_params())
+    assert sorted(key for _, key, _ in shown) == sorted(params)
+    for hidden, key, value in shown:
+        default = params[key]._default
+        if hidden:
+            assert value == ("" if default is None else str(default)), key
+
+
+@pytest.mark.tree
+def test_the_example_configuration_is_read_by_luigi(monkeypatch):
+    """The password comes from the environment as it is there, percent signs and all."""
+    parser = LuigiConfigParser()
+    parser.read(ROOT / "luigi.cfg.example")
+    monkeypatch.setenv("PAI_PASSWORD", "50%off$x")
+    assert parser.get("OpenPai", "password") == "50%off$x"
+    assert parser.get("OpenPai", "pai_url") == "http://127.0.0.1:9186"
+    monkeypatch.delenv("PAI_PASSWORD")
+    with pytest.raises(configparser.InterpolationError, match="PAI_PASSWORD"):
+        parser.get("OpenPai", "password")
+
+
+@pytest.mark.tree
+def test_the_changelog_knows_this_version():
+    """A version is not released without its chapter."""
+    assert metadata.version("luigi-pai") in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.tree
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_links_between_files_lead_somewhere(page):
+    """A relative link of a page names a file that exists."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text())
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.tree
+def test_the_examples_of_the_readme_run(tmp_path):
+    """The pipeline of README.md runs on the local OpenPAI as it says, and passes the mocked test it shows."""
+    readme = (ROOT / "README.md").read_text()
+    task, train, _script, mocked_test, migration = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    (tmp_path / "mnist.py").write_text(task)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(train)
+    (tmp_path / "test_mnist.py").write_text(mocked_test)
+    shown = readme[readme.index("$ luigi-pai local --data pai") :].partition("```")[0]
+    shown = shown.replace("\\\n", "").splitlines()
+    commands = [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
+    assert len(commands) == 3
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == shown[-1]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mnist.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 passed" in run.stdout, run.stdout
+    exec(compile(migration, "README.md", "exec"), {})
+
+
+@pytest.mark.tree
+@pytest.mark.parametrize("page", ["README.md", "docs/cluster.md"])
+def test_the_script_without_luigi_runs(page, local_pai, capsys):
+    """What a page shows of Cluster and Job runs as it is, but for the address and the password."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    (script,) = (block for block in blocks if "import Cluster" in block)
+    for shown, real in (
+        ("http://HOST:9186", local_pai.url),
+        ('"anna"', f'"{local_pai.username}"'),
+        ('"..."', f'"{local_pai.password}"'),
+        ('PaiJob("hello"', f'PaiJob("hello-{Path(page).stem}"'),
+    ):
+        assert shown in script
+        script = script.replace(shown, real)
+    exec(compile(script, page, "exec"), {})
+    assert "JobState.SUCCEEDED" in capsys.readouterr().out
+
+
+def test_luigi_is_recent_enough():
+    """The tests run on a Luigi that is supported."""
+    version = tuple(int(part) for part in luigi.__version__.split(".")[:2])
+    assert version >= tuple(int(part) for part in minima()["luigi"].split("."))

@@ -1,0 +1,60 @@
+"""The rooms of the package import one way, and the inner ones know no Luigi."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+BLOCKING_LUIGI = """
+import sys
+
+class NoLuigi:
+    def find_spec(self, name, path=None, target=None):
+        if name == "luigi" or name.startswith("luigi."):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, NoLuigi())
+"""
+
+
+def run_python(code, cwd):
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.tree
+def test_imports_point_one_way(tmp_path):
+    """Every import-linter contract of pyproject.toml holds."""
+    code = (
+        "import sys; from importlinter.cli import lint_imports; "
+        f"sys.exit(lint_imports(no_logo=True, cache_dir={str(tmp_path)!r}))"
+    )
+    run = run_python(code, ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Contracts: 6 kept, 0 broken." in run.stdout
+
+
+@pytest.mark.parametrize("room", ["luigi_pai.spec", "luigi_pai.api"])
+def test_every_module_of_the_inner_rooms_imports_without_luigi(room, tmp_path):
+    """spec and api are of use where Luigi is not installed."""
+    code = BLOCKING_LUIGI + (
+        "import importlib, pkgutil\n"
+        f"room = importlib.import_module({room!r})\n"
+        "names = [m.name for m in pkgutil.walk_packages(room.__path__, room.__name__ + '.')]\n"
+        "for name in names: importlib.import_module(name)\n"
+        "print(*names)\n"
+    )
+    run = run_python(code, tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.split()) >= 2
+
+
+def test_blocking_luigi_blocks_it(tmp_path):
+    """The test above would fail if a module imported Luigi."""
+    run = run_python(BLOCKING_LUIGI + "import luigi_pai.config", tmp_path)
+    assert run.returncode == 1
+    assert "ImportError: luigi is blocked" in run.stderr

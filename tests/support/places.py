@@ -1,0 +1,13 @@
+"""Folders of this project that tests read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["DATA", "ROOT"]
+
+ROOT = Path(__file__).parents[2]
+"""The project."""
+
+DATA = ROOT / "tests" / "data"
+"""Job files, recordings and verdicts."""
