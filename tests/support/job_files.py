@@ -79,10 +79,7 @@ def all_files(version: str) -> list[JobFile]:
 
 
 def parameters(version: str, wanted: Callable[[JobFile], bool] = lambda _: True) -> list[Any]:
-    """Return a test's parameters: every wanted job file, and a skipped one if there are no further files."""
+    """Return a test's parameters: every wanted job file, of ours and of the further folder."""
     found = [pytest.param(file, id=file.name) for file in own_files(version) if wanted(file)]
-    if FURTHER is None:
-        reason = f"{VARIABLE} names no folder of further job files"
-        return [*found, pytest.param(None, id="further", marks=pytest.mark.skip(reason=reason))]
     further = filter(wanted, further_files(version))
     return [*found, *(pytest.param(file, id=f"further-{file.name}") for file in further)]
