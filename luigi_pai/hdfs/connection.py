@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import posixpath
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -16,13 +17,16 @@ from urllib3.exceptions import HTTPError
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
 from luigi_pai.hdfs.errors import (
+    FileAlreadyExists,
     HdfsError,
     HdfsUnreachable,
+    NotADirectory,
     failed,
     no_namenode,
     refused,
     unanswered,
 )
+from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.retries import Retries
 from luigi_pai.hdfs.session import new_session, progress
 from luigi_pai.hidden_tokens import hide_tokens, redact
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
 
     import requests
 
-__all__ = ["Account", "Connection", "connection"]
+    from luigi_pai.hdfs.session import Account
+
+__all__ = ["Connection", "connection"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -42,29 +48,6 @@ _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands h
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 _AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
-
-
-@dataclass(frozen=True)
-class Account:
-    """Whom to talk to, as whom, and how patiently.
-
-    Attributes:
-        bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
-        user: the user on HDFS; with Kerberos it is the one of the ticket.
-        auth: ``simple`` or ``kerberos``.
-        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
-        verify: check TLS certificates; True, False or a file of CA certificates.
-        connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer.
-    """
-
-    bases: tuple[str, ...]
-    user: str
-    auth: str = "simple"
-    redirect: str | None = None
-    verify: bool | str = True
-    connect_timeout: float = 10.0
-    read_timeout: float = 30.0
 
 
 class Connection(Client):  # type: ignore[misc]  # the library has no types
@@ -84,6 +67,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
         self._twice: bool | None = None  # whether DataNodes decode paths twice
+        self._owner = account.user if account.auth == "simple" else ""
         timeout = (account.connect_timeout, account.read_timeout)
         super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
 
@@ -91,6 +75,13 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
     def server(self) -> str:
         """Host and port of the NameNode that answered last."""
         return urlsplit(self._active).netloc
+
+    @property
+    def owner(self) -> str:
+        """The user whose the files are that are written; with Kerberos, the one of the home folder."""
+        if not self._owner:
+            self._owner = posixpath.basename(self.home())
+        return self._owner
 
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
@@ -166,7 +157,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
     ) -> Answer:
         """Send a request, again after transient errors where it may be done twice."""
-        retries = Retries(method, operation, alone=alone)
+        retries = Retries(method, operation, self._account.patience, alone=alone)
         while True:
             try:
                 reply = self._send(method, url, path, operation, **about)
@@ -213,10 +204,44 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         found: dict[str, Any] = self._get_file_status(path).value
         return found
 
+    def status(self, path: str) -> dict[str, Any] | None:
+        """Return the FileStatus of a file or folder; None where nothing is there."""
+        try:
+            return self.file_status(path)
+        except HdfsError as error:
+            if error.exception == "FileNotFoundException":
+                return None
+            raise
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a folder is there."""
+        status = self.status(path)
+        return status is not None and status["type"] == "DIRECTORY"
+
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder, or of a file itself."""
+        """Return the FileStatus of each entry of a folder; of a file its own, without a name."""
         found: list[dict[str, Any]] = self._list_status(path).value["FileStatus"]
         return found
+
+    def list_folder(self, path: str) -> list[dict[str, Any]]:
+        """Return the FileStatus of each entry of a folder.
+
+        Raises:
+            NotADirectory: a file is there.
+        """
+        found = self.list_status(path)
+        if [status["pathSuffix"] for status in found] == [""]:
+            step, reason = "name another folder, or remove the file", "a file is there, no folder"
+            raise failed("LISTSTATUS", path, self.server, reason, next_step=step, kind=NotADirectory)
+        return found
+
+    def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file."""
+        for status in self.list_status(path):
+            below = child_of(path, status["pathSuffix"])
+            yield below, status
+            if recursive and status["type"] == "DIRECTORY":
+                yield from self.walk(below)
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
@@ -228,8 +253,16 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         return str(self._get_home_directory("/").value)
 
     def make_folders(self, path: str, permission: str | None) -> None:
-        """Make a folder and those above it."""
-        if not self._mkdirs(path, permission=permission).value:
+        """Make a folder and those above it.
+
+        Raises:
+            NotADirectory: a file is there, or where one of those above it has to be.
+        """
+        try:
+            done = self._mkdirs(path, permission=permission).value
+        except FileAlreadyExists as error:
+            raise failed("MKDIRS", path, self.server, "a file is there", kind=NotADirectory) from error
+        if not done:
             raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
 
     def remove(self, path: str, *, recursive: bool) -> bool:

@@ -81,6 +81,11 @@ class HdfsReader(io.RawIOBase):
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._end
+
     def tell(self) -> int:
         """Return how many bytes were read."""
         return self._at

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from leaks import chain
-from webhdfs_scripted import scripted_fs
+from webhdfs_scripted import file_status, scripted_fs
 
 from luigi_pai.hdfs import HdfsError, WebHdfs, reader
 from luigi_pai.hdfs import connection as connections
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIB = 1024 * 1024
-STATUS = {"FileStatus": {"type": "FILE", "length": 4}}
+STATUS = {"FileStatus": file_status()}
 LONG = b"<html>" + b"x" * 400
 
 
@@ -54,9 +54,9 @@ def break_off_in_the_file(handler: Any) -> None:
         handler.close_connection = True
 
 
-def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object]) -> HdfsError:
+def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object], **options: Any) -> HdfsError:
     """Return the error that work on a server raises."""
-    with scripted_fs(script) as fs, pytest.raises(HdfsError) as caught:
+    with scripted_fs(script, **options) as fs, pytest.raises(HdfsError) as caught:
         work(fs)
     return caught.value
 
@@ -204,14 +204,21 @@ def endless(status: int) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("status", [200, 403])
-def test_limits_of_length(status: int) -> None:
-    """An answer without an end is given up after 128 MiB, and not asked for again."""
+@pytest.mark.parametrize(
+    ("work", "limit", "step"),
+    [
+        (lambda fs: fs.exists("/p"), 16, ""),
+        (lambda fs: list(fs.listdir("/p")), 20, ", or divide the folder: it may hold too many files for one"),
+    ],
+)
+def test_limits_of_length(status: int, work: Callable[[WebHdfs], object], limit: int, step: str) -> None:
+    """An answer without an end is given up at its limit, a listing at its own; it is not asked again."""
     script = endless(status)
-    error = raised(script, lambda fs: fs.exists("/p"))
-    assert ": the answer is longer than 128 MiB; check webhdfs_url in [OpenPai]" in str(error)
+    error = raised(script, work, max_listing=20 * MIB, read_timeout=5)
+    assert f": the answer is longer than {limit} MiB; check webhdfs_url in [OpenPai]{step}" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
-    assert 128 * MIB - 0x10000 <= sent[0] <= 144 * MIB
+    assert limit * MIB - 0x10000 <= sent[0] <= (limit + 16) * MIB
 
 
 def test_limits_of_what_is_compressed() -> None:
@@ -257,7 +264,7 @@ def test_files_have_no_limits() -> None:
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps({"FileStatus": {"type": "FILE", "length": size}}).encode())
+            handler.answer(200, json.dumps({"FileStatus": file_status(length=size)}).encode())
             return
         handler.send_response(200)
         handler.send_header("Content-Length", str(size))

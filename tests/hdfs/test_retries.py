@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from webhdfs_scripted import Scripted, scripted, scripted_fs
+from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
 from luigi_pai.hdfs import connection as connections
@@ -19,7 +19,7 @@ from luigi_pai.hdfs.errors import unanswered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 4}}).encode()
+STATUS = json.dumps({"FileStatus": file_status()}).encode()
 DONE = b'{"boolean": true}'
 
 
@@ -217,12 +217,23 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
         (429, "the server, or a proxy before it, limits requests"),
     ],
 )
-def test_retry_after_is_obeyed_for_a_second_at_most(number: int, why: str, pauses: list[float]) -> None:
-    """A server that wants a day of silence gets 1 s; the error says what it wants."""
-    script = Faulty(*[status(number, Retry_After="86400")] * 3)
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"):
+def test_retry_after_is_obeyed_as_long_as_patience_lasts(
+    number: int, why: str, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each wait is logged; one that patience is too short for is an error that says it."""
+    caplog.set_level("INFO", logger="luigi-interface")
+    script = Faulty(*[status(number, Retry_After=after) for after in ("20", "30", "86400")])
+    with (
+        scripted_fs(script, patience=60) as fs,
+        pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"),
+    ):
         fs.exists("/p")
-    assert pauses == [1.0, 1.0]
+    assert pauses == [20.0, 30.0]
+    assert "; retried in 30 s: GET http" in caplog.messages[-1]
+    pauses.clear()
+    with scripted_fs(Faulty(*[status(number, Retry_After="20")] * 5), patience=100) as fs:
+        assert fs.exists("/p")
+    assert pauses == [20.0] * 5
 
 
 @pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])

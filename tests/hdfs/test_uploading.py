@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,11 @@ import pytest
 from hdfs_backend import NEEDS_REAL_HDFS, content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
+from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.local_tree import LocalFile
-from luigi_pai.hdfs.staging import Stage
+from luigi_pai.hdfs.transfer import staging, uploading
+from luigi_pai.hdfs.transfer.local_tree import LocalFile
+from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.local import webhdfs_faults
 from luigi_pai.local.webhdfs import WebHdfsHandler
 
@@ -298,18 +300,18 @@ def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
     """Until all of it was sent there is nothing, then all of it."""
     seen = []
     send = Stage.send
-    become = Stage._become
+    become = staging.rename_exactly
 
     def spy(self, file, advance):
         seen.append(fs.exists(f"{home}/code"))
         send(self, file, advance)
 
-    def spy_at_the_end(self, path):
+    def spy_at_the_end(server, path, goal):
         seen.append(fs.exists(f"{home}/code"))
-        become(self, path)
+        become(server, path, goal)
 
     monkeypatch.setattr(Stage, "send", spy)
-    monkeypatch.setattr(Stage, "_become", spy_at_the_end)
+    monkeypatch.setattr(staging, "rename_exactly", spy_at_the_end)
     upload(fs, source, f"{home}/code")
     assert seen == [False] * 4
     assert fs.exists(f"{home}/code/lib/b.py")
@@ -403,14 +405,14 @@ def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, siz
 
 def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
     """A file that is deleted while the upload runs is an error that names it, not an empty file."""
-    look = Upload._look
+    look = Upload._look_up
 
     def then_delete(self):
         there = look(self)
         (source / "train.py").unlink(missing_ok=True)
         return there
 
-    monkeypatch.setattr(Upload, "_look", then_delete)
+    monkeypatch.setattr(Upload, "_look_up", then_delete)
     with pytest.raises(
         TransferError, match=r"not everything was sent: .*src/train\.py: No such file or directory"
     ):
@@ -563,14 +565,14 @@ def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_n
 
 def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     """If the new destination is there by the time of the rename, the upload compares with what is there."""
-    become = Stage._become
+    become = staging.rename_exactly
 
-    def overtaken(self, path):
-        monkeypatch.setattr(Stage, "_become", become)
+    def overtaken(server, path, goal):
+        monkeypatch.setattr(staging, "rename_exactly", become)
         written(fs, f"{home}/code/theirs", "theirs")
-        become(self, path)
+        become(server, path, goal)
 
-    monkeypatch.setattr(Stage, "_become", overtaken)
+    monkeypatch.setattr(staging, "rename_exactly", overtaken)
     upload(fs, source, f"{home}/code")
     assert names(fs, f"{home}/code") == [
         MANIFEST,
@@ -584,17 +586,21 @@ def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     assert is_clean(fs, home)
 
 
-def test_what_a_killed_upload_left_is_removed(fs, home, source, monkeypatch):
-    """After a day, by the next upload; before, it may be in use."""
+def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog):
+    """At once where its process ran on this machine, else after two days; never what is in use."""
+    caplog.set_level(logging.INFO, "luigi-interface")
     upload(fs, source, f"{home}/code")
-    left = f"{home}/code/.luigi-pai-tmp-0123456789ab"
-    written(fs, f"{left}/0")
+    ours = temporary.temporary_path(f"{home}/code/upload", fs.user)
+    host, pid, unique = posixpath.basename(ours).split("-")
+    folder, dead = posixpath.dirname(ours), subprocess.Popen(["true"])
+    dead.wait()
+    left = [f"{host}-{dead.pid}-{unique}", f"{host}-{pid}-{unique}", f"{'0' * 12}-1-{unique}"]
+    for name in left:
+        written(fs, f"{folder}/{name}/0")
     upload(fs, source, f"{home}/code")
-    assert fs.exists(left)
-    now = time.time()
-    monkeypatch.setattr(uploading.time, "time", lambda: now + 25 * 3600)
-    upload(fs, source, f"{home}/code")
-    assert not fs.exists(left)
+    assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[1:])
+    removed = f"Removed {folder}/{left[0]}, which a process that has ended left behind"
+    assert [line for line in caplog.messages if "Removed" in line] == [removed]
 
 
 def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):

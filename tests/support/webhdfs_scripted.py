@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def file_status(**facts: Any) -> dict[str, Any]:
+    """Return the FileStatus of a file of 4 bytes, with other facts where they are given."""
+    status = {"type": "FILE", "length": 4, "modificationTime": 1, "fileId": 1, "pathSuffix": ""}
+    return {**status, "owner": "alice", "group": "users", "permission": "644", **facts}
+
+
 class Scripted(http.server.BaseHTTPRequestHandler):
     """A request, handed to a script: a function of the handler."""
 
