@@ -8,6 +8,7 @@ import os
 import posixpath
 import time
 from dataclasses import replace
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -22,6 +23,7 @@ from luigi_pai.hdfs.errors import (
     HdfsUnreachable,
     NotADirectory,
     failed,
+    malformed,
     no_namenode,
     refused,
     unanswered,
@@ -77,6 +79,11 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         return urlsplit(self._active).netloc
 
     @property
+    def patience(self) -> float:
+        """Seconds to wait altogether before retries of one request."""
+        return self._account.patience
+
+    @property
     def owner(self) -> str:
         """The user whose the files are that are written; with Kerberos, the one of the home folder."""
         if not self._owner:
@@ -104,7 +111,10 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         address = self._datanode(answer.reply, answer.reply.headers["Location"], path, operation)
         alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
         stream = about.get("stream", False)
-        return self._retried(method, address, path, operation, alone=alone, stream=stream, params=_AS_SENT)
+        answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=_AS_SENT)
+        if leads_on(answer.reply, operation):
+            raise malformed(operation, path, answer.reply, "it was redirected to nowhere")
+        return answer
 
     def _datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
         """Return where to send what a NameNode sent on."""
@@ -157,7 +167,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
     ) -> Answer:
         """Send a request, again after transient errors where it may be done twice."""
-        retries = Retries(method, operation, self._account.patience, alone=alone)
+        retries = Retries(method, operation, self.patience, alone=alone)
         while True:
             try:
                 reply = self._send(method, url, path, operation, **about)
@@ -191,7 +201,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
             if reply.ok:
                 return reply
             failure = refused(operation, path, reply)
-        except (HTTPError, OSError) as error:  # requests' own are OSErrors
+        except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
             server = urlsplit(url).netloc
             failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
         # not in the except block: the text of its error has the address, and that a delegation token

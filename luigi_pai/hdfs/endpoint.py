@@ -35,7 +35,7 @@ class Endpoint:
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, see ``Account``; as the next three.
-        patience: seconds to wait altogether where a server's Retry-After asks for it.
+        patience: seconds to wait altogether before retries of one request.
         max_answer: bytes of an answer.
         max_listing: bytes of a listing.
     """

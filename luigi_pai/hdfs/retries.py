@@ -27,7 +27,7 @@ class Retries:
     Args:
         method: of the request.
         operation: of WebHDFS.
-        patience: seconds to wait altogether where the server asks for it.
+        patience: seconds to wait altogether.
         alone: no other server can be asked instead. Where one can, changes are not retried,
             and nothing that did not reach this one.
 
@@ -54,8 +54,9 @@ class Retries:
         elif not self._is_safe:
             return None
         self.maybe_done |= not error.unsent
-        if error.retry_after:
-            self._patience -= error.retry_after
-            return error.retry_after if self._patience >= 0 else None
-        self._errors += 1
-        return _PAUSES[self._errors - 1] if self._errors <= len(_PAUSES) else None
+        if not error.retry_after and self._errors == len(_PAUSES):
+            return None
+        pause = error.retry_after or _PAUSES[self._errors]
+        self._errors += not error.retry_after
+        self._patience -= pause
+        return pause if self._patience >= 0 else None

@@ -44,7 +44,7 @@ class Account:
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
             times that at most; in the same time 64 KiB of a file have to arrive.
-        patience: seconds to wait altogether where a server's Retry-After asks for it.
+        patience: seconds to wait altogether before retries of one request.
         max_answer: bytes of an answer that is neither a listing nor the content of a file.
         max_listing: bytes of a listing. Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000
             entries, which take 0.6 GiB of memory when they are read.
@@ -93,8 +93,8 @@ class _Session(requests.Session):
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """Return where a reply redirects to; None if that is not a valid URL, for which requests raises."""
-        target: str | None = super().get_redirect_target(resp)
         try:
+            target: str | None = super().get_redirect_target(resp)
             _port = urlsplit(target or "").port
         except ValueError:
             return None

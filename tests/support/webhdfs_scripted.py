@@ -48,11 +48,15 @@ class Scripted(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128  # connections at once
+
+
 @contextlib.contextmanager
 def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str]:
     """Yield the address of a server that answers by a script, over TLS where there is a context for it."""
     handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)
