@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import posixpath
@@ -18,7 +19,6 @@ from urllib3.exceptions import HTTPError
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
 from luigi_pai.hdfs.errors import (
-    FileAlreadyExists,
     HdfsError,
     HdfsUnreachable,
     NotADirectory,
@@ -48,6 +48,11 @@ _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, an
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
 _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
+_MAYBE_BELOW_A_FILE = (
+    "AccessControlException",
+    "FileAlreadyExistsException",
+    "ParentNotDirectoryException",
+)
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 _AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
 
@@ -270,10 +275,28 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         """
         try:
             done = self._mkdirs(path, permission=permission).value
-        except FileAlreadyExists as error:
-            raise failed("MKDIRS", path, self.server, "a file is there", kind=NotADirectory) from error
+        except HdfsError as error:
+            file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
+            if file:
+                raise failed(
+                    "MKDIRS",
+                    path,
+                    self.server,
+                    "a file is there" if file == path else f"{file} is a file",
+                    kind=NotADirectory,
+                ) from error
+            raise
         if not done:
             raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
+
+    def _file_at_or_above(self, path: str) -> str | None:
+        while path != "/":
+            with contextlib.suppress(HdfsError):  # below a file, 2.7.4 answers AccessControlException
+                status = self.status(path)
+                if status and status["type"] != "DIRECTORY":
+                    return path
+            path = posixpath.dirname(path)
+        return None
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""

@@ -119,7 +119,7 @@ def test_a_kill(fs: WebHdfs, home: str, tmp_path: Path, number: int) -> None:
     for name, text in {"a": "new a", "b": "new b", "big": "n" * SIZE}.items():
         (source / name).write_text(text)
     arguments = [str(fs.url), fs.user, home, phase, str(source)]
-    delay = random.Random(number).uniform(0, 0.25 if phase == "flag" else 0.5)
+    delay = random.Random(number).uniform(0, 0.15 if phase == "flag" else 0.3)
 
     was_done = run(arguments, delay)
     time.sleep(0.1)  # for what the server was just receiving
