@@ -139,6 +139,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
 
         Raises:
             FileAlreadyExists: something is there.
+            HdfsError: it would be copied into itself.
         """
         server, place = self.at(path)
         copy_remote(server, place, *self._goal(destination, posixpath.basename(place)))

@@ -34,10 +34,7 @@ class Endpoint:
         redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, see ``Account``; as the next three.
-        patience: seconds to wait altogether before retries of one request.
-        max_answer: bytes of an answer.
-        max_listing: bytes of a listing.
+        read_timeout: seconds to wait for an answer; this and what follows as for ``Account``.
     """
 
     def __init__(

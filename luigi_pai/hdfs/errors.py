@@ -317,19 +317,13 @@ def _why(error: BaseException) -> str:
     """Return the innermost reason of a connection error, in one line without object addresses."""
     if isinstance(error, requests.ConnectTimeout):
         return "the connection timed out"
-    if isinstance(error, requests.Timeout):
-        return "timed out"
-    inner: BaseException | None = error
-    innermost: BaseException = error
-    while inner is not None:
-        innermost = inner
-        if isinstance(inner, ReadTimeoutError):
+    innermost = error
+    for innermost in chain(error):
+        if isinstance(innermost, (requests.Timeout, ReadTimeoutError)):
             return "timed out"
-        if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, requests.RequestException):
-            return inner.strerror
-        reason = getattr(inner, "reason", None)
-        nested = [arg for arg in (reason, *inner.args) if isinstance(arg, BaseException)]
-        inner = nested[0] if nested else inner.__cause__ or inner.__context__
+        reason = getattr(innermost, "strerror", None)  # of the system's errors, also where requests has none
+        if reason and not isinstance(innermost, requests.RequestException):
+            return str(reason)
     text = redact(str(innermost).strip())
     return text.splitlines()[0] if text else type(innermost).__name__
 

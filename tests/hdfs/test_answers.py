@@ -13,8 +13,7 @@ import pytest
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, WebHdfs, reader
-from luigi_pai.hdfs import connection as connections
+from luigi_pai.hdfs import HdfsError, WebHdfs, reader, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,7 @@ LONG = b"<html>" + b"x" * 400
 @pytest.fixture(autouse=True)
 def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "limits" not in request.node.name:
-        monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=lambda _seconds: None))
+        monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=lambda _seconds: None))
     monkeypatch.setattr(reader, "_WAITS", (0.0, 0.0))
 
 
@@ -275,3 +274,54 @@ def test_files_have_no_limits() -> None:
 
     with scripted_fs(script, read_timeout=0.1) as fs:
         assert len(read(fs)) == size
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (403, "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy"),
+        (407, "the HTTP proxy wants a user and password: check http_proxy and no_proxy"),
+        (413, "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in"),
+        (429, "the server, or a proxy before it, limits requests; try again"),
+        (404, "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"),
+    ],
+)
+def test_advice(status: int, advice: str) -> None:
+    """What to do depends on what answered."""
+    error = raised(answering(status, LONG), lambda fs: fs.replace("/p", "/q"))
+    assert f"not in the way of a WebHDFS; {advice}" in str(error)
+    assert ("dfs.webhdfs.enabled" in str(error)) == (status == 404)
+
+
+def test_content_that_drips_is_given_up() -> None:
+    """64 KiB have to arrive within four times read_timeout of waiting; a slow reader has all the time."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, json.dumps({"FileStatus": file_status(length=100_000)}).encode())
+        else:
+            dripping(b"x", 100_000, 0.05)(handler)
+
+    began = time.monotonic()
+    error = raised(script, read, read_timeout=0.15)
+    assert "the connection broke: " in str(error)
+    assert "bytes of the file arrived in 0.6 s" in str(error)
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize("length", [3, 5])
+def test_content_of_another_length(length: int) -> None:
+    """A DataNode that sends less than the file has is an error; a file that has grown is read as it is."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, json.dumps(STATUS).encode())
+        else:
+            handler.answer(200, b"x" * length)
+
+    if length > 4:
+        with scripted_fs(script) as fs:
+            assert read(fs) == b"xxxxx"
+        return
+    error = raised(script, read)
+    assert "the DataNode sends 3 bytes of 4; try again" in str(error)

@@ -160,3 +160,12 @@ def test_a_namenode_host_that_is_none() -> None:
     luigis("webhdfs", port=1)
     with pytest.raises(HdfsError, match=r"on 127.0.0.1:1: no answer \(Connection refused\)"):
         HdfsTarget("/p").exists()
+
+
+@pytest.mark.parametrize("rule", ["http://anna:SECRET@proxy/{host}:{port}", "http://SECRET@{host}:{port}"])
+def test_a_redirect_with_a_password(settings: Callable[..., None], rule: str) -> None:
+    """It is refused, and not printed."""
+    settings(webhdfs_url="http://a:1", webhdfs_redirect=rule)
+    with pytest.raises(ConfigError, match="webhdfs_redirect must not carry a user or password") as caught:
+        WebHdfs.from_config()
+    assert "SECRET" not in str(caught.value)

@@ -34,7 +34,7 @@ from luigi_pai.hdfs import HdfsTarget, WebHdfs, upload
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.record import CompletionFlag
 url, user, folder, phase, source = sys.argv[1:]
-fs, send = WebHdfs(url, user), Connection._send
+fs, send = WebHdfs(url, user), Connection.send_once
 is_late = phase != "publish"
 
 def slow(self, method, url, path, operation, **about):
@@ -44,7 +44,7 @@ def slow(self, method, url, path, operation, **about):
         time.sleep(random.random() * 0.02)
     return send(self, method, url, path, operation, **about)
 
-Connection._send = slow
+Connection.send_once = slow
 print("ready", flush=True)
 sys.stdin.readline()
 if phase == "upload":

@@ -12,8 +12,7 @@ import pytest
 import requests
 from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
-from luigi_pai.hdfs import connection as connections
+from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs, transport
 from luigi_pai.hdfs.errors import unanswered
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ DONE = b'{"boolean": true}'
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that are waited before retries; they do not pass."""
     found: list[float] = []
-    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=found.append))
+    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=found.append))
     return found
 
 
@@ -128,8 +127,8 @@ def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureF
 
 def test_a_refusal_is_not_retried(pauses: list[float]) -> None:
     """What a NameNode says itself is its answer."""
-    script = Faulty(lambda handler: handler.refuse("AccessControlException", status=503))
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match="AccessControlException"):
+    script = Faulty(lambda handler: handler.refuse("SafeModeException", status=503))
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match="SafeModeException"):
         fs.mkdir("/p")
     assert (script.asked, pauses) == (["MKDIRS"], [])
 
@@ -159,7 +158,7 @@ def test_a_refused_connection_is_retried_once(
 
     servers: list[Any] = []
     start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
-    monkeypatch.setattr(connections, "time", start)
+    monkeypatch.setattr(transport, "time", start)
     work(fs)
     assert script.asked[0] in ("RENAME", "GETFILESTATUS")
     assert len(servers) == 1

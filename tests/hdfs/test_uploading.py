@@ -140,13 +140,13 @@ def test_nothing_to_do_only_looks(fs, home, source, monkeypatch):
     """Then no request but GETs is sent, and no file is read on HDFS but the notes."""
     upload(fs, source, f"{home}/code")
     requests = []
-    send = Connection._send
+    send = Connection.send_once
 
     def spy(self, method, url, path, operation, **about):
         requests.append((method, operation, path.removeprefix(f"{home}/code")))
         return send(self, method, url, path, operation, **about)
 
-    monkeypatch.setattr(Connection, "_send", spy)
+    monkeypatch.setattr(Connection, "send_once", spy)
     upload(fs, source, f"{home}/code", delete=True)
     assert {method for method, _operation, _path in requests} == {"GET"}
     assert {path for _method, operation, path in requests if operation == "OPEN"} == {f"/{MANIFEST}"}
@@ -647,9 +647,11 @@ def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("x")
     requests = []
-    send = Connection._send
+    send = Connection.send_once
     monkeypatch.setattr(
-        Connection, "_send", lambda self, *args, **about: requests.append(args) or send(self, *args, **about)
+        Connection,
+        "send_once",
+        lambda self, *args, **about: requests.append(args) or send(self, *args, **about),
     )
     upload(fs, tmp_path, f"{home}/code", jobs=4)
     assert len(requests) < 260
@@ -665,3 +667,58 @@ def test_the_log_says_what_was_done(fs, home, source, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         f"uploaded 3 of 3 files, 11 B, to {home}/code"
     ]
+
+
+UNREADABLE = {
+    "another's": lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"),
+    "a folder": lambda fs, path: fs.remove(path) or fs.mkdir(f"{path}/x"),
+    "no JSON": lambda fs, path: written(fs, path, "{"),
+    "of other types": lambda fs, path: written(fs, path, '{"version": 1, "files": {"a": [1]}, "folders": 3}'),
+}
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_notes_that_cannot_be_read_cost_a_resend(backend, fs, home, source, how, caplog):
+    """The upload is done, and all is sent again; where notes cannot be written either, a warning says so."""
+    upload(fs, source, f"{home}/code")
+    UNREADABLE[how](fs, f"{home}/code/{MANIFEST}")
+    fs.chmod(f"{home}/code", "777", recursive=how == "a folder")
+    fs.chmod(f"{home}/code/lib", "777")
+    anna = backend.fs("anna")
+    assert upload(anna, source, f"{home}/code").moved == 3
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert is_clean(fs, home)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    if how == "another's":
+        assert warned[0].startswith("The notes of earlier uploads cannot be read; all is sent again: HDFS ")
+    if how == "a folder":
+        assert warned[-1].startswith("What was sent cannot be noted; it will be sent again: HDFS RENAME ")
+    else:
+        assert upload(anna, source, f"{home}/code").moved == 0
+
+
+def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):
+    """However many destinations: a lock file is there as long as it is held."""
+    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    for number in range(3):
+        upload(fs, source, f"{home}/code{number}")
+    (folder,) = tmp_path.glob("luigi-pai-*")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
+    """Also while its file is removed and made again by others."""
+    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    inside, most = [], []
+
+    def work(_number):
+        for _time in range(30):
+            with uploading.one_at_a_time("place"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.pop()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert max(most) == 1

@@ -141,6 +141,17 @@ def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
     assert names(fs, home) == []
 
 
+def test_a_failed_upload_that_is_dropped(home: str, fs: WebHdfs) -> None:
+    """Its temporary file is deleted when writing fails, not when the writer is forgotten."""
+    file = fs.open_writer(f"{home}/f")
+    file.write(b"x" * 1_500_000)
+    assert file._upload is not None
+    file._upload._error = HdfsError("the DataNode is gone")
+    with pytest.raises(HdfsError, match="the DataNode is gone"):
+        file.write(b"x" * 1_500_000)
+    assert names(fs, home) == []
+
+
 def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> None:
     """A process that writes into an upload that fails is neither stopped nor killed; closing says why."""
     file = fs.open_writer(f"{home}/f")

@@ -26,22 +26,12 @@ __all__ = ["copy_local", "copy_remote", "fetch_new"]
 
 
 def copy_local(local: str | os.PathLike[str], server: Connection, goal: str) -> None:
-    """Send a local file or folder to a path on HDFS where nothing is.
-
-    Raises:
-        FileAlreadyExists: something is there.
-        TransferError: it cannot be sent; nothing was.
-    """
+    """Send a local file or folder to a path on HDFS where nothing is, see ``WebHdfs.put``."""
     _send(LocalTree.of(Path(local), posixpath.basename(goal)), server, goal)
 
 
 def copy_remote(source: Connection, path: str, server: Connection, goal: str) -> None:
-    """Copy a file or folder on HDFS to a path where nothing is.
-
-    Raises:
-        HdfsError: the goal is in what is to be copied.
-        FileAlreadyExists: something is there.
-    """
+    """Copy a file or folder on HDFS to a path where nothing is, see ``WebHdfs.copy``."""
     if source is server and goal.startswith(f"{path.rstrip('/')}/"):
         step = "copy it to a folder that is not in it"
         raise failed(
@@ -51,12 +41,7 @@ def copy_remote(source: Connection, path: str, server: Connection, goal: str) ->
 
 
 def fetch_new(server: Connection, path: str, local: str | os.PathLike[str]) -> None:
-    """Fetch a file or folder to a local path where nothing is, or into a folder that is there.
-
-    Raises:
-        FileAlreadyExists: something is there.
-        TransferError: it cannot be written.
-    """
+    """Fetch a file or folder to a path where nothing is, or into a folder, see ``WebHdfs.get``."""
     goal = Path(local)
     goal = goal / posixpath.basename(path) if goal.is_dir() else goal
     pool = WorkerPool(JOBS)

@@ -38,14 +38,17 @@ _TRIES = 3  # when uploads from elsewhere make the destination at the same momen
 
 
 def upload(
-    fs: Endpoint,
-    local: str | os.PathLike[str],
-    destination: str,
-    *,
-    delete: bool = False,
-    jobs: int = JOBS,
+    fs: Endpoint, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
 ) -> Transfer:
     """Send a local file, or what is in a local folder, to HDFS, as far as it is new or changed.
+
+    The arguments and errors are those of ``Upload`` and its ``send()``.
+    """
+    return Upload(fs, local, destination, delete=delete, jobs=jobs).send()
+
+
+class Upload:
+    """A local file or folder and its destination; making one makes no network requests.
 
     Args:
         fs: the file system.
@@ -55,20 +58,6 @@ def upload(
             the folder that it goes into (one that exists, or ends with ``/``).
         delete: remove what an earlier upload has put there and is gone here.
         jobs: files sent at once.
-
-    Raises:
-        TransferError: files that cannot be sent, all of them, and nothing was sent; or
-            one that could not be read to its end.
-        HdfsError: HDFS refused something or did not answer. What was sent before is
-            there, and the next upload goes on from it.
-    """
-    return Upload(fs, local, destination, delete=delete, jobs=jobs).send()
-
-
-class Upload:
-    """A local file or folder and its destination; making one makes no network requests.
-
-    The arguments are those of ``upload``.
 
     Raises:
         TransferError: files that cannot be sent, all of them.
@@ -108,8 +97,9 @@ class Upload:
         """Send what is new or changed.
 
         Raises:
-            HdfsError: HDFS refused something or did not answer.
-            TransferError: a local file could not be read, or is a folder on HDFS.
+            HdfsError: HDFS refused something or did not answer. What was sent before is
+                there, and the next upload goes on from it.
+            TransferError: a local file could not be read to its end, or is a folder on HDFS.
         """
         with one_at_a_time(f"{self._server.server}{self._path}"):
             for _try in range(_TRIES):
