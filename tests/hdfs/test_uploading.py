@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hdfs_backend import NEEDS_REAL_HDFS, content, names, written
@@ -586,7 +587,7 @@ def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     assert is_clean(fs, home)
 
 
-def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog):
+def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog, monkeypatch):
     """At once where its process ran on this machine, else after two days; never what is in use."""
     caplog.set_level(logging.INFO, "luigi-interface")
     upload(fs, source, f"{home}/code")
@@ -599,8 +600,14 @@ def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog):
         written(fs, f"{folder}/{name}/0")
     upload(fs, source, f"{home}/code")
     assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[1:])
-    removed = f"Removed {folder}/{left[0]}, which a process that has ended left behind"
-    assert [line for line in caplog.messages if "Removed" in line] == [removed]
+    removed = [f"Removed {folder}/{left[0]}, which a process that has ended left behind"]
+    assert [line for line in caplog.messages if "Removed" in line] == removed
+    written(fs, f"{folder}/{left[0]}/0")
+    fs.chown(f"{folder}/{left[0]}", "bob", None)  # not ours to remove
+    later = time.time() + 49 * 3600
+    monkeypatch.setattr(temporary, "time", SimpleNamespace(time=lambda: later))
+    upload(fs, source, f"{home}/code")
+    assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[:2])
 
 
 def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ class Upload:
         self._destination = destination
         self._pool = WorkerPool(jobs)
         self._server, self._path = fs.at(destination)
-        if destination.endswith("/") and not self._local.is_dir():
+        if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  which raises nothing
             self._path = posixpath.join(self._path, self._local.name)
         self._tree = self._read_tree()
         self._delete = delete and not self._tree.is_file
