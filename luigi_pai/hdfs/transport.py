@@ -64,6 +64,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         self._account = account
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
+        self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
         self._twice: bool | None = None  # whether DataNodes decode paths twice
         timeout = (account.connect_timeout, account.read_timeout)
         super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
@@ -154,18 +155,27 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
     ) -> Answer:
         """Send a request, again after transient errors where it may be done twice."""
-        retries = Retries(method, operation, self._account.patience, alone=alone)
+        retries = Retries(method, operation, self._patience_left(), alone=alone)
         while True:
             try:
                 reply = self.send_once(method, url, path, operation, **about)
+                self._limited_since = None
                 return replace(answer_of(operation, path, reply), maybe_done=retries.maybe_done)
             except HdfsError as error:
                 failure = error
+            if failure.retry_after and self._limited_since is None:
+                self._limited_since = time.monotonic()
             pause = retries.pause_after(failure)
             if pause is None:
                 raise failure
             logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
             time.sleep(pause)
+
+    def _patience_left(self) -> float:
+        """Return how many seconds a request may wait, less what others have waited for the same limit."""
+        patience, since = self._account.patience, self._limited_since
+        waited = 0.0 if since is None else time.monotonic() - since
+        return patience - waited if waited < 2 * patience else patience
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
         """Send a request once.

@@ -26,7 +26,9 @@ LONG = b"<html>" + b"x" * 400
 @pytest.fixture(autouse=True)
 def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "limits" not in request.node.name:
-        monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=lambda _seconds: None))
+        monkeypatch.setattr(
+            transport, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=time.monotonic)
+        )
     monkeypatch.setattr(reader, "_WAITS", (0.0, 0.0))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ DONE = b'{"boolean": true}'
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that are waited before retries; they do not pass."""
     found: list[float] = []
-    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=found.append))
+    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=found.append, monotonic=lambda: sum(found)))
     return found
 
 
@@ -157,7 +158,9 @@ def test_a_refused_connection_is_retried_once(
     assert pauses == [0.05]
 
     servers: list[Any] = []
-    start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
+    start = SimpleNamespace(
+        sleep=lambda _seconds: servers.append(_serve(port, script)), monotonic=time.monotonic
+    )
     monkeypatch.setattr(transport, "time", start)
     work(fs)
     assert script.asked[0] in ("RENAME", "GETFILESTATUS")
@@ -233,6 +236,23 @@ def test_retry_after_is_obeyed_as_long_as_patience_lasts(
     with scripted_fs(Faulty(*[status(number, Retry_After="20")] * 5), patience=100) as fs:
         assert fs.exists("/p")
     assert pauses == [20.0] * 5
+
+
+def test_patience_is_for_all_requests_until_one_is_answered(pauses: list[float]) -> None:
+    """Once it is at an end, further requests do not wait again; after an answer it begins anew."""
+    limited = [status(429, Retry_After="20")] * 7
+    script = Faulty(*limited)
+    with scripted_fs(script, patience=60) as fs:
+        for _request in range(3):
+            with pytest.raises(HdfsError, match="try again in 20 s"):
+                fs.exists("/p")
+            assert pauses == [20.0] * 3
+        script.faults.clear()
+        assert fs.exists("/p")
+        script.faults += limited
+        with pytest.raises(HdfsError, match="try again in 20 s"):
+            fs.exists("/p")
+    assert pauses == [20.0] * 6
 
 
 @pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])
