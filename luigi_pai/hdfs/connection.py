@@ -39,7 +39,7 @@ class Connection(Transport):
 
     @property
     def patience(self) -> float:
-        """Seconds to wait altogether before retries of one request."""
+        """Seconds to wait altogether before retries."""
         return self._account.patience
 
     @property

@@ -44,7 +44,7 @@ class Account:
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
             times that at most; in the same time 64 KiB of a file have to arrive.
-        patience: seconds to wait altogether before retries of one request.
+        patience: seconds to wait altogether before retries, since the last answer.
         max_answer: bytes of an answer that is neither a listing nor the content of a file.
         max_listing: bytes of a listing. Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000
             entries, which take 0.6 GiB of memory when they are read.
