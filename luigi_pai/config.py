@@ -239,6 +239,7 @@ class OpenPai(luigi.Config):
         self._warn_of_unknown_keys()
         addresses = [(name, getattr(self, name) or "") for name in ("pai_url", "portal_url")]
         addresses += [("webhdfs_url", url) for url in _several(self.webhdfs_url)]
+        redirect = self.webhdfs_redirect or ""
         wrong += [
             f"{name} must not carry a user or password; use username and password"
             for name, address in addresses
@@ -249,10 +250,10 @@ class OpenPai(luigi.Config):
             for name, address in addresses
             if address and "@" not in address and not _is_http(address)
         ]
-        if self.webhdfs_redirect and not _is_redirect(self.webhdfs_redirect):
-            wrong.append(
-                f"webhdfs_redirect = {self.webhdfs_redirect!r} is not of the form http://PROXY/{{host}}:{{port}}"
-            )
+        if "@" in redirect:
+            wrong.append("webhdfs_redirect must not carry a user or password; HDFS takes none")
+        elif redirect and not _is_redirect(redirect):
+            wrong.append(f"webhdfs_redirect = {redirect!r} is not of the form http://PROXY/{{host}}:{{port}}")
         wrong += [
             f"{name} = {getattr(self, name)!r} is {none_of}"
             for name, words, none_of in (

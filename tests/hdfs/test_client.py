@@ -239,7 +239,8 @@ def test_from_config(settings: Callable[..., None], url: str, fs: WebHdfs, home:
     """A target without fs asks the WebHDFS of [OpenPai] as its user, hdfs_user before username."""
     settings(webhdfs_url=f"{url}/", username="someone", hdfs_user=fs.user, connect_timeout=3, read_timeout=4)
     found = HdfsTarget(home).fs
-    assert (found.url, found.user, found.connect_timeout, found.read_timeout) == (url, fs.user, 3.0, 4.0)
+    assert (found.url, found.user) == (url, fs.user)
+    assert (found.account.connect_timeout, found.account.read_timeout) == (3.0, 4.0)
     assert HdfsTarget(home).exists()
     settings(hdfs_user="", webhdfs_url=f"{url}/webhdfs/v1/")
     assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == (url, "someone")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, own_hdfs, written
-from webhdfs_scripted import scripted
+from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from real_hdfs import RealHdfs
 
 NOBODY = "http://127.0.0.1:1"
-STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 1}}).encode()
+STATUS = json.dumps({"FileStatus": file_status(length=1)}).encode()
 
 
 class NameNode:

@@ -95,7 +95,7 @@ def test_a_killed_process_publishes_nothing(fs: WebHdfs, home: str) -> None:
         process.send_signal(signal.SIGKILL)
     time.sleep(0.2)
     assert content(fs, f"{home}/f") == "old"
-    assert [name for name in names(fs, home) if not name.startswith(".f.luigi-tmp-")] == ["f"]
+    assert [name for name in names(fs, home) if not name.startswith(".luigi-pai-tmp-")] == ["f"]
 
 
 def _abort_in_child(file: Any, queue: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_fork_does_not_end_its_parents_upload(fs: WebHdfs, home: str) -> None:
 def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
     """When the upload breaks, writing raises soon, closing raises, and nothing is published."""
     file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/x:y"  # a name that the server refuses
+    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"  # a name that the server refuses
 
     def write() -> None:
         for _ in range(64):
@@ -141,10 +141,21 @@ def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
     assert names(fs, home) == []
 
 
+def test_a_failed_upload_that_is_dropped(home: str, fs: WebHdfs) -> None:
+    """Its temporary file is deleted when writing fails, not when the writer is forgotten."""
+    file = fs.open_writer(f"{home}/f")
+    file.write(b"x" * 1_500_000)
+    assert file._upload is not None
+    file._upload._error = HdfsError("the DataNode is gone")
+    with pytest.raises(HdfsError, match="the DataNode is gone"):
+        file.write(b"x" * 1_500_000)
+    assert names(fs, home) == []
+
+
 def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> None:
     """A process that writes into an upload that fails is neither stopped nor killed; closing says why."""
     file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/x:y"
+    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"
     done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=20)
     assert done.returncode == 0
     with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
