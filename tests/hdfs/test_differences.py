@@ -86,12 +86,12 @@ def test_more_than_the_quota(real_backend: Backend) -> None:
         assert (reply.status_code, sizes) == (201, [(f"{path}/f", 0)])
 
 
-def test_the_root_of_the_trash(real_backend: Backend) -> None:
+def test_the_root_of_the_trash(backend: Backend) -> None:
     """2.7.4 does not know the question; both have it in the home folder."""
-    reply = asked(real_backend, "GET", "/", "GETTRASHROOT")
-    assert (reply.status_code == 200) is real_backend.differences.has_trash_root
-    if real_backend.differences.has_trash_root:
-        assert reply.json() == {"Path": f"/user/{real_backend.user}/.Trash"}
+    reply = asked(backend, "GET", "/", "GETTRASHROOT")
+    assert (reply.status_code == 200) is backend.differences.has_trash_root
+    if backend.differences.has_trash_root:
+        assert reply.json() == {"Path": f"/user/{backend.user}/.Trash"}
 
 
 @pytest.mark.parametrize(
