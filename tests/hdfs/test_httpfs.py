@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hdfs_backend import content, names, written
-from luigi_pai.local.webhdfs import WebHdfsHandler
 from webhdfs_server import serving
 
 from luigi_pai.hdfs import FileAlreadyExists, HdfsError, WebHdfs, upload
 from luigi_pai.hdfs.temporary import kept_path
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
