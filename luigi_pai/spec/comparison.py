@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import SpecError
+from luigi_pai.spec.dialects.javascript_text import javascript_number
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.schema_problems import schema
@@ -102,7 +103,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return javascript_number(value) if isinstance(value, float) else value
 
 
 def differing_fields(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.dialects.javascript_text import javascript_number
 from luigi_pai.spec.dialects.mustache import SPACES
 from luigi_pai.spec.job import PaiJob, methods_in
 from luigi_pai.spec.methods import METHOD, is_method
@@ -128,9 +129,7 @@ def _number(text: str) -> Any:
     if _PREFIXED_TEXT.fullmatch(text):
         return 0  # JavaScript's parseFloat stops after the first 0
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
-    if math.isinf(number):
-        return text
-    return int(number) if number.is_integer() else number
+    return text if math.isinf(number) else javascript_number(number)
 
 
 def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Finding]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "Tag",
     "TemplateError",
     "Text",
-    "javascript_text",
     "look_up",
     "parse",
     "shown",
@@ -38,9 +36,6 @@ _EQUALS = re.compile(f"{_SPACES_BEFORE}=")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
-_SAFE_INTEGER = 2**53
-_LARGEST_PLAIN_EXPONENT = 21
-_SMALLEST_PLAIN_EXPONENT = -6
 
 
 class Absent:
@@ -274,44 +269,3 @@ def _property(value: Any, name: str) -> Any:
     if _ARRAY_INDEX.fullmatch(name) and len(name) <= len(str(len(items))) and int(name) < len(items):
         return items[int(name)]
     return ABSENT
-
-
-def javascript_text(value: Any) -> str:
-    """Return a value as JavaScript writes it in a text: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return _number(value)
-    if isinstance(value, list):
-        return ",".join("" if item is None else javascript_text(item) for item in value)
-    return "[object Object]"
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int) and abs(value) <= _SAFE_INTEGER:
-        return str(value)
-    try:
-        number = float(value)
-    except OverflowError:
-        return "Infinity" if value > 0 else "-Infinity"
-    if number != number or abs(number) == float("inf"):  # noqa: PLR0124  not a number
-        return {"nan": "NaN", "inf": "Infinity"}.get(str(number), "-Infinity")
-    if number == 0:
-        return "0"
-    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
-    text = "".join(map(str, digits))
-    point = len(text) + int(exponent)  # where the decimal point stands among the digits
-    if len(text) <= point <= _LARGEST_PLAIN_EXPONENT:
-        shown = text + "0" * (point - len(text))
-    elif 0 < point <= _LARGEST_PLAIN_EXPONENT:
-        shown = f"{text[:point]}.{text[point:]}"
-    elif _SMALLEST_PLAIN_EXPONENT < point <= 0:
-        shown = f"0.{'0' * -point}{text}"
-    else:
-        mantissa = text if len(text) == 1 else f"{text[0]}.{text[1:]}"
-        shown = f"{mantissa}e{point - 1:+d}"
-    return f"-{shown}" if sign else shown

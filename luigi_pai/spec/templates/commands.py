@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.paths import Path, item_of, list_of, path_text
 from luigi_pai.spec.releases import release_number
 
@@ -141,7 +142,7 @@ def _filled(template: str, view: Mapping[str, Any], *, keep: bool) -> str:
             path = mustache.steps(piece.value)
             value = mustache.look_up(view, path) if path != ["."] else dict(view)
             if value is not mustache.ABSENT and value is not None:
-                parts.append(mustache.javascript_text(value))
+                parts.append(javascript_text(value))
             elif keep:
                 parts.append(f"<% {'.'.join(path)} %>")
     return "".join(parts).strip(mustache.SPACES)

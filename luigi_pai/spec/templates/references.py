@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.nearest import closest
 from luigi_pai.spec.paths import item_of, list_of
 from luigi_pai.spec.schema_problems import Finding, named_nearest
@@ -293,9 +294,7 @@ def _unfit(reference: Reference, value: Any) -> str | None:
         return (
             None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
         )
-    if isinstance(value, dict) or (
-        isinstance(value, list) and "[object Object]" in mustache.javascript_text(value)
-    ):
+    if isinstance(value, dict) or (isinstance(value, list) and "[object Object]" in javascript_text(value)):
         return "it is a mapping, not a text"
     return None
 

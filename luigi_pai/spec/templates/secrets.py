@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.paths import item_of, list_of
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
     values = set(_leaves(document.get("secrets")))
     for item in list_of(document, "prerequisites"):
         values.update(_leaves(item_of(item, "auth")))
-    shown = sorted({mustache.javascript_text(value) for value in values} - {""}, key=len, reverse=True)
+    shown = sorted({javascript_text(value) for value in values} - {""}, key=len, reverse=True)
     secret = [value for value in shown if not value.lstrip().startswith("<%")]
     return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
 

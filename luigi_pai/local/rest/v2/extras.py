@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.templates.references import PLUGIN
 
 if TYPE_CHECKING:
