@@ -113,7 +113,6 @@ def test_lenient_agrees_with_the_server(run, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("name: train\n", "name: train\n\tversion: 1\n", 3, "a tab indents this"),
         ("cpu: 1", "cpu: .inf", 12, "makes null of infinity"),
         ("rate: 0.1", "__proto__: 1, rate: 0.1", 6, "loses its value"),
         ("rate: 0.1", "2020-01-01: 1, rate: 0.1", 6, "put the key into quotes"),
@@ -138,13 +137,26 @@ def test_lenient_examines_the_rest_of_a_file_that_nobody_means_so(run, tmp_path,
 
 def test_a_job_that_nobody_means_so_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
+    (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
+    (tmp_path / "odd.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  memoryMB: .inf\n")
+    message = "the server makes null of infinity and of what is not a number; put a text into quotes"
+    done = run("render", "odd.yaml", expect=1)
+    assert (done.stdout, done.stderr) == ("", f"odd.yaml: parameters.rate: column 20: {message} (line 6)\n")
+    done = run("convert", "odd.yml", expect=1)
+    where = "odd.yml: taskRoles[0].memoryMB: column 13"
+    assert (done.stdout, done.stderr) == ("", f"{where}: {message} (line 5)\n")
+
+
+def test_a_tab_that_indents_is_refused_even_leniently(run, tmp_path):
+    """It ends the reading, so the file is never called valid."""
     (tmp_path / "tab.yaml").write_text(PROTOCOL.replace("name: train\n", "name: train\n\tversion: 1\n"))
-    (tmp_path / "tab.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  \tcommand: d\n")
-    message = "a tab indents this, which to the server is no indentation; use blanks"
+    line = (
+        "column 1: a tab indents this, and servers differ in what belongs to what then; use blanks (line 3)\n"
+    )
+    for option in ([], ["--lenient"], ["--release", "1.8.0"]):
+        assert run("validate", *option, "tab.yaml", expect=1).stdout == f"tab.yaml: {line}"
     done = run("render", "tab.yaml", expect=1)
-    assert (done.stdout, done.stderr) == ("", f"tab.yaml: column 1: {message} (line 3)\n")
-    done = run("convert", "tab.yml", expect=1)
-    assert (done.stdout, done.stderr) == ("", f"tab.yml: column 3: {message} (line 5)\n")
+    assert (done.stdout, done.stderr) == ("", f"tab.yaml: {line}")
 
 
 def test_a_release_may_be_named(run, tmp_path):

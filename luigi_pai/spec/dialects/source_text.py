@@ -33,13 +33,9 @@ class _Text(str, Sourced):  # noqa: SLOT000  a str to every other part, with one
     pass
 
 
-class _Buffer(dict[str, Any], Sourced):
-    pass
-
-
 def with_source(value: Any, source: str) -> Any:
-    """Return a number, text or buffer that is equal to the given one and has its text."""
-    kinds: dict[type, type[Any]] = {int: _Int, float: _Float, str: _Text, dict: _Buffer}
+    """Return a number or text that is equal to the given one and has its text."""
+    kinds: dict[type, type[Any]] = {int: _Int, float: _Float, str: _Text}
     made = kinds[type(value)](value)
     made.source = source
     return made
