@@ -18,7 +18,7 @@ from luigi_pai.spec.dialects.source_text import same_source
 from luigi_pai.spec.dialects.yaml_differences import read_for_any
 from luigi_pai.spec.dialects.yaml_text import Document, write_yaml
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, mapped, one, read
+from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
 from luigi_pai.spec.plain_values import plain
 from luigi_pai.spec.protocol_extras import (
     Extras,
@@ -74,7 +74,7 @@ class Resources(Part):
     cpu: int
     memoryMB: int
     gpu: int = 0
-    ports: dict[str, int] = field(default_factory=dict, metadata=mapped())
+    ports: dict[str, int] = field(default_factory=dict, metadata=mapping_metadata())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -122,17 +122,17 @@ class Role(Part):
     """
 
     dockerImage: str = field(kw_only=False)
-    commands: list[str] = field(metadata=listed())
-    resourcePerInstance: Resources = field(metadata=one(Resources))
+    commands: list[str] = field(metadata=list_metadata())
+    resourcePerInstance: Resources = field(metadata=object_metadata(Resources))
     instances: int | Unset = 1
-    completion: Completion = field(default_factory=Completion, metadata=one(Completion))
+    completion: Completion = field(default_factory=Completion, metadata=object_metadata(Completion))
     taskRetryCount: int | Unset = UNSET
-    prerequisites: list[str] = field(default_factory=list, metadata=listed())
+    prerequisites: list[str] = field(default_factory=list, metadata=list_metadata())
     data: str | Unset = UNSET
     output: str | Unset = UNSET
     script: str | Unset = UNSET
     extraContainerOptions: ContainerOptions = field(
-        default_factory=ContainerOptions, metadata=one(ContainerOptions)
+        default_factory=ContainerOptions, metadata=object_metadata(ContainerOptions)
     )
     protocolVersion: int | str | Unset = UNSET
 
@@ -141,8 +141,8 @@ class Role(Part):
 class RoleCommands(Part):
     """Commands that a deployment puts around those of a role."""
 
-    preCommands: list[str] = field(default_factory=list, metadata=listed())
-    postCommands: list[str] = field(default_factory=list, metadata=listed())
+    preCommands: list[str] = field(default_factory=list, metadata=list_metadata())
+    postCommands: list[str] = field(default_factory=list, metadata=list_metadata())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -155,7 +155,7 @@ class Deployment(Part):
     """
 
     name: str = field(kw_only=False)
-    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapped(RoleCommands))
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapping_metadata(RoleCommands))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -200,14 +200,14 @@ class JobProtocol(Part):
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
     jobType: str | Unset = UNSET
-    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapped())
-    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapped(hidden=True))
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata())
+    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata(hidden=True))
     jobRetryCount: int | Unset = UNSET
-    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=listed(Prerequisite))
-    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapped(Role))
-    deployments: list[Deployment] = field(default_factory=list, metadata=listed(Deployment))
-    defaults: Defaults = field(default_factory=Defaults, metadata=one(Defaults))
-    extras: Extras = field(default_factory=Extras, metadata=one(Extras))
+    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=list_metadata(Prerequisite))
+    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapping_metadata(Role))
+    deployments: list[Deployment] = field(default_factory=list, metadata=list_metadata(Deployment))
+    defaults: Defaults = field(default_factory=Defaults, metadata=object_metadata(Defaults))
+    extras: Extras = field(default_factory=Extras, metadata=object_metadata(Extras))
     _text: Document | None = field(default=None, init=False)
 
     @classmethod
@@ -222,7 +222,7 @@ class JobProtocol(Part):
             SpecError: it is not YAML, or something is not of the shape that belongs there.
         """
         document = read_for_any(text, source)
-        found = read(cls, document.sourced, document.lines)
+        found = part_from(cls, document.sourced, document.lines)
         found._text = document  # noqa: SLF001  its own
         return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, mapped, one
+from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata
 from luigi_pai.spec.protocol_prerequisites import RUNTIME_PLUGIN, callbacks_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RuntimePlugin(Part):
 
     plugin: str = field(kw_only=False)
     parameters: Any = field(default=UNSET, metadata={"hidden": True})
-    taskroles: list[str] = field(default_factory=list, metadata=listed(lenient=True))
+    taskroles: list[str] = field(default_factory=list, metadata=list_metadata(lenient=True))
     failurePolicy: str | Unset = UNSET
 
     @classmethod
@@ -190,7 +190,9 @@ class HivedScheduler(Part):
     """
 
     jobPriorityClass: str | Unset = UNSET
-    taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
+    taskRoles: dict[str, HivedRole] = field(
+        default_factory=dict, metadata=mapping_metadata(HivedRole, lenient=True)
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -237,18 +239,20 @@ class Extras(Part):
     """
 
     runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=listed(RuntimePlugin, lenient=True, key=RUNTIME_PLUGIN)
+        default_factory=list, metadata=list_metadata(RuntimePlugin, lenient=True, key=RUNTIME_PLUGIN)
     )
-    storages: list[Storage] | Unset = field(default=UNSET, metadata=listed(Storage, lenient=True))
+    storages: list[Storage] | Unset = field(default=UNSET, metadata=list_metadata(Storage, lenient=True))
     gangAllocation: bool | Unset = UNSET
     hivedScheduler: HivedScheduler = field(
-        default_factory=HivedScheduler, metadata=one(HivedScheduler, lenient=True)
+        default_factory=HivedScheduler, metadata=object_metadata(HivedScheduler, lenient=True)
     )
     jobStatusChangeNotification: StatusNotification = field(
-        default_factory=StatusNotification, metadata=one(StatusNotification, lenient=True)
+        default_factory=StatusNotification, metadata=object_metadata(StatusNotification, lenient=True)
     )
     tensorBoard: Any = UNSET
     submitFrom: Any = UNSET
-    enableLocalStorage: LocalStorage | Unset = field(default=UNSET, metadata=one(LocalStorage, lenient=True))
+    enableLocalStorage: LocalStorage | Unset = field(
+        default=UNSET, metadata=object_metadata(LocalStorage, lenient=True)
+    )
     forceNodes: str | Unset = UNSET
     allowAzCopy: bool | Unset = UNSET

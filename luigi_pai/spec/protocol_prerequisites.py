@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, one
+from luigi_pai.spec.parts import Part, list_metadata, object_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Callback(Part):
     """
 
     event: str = field(kw_only=False)
-    commands: list[str] = field(kw_only=False, metadata=listed(hidden=True))
+    commands: list[str] = field(kw_only=False, metadata=list_metadata(hidden=True))
 
 
 def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
@@ -64,16 +64,16 @@ class Prerequisite(Part):
     type: str = "script"
     uri: str | list[str] | Unset = UNSET
     plugin: str | Unset = UNSET
-    require: list[str] = field(default_factory=list, metadata=listed())
+    require: list[str] = field(default_factory=list, metadata=list_metadata())
     failurePolicy: str | Unset = UNSET
-    callbacks: list[Callback] = field(default_factory=list, metadata=listed(Callback))
+    callbacks: list[Callback] = field(default_factory=list, metadata=list_metadata(Callback))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
 
     @classmethod
-    def _chosen(cls, document: Mapping[str, Any]) -> PartClass:
+    def _class_for(cls, document: Mapping[str, Any]) -> PartClass:
         return DockerImage if document.get("type") == "dockerimage" else cls
 
     @classmethod
@@ -118,4 +118,4 @@ class DockerImage(Prerequisite):
 
     uri: str = field(kw_only=False)
     type: str = "dockerimage"
-    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=one(RegistryAuth))
+    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=object_metadata(RegistryAuth))
