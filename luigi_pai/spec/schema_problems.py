@@ -9,7 +9,7 @@ messages. Beside JSON Schema's own keywords they have five:
 - ``since``: the release that brought a field; older ones refuse it. Where it is an
   LTP and no release is given, a warning says so.
 - ``tightened``: a schema that servers ask for from the release in its ``since`` on.
-- ``near``: servers take any field here; one that looks like a known one is
+- ``near``: servers accept any field here; one that looks like a known one is
   warned of, for it will be ignored.
 """
 
@@ -232,7 +232,7 @@ def _findings(
             yield Finding((*path, unknown), f"is not a field here; {hint}", level)
     elif error.validator == "near":
         for unknown, near in _nearest_unknown(instance, about):
-            what = f"is not a field that is known here; did you mean {near}? Servers take it and ignore it"
+            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
             yield Finding((*path, unknown), what, Level.WARNING)
     elif error.validator == "since":
         first = str(error.validator_value)
@@ -265,14 +265,14 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
 
 def _came_with(release: str, level: Level) -> str:
     title = release_title(release) if is_ltp(release_number(release)) else f"release {release}"
-    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
     return f"came with {title}; servers before it {end}"
 
 
 def _taken_by(release: str, level: Level) -> str:
     """Return what becomes of a field of LTP's, release by release."""
-    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
-    verb = "taken" if level is Level.REFUSED else "used"
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
+    verb = "accepted" if level is Level.REFUSED else "used"
     return f"{verb} by {release_title(release)} and later; OpenPAI 0.15 to 1.8 {end}"
 
 

@@ -32,7 +32,7 @@ def submission_text(protocol: JobProtocol) -> str:
     text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LARGEST_BODY:
-        wrong = f"has {size:,} bytes as it is sent; servers take at most {LARGEST_BODY:,}"
+        wrong = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"
         raise SpecError(str(protocol.name), [Problem("", wrong)])
     return text
 

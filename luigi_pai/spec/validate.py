@@ -98,7 +98,7 @@ def validate_job(
         findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
-        findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {LARGEST_BODY:,}"))
+        findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
     found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
     return [
         Problem(
@@ -112,7 +112,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers take both."""
+    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers accept both."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -139,7 +139,7 @@ def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Fi
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         is_small = is_number and value < 0 and "minimum" in schema  # which says so already
         if is_number and not is_small and abs(value) > _LARGEST_INTEGER:
-            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers take")
+            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers accept")
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _too_large(item, schema.get("properties", {}).get(key, {}), (*path, key))

@@ -162,7 +162,7 @@ def validate_protocol(
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > LARGEST_BODY:
-        problems.append(Problem("", f"has {size:,} bytes; servers take at most {LARGEST_BODY:,}"))
+        problems.append(Problem("", f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
     problems += [
         Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
     ]
@@ -185,7 +185,7 @@ def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) ->
     if not is_hidden:
         yield Finding(
             ("secrets",),
-            "servers take them, but would not find them to hide them from who reads the job's config, or "
+            "servers accept them, but would not find them to hide them from who reads the job's config, or "
             "would hide more than them; write secrets: without quotes at the start of a line, its keys "
             "indented below it, and the next field without quotes at the start of a line",
             Level.STRICTER,

@@ -104,7 +104,7 @@ def test_every_problem_is_a_line(run, tmp_path):
 def test_lenient_agrees_with_the_server(run, tmp_path):
     """What the server takes, and we do not, is a warning then."""
     (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("parameters.rate", "parameters.rat"))
-    assert "servers take it" in run("validate", "wrong.yaml", expect=1).stdout
+    assert "servers accept it" in run("validate", "wrong.yaml", expect=1).stdout
     lines = run("validate", "--lenient", "wrong.yaml").stdout.splitlines()
     assert lines[0].startswith("wrong.yaml: warning: taskRoles.worker.commands[0]: ")
     assert lines[1] == "wrong.yaml: valid"
@@ -180,7 +180,8 @@ def test_a_release_of_ltp_may_be_named(run, tmp_path, release, code):
     (tmp_path / "typed.yaml").write_text(PROTOCOL.replace("type: job\n", "type: job\njobType: training\n"))
     run("validate", "--release", release, "typed.yaml", expect=code)
     assert run("validate", "typed.yaml").stdout == (
-        "typed.yaml: warning: jobType: taken by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it (line 4)\n"
+        "typed.yaml: warning: jobType: accepted by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it "
+        "(line 4)\n"
         "typed.yaml: valid\n"
     )
 

@@ -172,7 +172,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     document = protocol({"w": ["a"]}, a=["instal-git"], **{"install-git": []})
     assert messages(document) == [
         (
-            "prerequisites[0].require[0]: there is no prerequisite 'instal-git'; did you mean 'install-git'?"
+            "prerequisites[0].require[0]: there is no prerequisite 'instal-git' (did you mean 'install-git'?)"
             "; the server ignores 'require', and would go on without it"
         )
     ]
@@ -196,7 +196,7 @@ def test_a_name_of_two_types_means_the_last_and_is_refused_where_it_is_used():
     assert messages(document) == [
         (
             "prerequisites[0].require[0]: 'b' names prerequisites[1] (script), prerequisites[2] (data); "
-            "the server takes that, and runs only the last; give them different names"
+            "the server accepts that, and runs only the last; give them different names"
         )
     ]
 
@@ -234,7 +234,7 @@ def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
         (["echo"], "callbacks[0]: this is not a mapping with event and commands"),
         ([{"event": "taskStarts"}], "callbacks[0].commands: this is not a list of texts"),
         ([{"event": "taskStarts", "commands": "echo"}], "callbacks[0].commands: this is not a list of texts"),
-        ([{"event": "taskStart", "commands": []}], "'taskStart' is no event; did you mean 'taskStarts'?"),
+        ([{"event": "taskStart", "commands": []}], "'taskStart' is no event (did you mean 'taskStarts'?)"),
         ([{"commands": []}], "callbacks[0].event: None is no event"),
     ],
 )
@@ -244,7 +244,7 @@ def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
     (problem,) = prerequisite_problems(document)
     assert message in str(problem)
     assert problem.level is Level.STRICTER
-    assert "the server takes it" in problem.message
+    assert "the server accepts it" in problem.message
 
 
 def test_commands_that_never_run_are_warned_of():
@@ -301,7 +301,7 @@ def test_this_is_known_in_the_uri_too():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("<% this.parameters.ur %>", "the prerequisite has no 'ur'; did you mean 'url'?"),
+        ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
         ("<% this.parameters.list[2] %>", "the prerequisite has no '2'"),
         ("<% this.url %>", "write <% this.parameters.url %>"),
         ("<% this.parameters.again %>", "this key refers to another one itself; write it out"),

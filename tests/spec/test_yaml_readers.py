@@ -138,11 +138,11 @@ def test_what_one_reader_refuses_is_said():
     twice = "this key is in line 1 already; the server refuses a key given twice"
     assert warnings("012: a\n10: b") == [
         f"12: {key} (line 1)",
-        f"10: refused on OpenPAI, taken on LTP 1.1 and later: column 1: {twice} (line 2)",
+        f"10: refused by OpenPAI, accepted by LTP 1.1 and later: column 1: {twice} (line 2)",
     ]
     assert warnings("012: a\n12: b") == [
         f"10: {key} (line 1)",
-        f"12: refused on LTP 1.1 and later, taken on OpenPAI: column 1: {twice} (line 2)",
+        f"12: refused by LTP 1.1 and later, accepted by OpenPAI: column 1: {twice} (line 2)",
     ]
     with pytest.raises(SpecError, match="this key is in line 1 already"):
         read_for_any("a: 1\na: 2")

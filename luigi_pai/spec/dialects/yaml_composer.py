@@ -207,8 +207,8 @@ class _Composer:
             message = "the server makes a long English text of a key that is a date; put the key into quotes"
         elif key == _PROTO and self._reader.loses_proto:
             message = (
-                f"the server takes the key {_PROTO} and loses its value, and LTP 1.1 and later keep it; give "
-                "it another name"
+                f"OpenPAI accepts the key {_PROTO} and loses its value; LTP 1.1 and later keep it; give it "
+                "another name"
             )
         if message:
             self._problems.append(node.problem(message, path, Level.STRICTER))

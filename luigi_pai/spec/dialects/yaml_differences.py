@@ -45,7 +45,7 @@ def read_for_any(text: str, source: str = "", *, lenient: bool = False) -> Docum
         refusals = _refusals(text, JS_YAML_4) if document.differences else ()
     reader = document.reader
     read_otherwise = [_warning(difference, reader) for difference in document.differences]
-    where = f"refused on {other_reader(reader).servers}, taken on {reader.servers}"
+    where = f"refused by {other_reader(reader).servers}, accepted by {reader.servers}"
     refused = [
         Problem(each.path, f"{where}: {each.message}", Level.WARNING, each.line)
         for each in refusals

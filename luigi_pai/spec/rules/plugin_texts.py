@@ -67,7 +67,7 @@ def _finding(path: Path, *, fails: bool) -> Finding:
     then = "every task fails when it starts" if fails else "the plugin gets another text"
     return Finding(
         path,
-        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers take "
+        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers accept "
         f"it, and their runtime misreads such a text in a plugin's parameters: {then}; write each line as a "
         "command of its own, use one kind of quotes, or call a script",
         Level.STRICTER,

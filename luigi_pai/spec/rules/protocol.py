@@ -120,7 +120,7 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
             elif leaf is None or isinstance(leaf, bool | float):
                 yield Finding(
                     path,
-                    f"is a value of type {type(leaf).__name__}, not a string; servers take it, and it "
+                    f"is a value of type {type(leaf).__name__}, not a string; servers accept it, and it "
                     "arrives as Python writes it (True, None); put it in quotes",
                     Level.STRICTER,
                 )
@@ -153,7 +153,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
         if "instances" not in role and role:
             yield Finding(
                 (*path, "instances"),
-                "is missing; the schema of servers takes that, and release 1.8 then answers 500; write "
+                "is missing; the schema of servers accepts that, and release 1.8 then answers 500; write "
                 "instances: 1",
                 Level.STRICTER,
             )
@@ -172,20 +172,20 @@ def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Findi
         yield Finding(
             path,
             f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
-            "take both and run neither rightly; give one of them another name",
+            "accept both and run neither rightly; give one of them another name",
             Level.STRICTER,
         )
     elif not 1 <= len(short) <= _LONGEST_ROLE:
         yield Finding(
             path,
-            f"has {len(short)} letters and digits; servers take any number, and the job starts only with "
+            f"has {len(short)} letters and digits; servers accept any number, and the job starts only with "
             f"1 to {_LONGEST_ROLE}",
             Level.STRICTER,
         )
     elif short != name:
         yield Finding(
             path,
-            f"{name!r} has capitals or '_'; servers take it and fold it to {short!r}, and the runtime then "
+            f"{name!r} has capitals or '_'; servers accept it and fold it to {short!r}, and the runtime then "
             "finds no such role: every task fails when it starts",
             Level.STRICTER,
         )
@@ -227,7 +227,7 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
         if _is_int(count) and _is_int(instances) and count > instances >= 1:
             yield Finding(
                 (*path, "completion", field),
-                f"{count} is more than instances, {instances}; servers take it, and it is never reached: "
+                f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
                 "write -1 for never",
                 Level.STRICTER,
             )
@@ -256,7 +256,7 @@ def _blank(
         return  # reference_findings says so
     if not command:
         yield Finding(
-            (*path, "commands"), "are blank; servers take them, and every task ends at once", Level.STRICTER
+            (*path, "commands"), "are blank; servers accept them, and every task ends at once", Level.STRICTER
         )
 
 
@@ -282,7 +282,7 @@ def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str)
     if isinstance(role, str) and known and role not in known:
         yield Finding(
             path,
-            f"there is no task role {role!r}{nearest(role, known)}; servers take it, and {then}",
+            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, and {then}",
             Level.STRICTER,
         )
 
@@ -325,7 +325,7 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
             if value in seen:
                 yield Finding(
                     ("extras", "storages", index, field),
-                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers take it, and "
+                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers accept it, and "
                     "Kubernetes makes no container of it",
                     Level.STRICTER,
                 )

@@ -53,7 +53,7 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
         yield Problem(
             path_text((*path, "event")),
             f"{event!r} is no event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
-            "the server takes it, and the commands never run",
+            "the server accepts it, and the commands never run",
             Level.STRICTER,
         )
     if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
@@ -62,5 +62,7 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
 
 def _unfit(path: Path, message: str) -> Problem:
     return Problem(
-        path_text(path), f"{message}; the server takes it, and the task fails when it starts", Level.STRICTER
+        path_text(path),
+        f"{message}; the server accepts it, and the task fails when it starts",
+        Level.STRICTER,
     )

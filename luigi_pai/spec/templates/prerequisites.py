@@ -266,7 +266,7 @@ def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
             )
             yield Problem(
                 path_text(path),
-                f"{name!r} names {kinds}; the server takes that, and runs only the last; "
+                f"{name!r} names {kinds}; the server accepts that, and runs only the last; "
                 "give them different names",
                 Level.STRICTER,
             )

@@ -1,6 +1,6 @@
-"""References such as ``<% $parameters.epochs %>``: found, and checked.
+"""References such as ``<% $parameters.epochs %>``: search and checks.
 
-Who fills what: the rest-server fills ``$parameters``, ``$script``, ``$output``
+The rest-server fills ``$parameters``, ``$script``, ``$output``
 and ``$data`` in commands, and ``$secrets`` in a Docker image's ``auth``. The
 runtime in the container fills ``$secrets`` in commands when a task starts
 (0.17 and later; to 0.16 the rest-server does), and every reference in the
@@ -55,7 +55,7 @@ class Reference:
         name: what it refers to: ``$data.uri[0]``.
         role: the role in whose commands it stands; None elsewhere.
         kind: ``name``, or the character that a tag of another kind begins with.
-        plugin: it is the runtime that fills it in, in the parameters of a plugin.
+        plugin: it stands in the parameters of a plugin, where the runtime fills it in.
     """
 
     path: Path
@@ -71,7 +71,7 @@ class Reference:
 
 
 def references(document: Mapping[str, Any]) -> list[Reference]:
-    """Return every reference that somebody would fill in, with the path of the text that it stands in.
+    """Return every reference that a server or its runtime fills in, with the path of its text.
 
     They stand in the commands of roles (with those of the default deployment), in
     the ``auth`` of Docker images, and in the parameters of runtime plugins.
@@ -163,10 +163,10 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return what is wrong with the references of a document.
+    """Return the problems of a document's references.
 
-    A tag that is not closed makes the server fail. Whatever else is wrong the server
-    takes, and the command then holds the reference, or nothing in its place.
+    A tag that is not closed makes the server fail. The server accepts every other problem, and the
+    command then contains the reference, or nothing in its place.
     """
     found: list[Finding | None] = []
     for commands in role_commands(document).values():
@@ -215,7 +215,7 @@ def _no_reference(reference: Reference, document: Mapping[str, Any]) -> Finding:
         what = f"'%>' is missing: the tag {tag} is not closed before the next tag, or in its line"
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
     what = f"the tag <%{reference.kind} {mustache.shown(reference.name)} %> is no reference"
-    then = "servers take it and drop it, with what it encloses"
+    then = "servers accept it, and remove it with what it encloses"
     return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
 
 
@@ -234,11 +234,11 @@ def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Finding:
 
 def _consequence(reference: Reference, document: Mapping[str, Any]) -> str:
     if reference.plugin:
-        return "servers take it, and every task fails when it starts"
+        return "servers accept it, and every task fails when it starts"
     if reference.role is not None and document.get("secrets"):
-        return "servers take it, and the command has nothing in its place"
+        return "servers accept it, and the command contains nothing in its place"
     where = "the account" if reference.role is None else "the command"
-    return f"servers take it, and {where} has the reference as it is written"
+    return f"servers accept it, and {where} contains the reference unchanged"
 
 
 def _wrong(
@@ -277,10 +277,12 @@ def _nothing_there(reached: str, value: Any, step: str) -> str:
     if isinstance(value, dict):
         near = closest(step, map(str, value))
         if near is not None:
-            return f"there is no {step} in {reached}, did you mean {near}?"
+            return f"there is no {step} in {reached} (did you mean {near}?)"
         names = [str(name) for name in islice(value, _MOST_SHOWN)]
         further = ", ..." if len(value) > len(names) else ""
-        return f"there is no {step} in {reached}" + (f", only {', '.join(names)}{further}" if names else "")
+        return f"there is no {step} in {reached}" + (
+            f" (known: {', '.join(names)}{further})" if names else ""
+        )
     if isinstance(value, list):
         return f"{reached} has {len(value)} entries, counted from 0"
     return f"{reached} has no parts"
