@@ -1,7 +1,7 @@
-"""Whether two jobs do the same: a digest of one, and the fields in which two differ.
+"""Comparison of jobs: a digest of one, and the fields in which two differ.
 
-Neither looks at secrets, at the job's name (a job that is submitted again has
-another), or at its description.
+Both ignore secrets, the description, and the job's name, which differs between
+submissions of the same work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FOLDERS = frozenset({"authFile", "dataDir", "outputDir", "codeDir"})
 _FS_URI = "$PAI_DEFAULT_FS_URI"
 _ANY_FS_URI = r"hdfs://[^/\s,]+"
 _MADE_OUTPUT = re.compile(rf"(?:{_ANY_FS_URI}|{re.escape(_FS_URI)})/Output/[^/]+/[^/]+")
-"""What servers make of an absent outputDir."""
+"""The folder that servers use where a job has no outputDir."""
 
 _ANY_NAME = "*"
 _DEFAULTS_V1: dict[str, Any] = {
@@ -78,17 +78,17 @@ _DEFAULTS_V2: dict[str, Any] = {
         }
     },
 }
-"""What servers take for a field that is not there; a list shows what holds for each of its items."""
+"""Servers' defaults of absent fields; the item of a list stands for each of its items."""
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
-    """Return a digest of what a job does: 16 hexadecimal digits of a SHA-256.
+    """Return a digest of a job: 16 hexadecimal digits of a SHA-256.
 
-    It is the same whatever the order of keys, the layout of the YAML, the job's name,
+    It does not depend on the order of keys, the layout of the YAML, the job's name,
     description and contributor, and the values of secrets.
 
     Raises:
-        TypeError: a field of a PaiJob holds what JSON cannot say.
+        TypeError: a field of a PaiJob has a value that JSON does not have.
         SpecError: the same, of a JobProtocol.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
@@ -107,9 +107,9 @@ def _plain(value: Any) -> Any:
 
 
 def differing_fields(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fields in which two jobs of one dialect differ.
+    """Return the paths of the fields in which two jobs of one API version differ.
 
-    What a server makes of a job is no difference: defaults filled in, ``require``
+    Changes that a server makes are no difference: defaults filled in, ``require``
     resolved, numbers written as texts, secrets as ``******``, and in the folders of a
     v1 job ``hdfs://HOST:PORT`` for ``$PAI_DEFAULT_FS_URI``.
 

@@ -1,4 +1,4 @@
-"""The extras of a job protocol, typed: plugins of the runtime, storages, schedulers, notifications."""
+"""Classes for the ``extras`` of a job protocol: runtime plugins, storages, scheduler, notifications."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RuntimePlugin(Part):
     Args:
         plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
             ``dind``.
-        parameters: what it takes.
+        parameters: of the plugin.
         taskroles: roles that it works in; all if there are none.
         failurePolicy: ``fail`` (the default) or ``ignore``.
     """
@@ -60,7 +60,7 @@ class RuntimePlugin(Part):
         Args:
             jobssh: the containers reach each other as ``ROLE-INDEX``.
             sshbarrier: the commands wait until all containers can be reached.
-            sshbarrierTimeout: minutes that they wait at most; 300 on the server.
+            sshbarrierTimeout: longest wait, in minutes; the server's default is 300.
             userssh: a public key that may log in from outside.
             taskroles: roles that it works in; all if there are none.
             failurePolicy: ``fail`` or ``ignore``.
@@ -135,9 +135,9 @@ class RuntimePlugin(Part):
 
     @classmethod
     def dind(cls, *, failurePolicy: str | Unset = UNSET) -> RuntimePlugin:
-        """Return the plugin that gives each container a Docker of its own (LTP 1.2 and later).
+        """Return the plugin that gives each container its own Docker (LTP 1.2 and later).
 
-        The containers of all roles are privileged then.
+        It makes the containers of all roles privileged.
 
         Args:
             failurePolicy: ``fail`` or ``ignore``.
@@ -164,7 +164,7 @@ class Storage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HivedRole(Part):
-    """What a role asks the HiveD scheduler for.
+    """A role's request to the HiveD scheduler.
 
     Args:
         skuType: kind of SKU; any if None.
@@ -181,12 +181,12 @@ class HivedRole(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HivedScheduler(Part):
-    """What the job asks the HiveD scheduler for.
+    """A job's request to the HiveD scheduler.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``; where it is not said, the default priority, that
-            of ``test``. LTP takes ``prod`` only of users who have leave.
-        taskRoles: role -> what it asks for.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; left out, the default priority, that of ``test``.
+            LTP accepts ``prod`` only from users with permission.
+        taskRoles: role -> its request.
     """
 
     jobPriorityClass: str | Unset = UNSET
@@ -212,7 +212,7 @@ class LocalStorage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StatusNotification(Part):
-    """Which changes of the job its user is told of, where the cluster does so (1.5 and later)."""
+    """Changes of the job's state that the cluster notifies its user of (1.5 and later)."""
 
     running: bool | Unset = UNSET
     succeeded: bool | Unset = UNSET
@@ -223,19 +223,19 @@ class StatusNotification(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Extras(Part):
-    """Everything that is not of the protocol's core; the server takes any shape here.
+    """Fields outside of the protocol's core; the server accepts any value here.
 
     Args:
         runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
-        storages: mounts; an empty list mounts the user's default ones, where leaving it out mounts none.
-        gangAllocation: all instances start together (the default), or each when it can.
-        hivedScheduler: what to ask the HiveD scheduler for.
-        jobStatusChangeNotification: which changes the user is told of.
+        storages: mounts; an empty list mounts the user's default storages; left out, none is mounted.
+        gangAllocation: whether all instances start together, the default, or each when it can.
+        hivedScheduler: request to the HiveD scheduler.
+        jobStatusChangeNotification: changes that the user is notified of.
         tensorBoard: of the web portal.
-        submitFrom: what the job was submitted with.
+        submitFrom: the program that submitted the job.
         enableLocalStorage: folders of the node to mount (LTP).
         forceNodes: nodes to run on, separated by commas; each closed to other jobs (LTP).
-        allowAzCopy: the containers get what AzCopy logs in with (LTP 1.2 and later).
+        allowAzCopy: the containers get the credentials of AzCopy (LTP 1.2 and later).
     """
 
     runtimePlugins: list[RuntimePlugin] = field(

@@ -1,4 +1,4 @@
-"""The prerequisites of a job protocol, typed: images, scripts, data, outputs, and what runs for them."""
+"""Classes for the ``prerequisites`` of a job protocol: images, scripts, data, outputs, callbacks."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Cal
     """Return the callbacks that run these commands.
 
     Raises:
-        TypeError: one text was given where a list is wanted.
+        TypeError: a text was given in place of a list.
     """
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
         if isinstance(commands, str):
-            raise TypeError(f"{event}: a list of commands is wanted, not one text")
+            raise TypeError(f"{event}: is a text; it must be a list of commands")
     return [Callback(event, list(commands)) for event, commands in events.items() if commands]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Prerequisite(Part):
-    """Something that roles need: a script, data, an output.
+    """A script, data or an output that roles use.
 
     Args:
         name: unique among the prerequisites of its type.
@@ -88,7 +88,7 @@ class Prerequisite(Part):
         """Return a prerequisite that runs commands in each task of its roles.
 
         Args:
-            name: its name.
+            name: name of the prerequisite.
             on_start: commands before the role's own, in this order.
             on_success: commands after the role's own have succeeded.
             fields: any other field of Prerequisite.
@@ -111,9 +111,9 @@ class DockerImage(Prerequisite):
     """A Docker image that roles run in.
 
     Args:
-        name: what roles call it.
-        uri: the image, as ``docker pull`` takes it.
-        auth: the account that may pull it.
+        name: the name by which roles refer to it.
+        uri: the image, as in ``docker pull``.
+        auth: account of its registry.
     """
 
     uri: str = field(kw_only=False)

@@ -229,7 +229,7 @@ def test_as_json(run, tmp_path):
         (
             "my.cfg",
             "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
-            "is a configuration file, as luigi.cfg is, and no job; give a job config (JSON)",
+            "is a configuration file like luigi.cfg, not a job; give a job config (JSON)",
         ),
         (
             "comma.json",
@@ -245,15 +245,15 @@ def test_as_json(run, tmp_path):
             (
                 "comment.json",
                 f'{{\n  "jobName": "a",\n  {mark} old\n  "image": "b"}}',
-                "is no JSON: JSON does not have comments; remove this one, column 3 (line 3)",
+                "is not JSON: JSON does not have comments; remove this one, column 3 (line 3)",
             )
             for mark in ("//", "/*", "#")
         ),
         ("quotes.json", "{'jobName': 1}", 'JSON has texts in double quotes ("...") only, column 2 (line 1)'),
         ("nan.json", '{"extras": {"a": NaN}}', "JSON does not have NaN; put a text into quotes"),
-        ("bad.json", '{"jobName": }', "is no JSON: Expecting value, column 13 (line 1)"),
-        ("word.json", '["train"]', "is list in place of an object"),
-        ("list.json", "[]", "is list in place of an object"),
+        ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
+        ("word.json", '["train"]', "is of type list; it must be an object"),
+        ("list.json", "[]", "is of type list; it must be an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
     ],
 )
@@ -390,7 +390,7 @@ def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no.yaml"], "no.yaml is no file; give a file, or MODULE TASK"),
+        (["no.yaml"], "no.yaml is not a file; give a file, or MODULE TASK"),
         (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
         (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
         (["pipeline", "Nothing"], "Nothing"),

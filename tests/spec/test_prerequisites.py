@@ -234,8 +234,11 @@ def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
         (["echo"], "callbacks[0]: this is not a mapping with event and commands"),
         ([{"event": "taskStarts"}], "callbacks[0].commands: this is not a list of texts"),
         ([{"event": "taskStarts", "commands": "echo"}], "callbacks[0].commands: this is not a list of texts"),
-        ([{"event": "taskStart", "commands": []}], "'taskStart' is no event (did you mean 'taskStarts'?)"),
-        ([{"commands": []}], "callbacks[0].event: None is no event"),
+        (
+            [{"event": "taskStart", "commands": []}],
+            "'taskStart' is not an event (did you mean 'taskStarts'?)",
+        ),
+        ([{"commands": []}], "callbacks[0].event: None is not an event"),
     ],
 )
 def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):

@@ -818,10 +818,8 @@ def test_secrets_that_the_runtime_would_escape_are_warned_of(value):
             WARNING,
             (
                 "secrets.used[0]: has one of the characters & < > \" ' and is used in a command: the runtime "
-                "of releases "
-                "0.17 to 1.8 writes them there as HTML does (&amp; for &); encode the secret, with base64 "
-                "for instance, "
-                "and decode it in the command"
+                "of releases 0.17 to 1.8 escapes them there as HTML (&amp; for &); encode the secret, with "
+                "base64 for instance, and decode it in the command"
             ),
         )
     ]
@@ -878,11 +876,11 @@ def test_before_1_6_prerequisites_run_nothing():
         (
             REFUSED,
             (
-                "prerequisites[1].anything: is no field before release 1.6; those servers refuse what they "
-                "do not know"
+                "prerequisites[1].anything: is not a known field; servers before release 1.6 refuse unknown "
+                "fields"
             ),
         ),
-        (REFUSED, "prerequisites[3].uri: is missing; servers before release 1.6 refuse that"),
+        (REFUSED, "prerequisites[3].uri: is missing; servers before release 1.6 require it"),
         (REFUSED, f"taskRoles.worker.prerequisites: {refuses}"),
     ]
     assert found(document, release="1.6.0") == []
@@ -911,11 +909,9 @@ def test_a_text_that_is_too_large_is_refused():
 
 
 BARE = (
-    "servers accept them, but would not find them to hide them from who reads the job's config, or would "
-    "hide more "
-    "than them; write secrets: without quotes at the start of a line, its keys indented below it, and "
-    "the next "
-    "field without quotes at the start of a line"
+    "servers accept them, but would show them to everybody who may read the job, or redact more than them; "
+    "write secrets: without quotes at the start of a line, its keys indented below it, and the next field "
+    "without quotes at the start of a line"
 )
 PLAIN = (
     "protocolVersion: 2\nname: n\ntype: job\nprerequisites:\n- {name: i, type: dockerimage, uri: u}\n"

@@ -469,9 +469,9 @@ def test_every_text_survives(text):
     ("value", "message"),
     [
         ({"a": [float("nan")]}, r"a\[0\]: is infinite or not a number"),
-        ({"a": {1: 2}}, "a: a key is a int; keys are texts"),
-        ({"a": object()}, "a: is a object, which JSON cannot say"),
-        ({"a": (1,)}, "a: is a tuple, which JSON cannot say"),
+        ({"a": {1: 2}}, "a: a key is of type int; keys are texts"),
+        ({"a": object()}, "a: is of type object, which JSON does not have"),
+        ({"a": (1,)}, "a: is of type tuple, which JSON does not have"),
         ({"a": {"__proto__": 1}}, r"a.__proto__: servers lose the value"),
         ({"a": "\ud800"}, "a: has half a character"),
         ({"a": 10**5000}, "a: is a number of more digits"),

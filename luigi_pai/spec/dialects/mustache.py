@@ -1,7 +1,7 @@
-"""The template language of commands, as the rest-server reads it: mustache 2.3 with ``<% %>`` for tags.
+"""Parser of the template language of commands: mustache 2.3 with ``<% %>`` as tags.
 
-The server fills in names and drops every other kind of tag: sections with all
-that they hold, partials, comments, unescaped names. A tag that is not closed
+The server fills in names and removes every other kind of tag: sections with
+their content, partials, comments, unescaped names. A tag that is not closed
 makes it fail.
 """
 
@@ -27,7 +27,7 @@ SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""What JavaScript takes for white space, in a pattern and to trim a text."""
+"""White space to JavaScript, in patterns and when a text is trimmed."""
 
 _SPACE = f"[{SPACES}]"
 _RUN = re.compile(f"\n|(?:(?!\n){_SPACE})+|[^{SPACES}]+")  # the end of a line, blanks, anything else
@@ -43,11 +43,11 @@ class Absent:
 
 
 ABSENT: Final = Absent()
-"""What a name stands for that stands for nothing."""
+"""The value of a name that refers to nothing."""
 
 
 class TemplateError(ValueError):
-    """A template that the server fails on.
+    """A template on which the server fails.
 
     Attributes:
         at: the offset of the tag at fault.

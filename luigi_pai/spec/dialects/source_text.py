@@ -1,7 +1,7 @@
-"""Scalars that know their own text: what the servers' YAML readers take for different values.
+"""Scalars with the text that they were read from, where the servers' YAML readers differ in the value.
 
-A document that is written anew keeps this text, so that each server goes on reading
-what it would have read in the user's file. They are equal to the plain values.
+A document that is written anew keeps this text. So each server reads from it what it would have read
+from the user's file. The scalars are equal to the plain values.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
 
 def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iterator[str]:
     if not isinstance(key, str):
-        raise _not_json(path, f"a key is a {type(key).__name__}; keys are texts")
+        raise _not_json(path, f"a key is of type {type(key).__name__}; keys are texts")
     if key == "__proto__":
         raise _not_json((*path, key), "servers lose the value of this key; give it another name")
     start = "" if first else indent
@@ -173,12 +173,12 @@ def _inline(value: Any, path: Path) -> str:
         return _digits(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _not_json(path, "is infinite or not a number, which JSON cannot say")
+            raise _not_json(path, "is infinite or not a number, which JSON does not have")
         text = repr(value)
         return text if "." in text else text.replace("e", ".0e")
     if isinstance(value, dict | list):  # empty
         return json.dumps(value)
-    raise _not_json(path, f"is a {type(value).__name__}, which JSON cannot say")
+    raise _not_json(path, f"is of type {type(value).__name__}, which JSON does not have")
 
 
 def _digits(value: int, path: Path) -> str:

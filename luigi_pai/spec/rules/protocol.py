@@ -1,4 +1,4 @@
-"""The rules of a job protocol that concern more than one field, which a schema cannot say."""
+"""Rules about several fields of a job protocol, which a schema cannot express."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 _LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
 _FREE_FIELDS = (1, 6)
-"""The first release that takes further fields, and no uri, in script, data and output."""
+"""The first release that accepts further fields, and a missing uri, in script, data and output."""
 
 
 def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield what breaks these rules, in no order.
+    """Yield the violations, in no order.
 
     Args:
-        document: the protocol; what the schema refuses of it is passed over.
+        document: the protocol; parts that the schema refuses are ignored.
         release: the release that it is for; None for any.
     """
     yield from _same_names(document)
@@ -88,13 +88,13 @@ def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
             continue
         if "uri" not in about:
             yield Finding(
-                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 refuse that"
+                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 require it"
             )
         for key in about:
             if key not in known and key not in later:
                 yield Finding(
                     ("prerequisites", index, key),
-                    "is no field before release 1.6; those servers refuse what they do not know",
+                    "is not a known field; servers before release 1.6 refuse unknown fields",
                 )
 
 
@@ -113,8 +113,8 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
                 yield Finding(
                     path,
                     "has one of the characters & < > \" ' and is used in a command: the runtime of releases "
-                    "0.17 to 1.8 writes them there as HTML does (&amp; for &); encode the secret, with "
-                    "base64 for instance, and decode it in the command",
+                    "0.17 to 1.8 escapes them there as HTML (&amp; for &); encode the secret, with base64 "
+                    "for instance, and decode it in the command",
                     Level.WARNING,
                 )
             elif leaf is None or isinstance(leaf, bool | float):

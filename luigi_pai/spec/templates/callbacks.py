@@ -1,4 +1,4 @@
-"""Commands that a plugin runs on an event: ``callbacks`` of a prerequisite."""
+"""Callbacks of a prerequisite: commands that a plugin runs on an event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVENTS = {
     "containerStart": "taskStarts",
     "containerExit": "taskSucceeds",
 }
-"""Events, those of the proposal too, and what releases call them."""
+"""Event, of the releases or of the proposal -> its name in releases."""
 
 
 def with_event_of_releases(callback: Any) -> Any:
@@ -31,10 +31,10 @@ def with_event_of_releases(callback: Any) -> Any:
 
 
 def callback_problems(callbacks: Any, path: Path) -> Iterator[Problem]:
-    """Yield what the runtime cannot make out of callbacks: the server does not look at them.
+    """Yield the problems of callbacks, which the server does not check.
 
     Args:
-        callbacks: a list of {event, commands}, it is to be hoped.
+        callbacks: the value of ``callbacks``, of any shape.
         path: where they are in the protocol.
     """
     if not isinstance(callbacks, list):
@@ -52,7 +52,7 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
     if not isinstance(event, str) or event not in _EVENTS:
         yield Problem(
             path_text((*path, "event")),
-            f"{event!r} is no event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
+            f"{event!r} is not an event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
             "the server accepts it, and the commands never run",
             Level.STRICTER,
         )

@@ -1,4 +1,4 @@
-"""The commands of a job protocol as the rest-server renders them.
+"""Rendering of a job protocol's commands, as the rest-server does it.
 
 It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the
 commands of each role, and leaves ``$secrets`` for the runtime (0.17 and later;
@@ -26,7 +26,7 @@ _FIELDS: Final = ("script", "output", "data")
 
 
 def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str, str]:
-    """Return the command of each role as a release's rest-server makes it.
+    """Return the command of each role as a release's rest-server renders it.
 
     Args:
         document: a valid job protocol.
@@ -54,12 +54,12 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
 
 
 def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any], *, newer: bool = True) -> str:
-    """Return the command that the rest-server makes of those of a role.
+    """Return the one command that the rest-server renders from those of a role.
 
     Args:
         commands: those of ``role_commands``.
         view: what ``Views`` returns for the role.
-        newer: as 0.17 and later make it; those before fill in the secrets too.
+        newer: as 0.17 and later do it; earlier releases fill in the secrets too.
 
     Raises:
         TemplateError: a tag is not closed.
@@ -106,7 +106,7 @@ def joined(commands: list[tuple[Path, str]], by: str) -> str:
 
 
 class Views:
-    """What the references in the commands of a role can see: the prerequisites are looked through once."""
+    """Values that references in the commands of each role can refer to."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
-"""The key of the runtime plugins in extras, and what a plugin prerequisite's ``plugin`` begins with."""
+"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _MOST_SHOWN = 12  # names of what there is
@@ -149,7 +149,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs it; callbacks without a plugin get one before they are sent."""
+    """Return whether the runtime runs it. Callbacks without a plugin get one before the job is sent."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 
@@ -189,7 +189,7 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
     if reference.kind == "!":
         return None
     if reference.role is None and not reference.plugin and not reference.name.startswith("$"):
-        what = "has a tag that refers to no secret"  # whatever else stands in an account is not shown
+        what = "has a tag that refers to no secret"  # the tag is not shown: it may be part of a password
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
     runs_on = reference.name.startswith("$") and ("<%" in reference.name or "\n" in reference.name)
     if reference.kind != "name" or runs_on:
@@ -244,7 +244,7 @@ def _consequence(reference: Reference, document: Mapping[str, Any]) -> str:
 def _wrong(
     reference: Reference, first: str, rest: list[str], document: Mapping[str, Any], views: Views
 ) -> str | None:
-    """Return what is wrong with a reference to something known, or None."""
+    """Return the problem of a reference to a known value, or None."""
     if reference.role is None and first != "$secrets":
         return "only $secrets can stand here"
     if first in ("$parameters", "$secrets"):
@@ -267,7 +267,7 @@ def _wrong(
 
 
 def _step(value: Any, step: str, *, lists_only: bool) -> Any:
-    """Return what a step leads to; the runtime knows no ``length`` and no characters of a text."""
+    """Return the value of a step; the runtime has no ``length`` and no characters of a text."""
     if lists_only and (isinstance(value, str) or (isinstance(value, list) and step == "length")):
         return mustache.ABSENT
     return mustache.look_up(value, [step])
@@ -289,7 +289,7 @@ def _nothing_there(reached: str, value: Any, step: str) -> str:
 
 
 def _unfit(reference: Reference, value: Any) -> str | None:
-    """Return why a value is none that a text can hold, or None."""
+    """Return why a value cannot stand in a text, or None."""
     if value is None:
         return "it is null"
     if reference.plugin:
