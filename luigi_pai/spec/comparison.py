@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import SpecError
 from luigi_pai.spec.dialects.javascript_text import javascript_number
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.schema_problems import schema
 from luigi_pai.spec.templates.prerequisites import resolve
@@ -34,9 +34,8 @@ _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
 )  # of the job itself, not of its parts
 _FOLDERS = frozenset({"authFile", "dataDir", "outputDir", "codeDir"})
-_FS_URI = "$PAI_DEFAULT_FS_URI"
 _ANY_FS_URI = r"hdfs://[^/\s,]+"
-_MADE_OUTPUT = re.compile(rf"(?:{_ANY_FS_URI}|{re.escape(_FS_URI)})/Output/[^/]+/[^/]+")
+_MADE_OUTPUT = re.compile(rf"(?:{_ANY_FS_URI}|{re.escape(FS_URI)})/Output/[^/]+/[^/]+")
 """The folder that servers use where a job has no outputDir."""
 
 _ANY_NAME = "*"
@@ -184,7 +183,7 @@ def _same_folder(mine: str, theirs: str, *, is_output: bool) -> bool:
     for one, other in ((mine, theirs), (theirs, mine)):
         if is_output and not one and _MADE_OUTPUT.fullmatch(other):
             return True
-        pattern = re.escape(one).replace(re.escape(_FS_URI), _ANY_FS_URI)
-        if one == other or (_FS_URI in one and re.fullmatch(pattern, other)):
+        pattern = re.escape(one).replace(re.escape(FS_URI), _ANY_FS_URI)
+        if one == other or (FS_URI in one and re.fullmatch(pattern, other)):
             return True
     return False

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.validate import validate_job
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversion", "convert"]
 
-_FS_URI = "$PAI_DEFAULT_FS_URI"
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"
@@ -62,7 +61,7 @@ def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Co
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; v2 servers do not know it.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, which v2 servers do not define.
 
     Raises:
         SpecError: it is not a valid v1 job; it has every problem.
@@ -150,12 +149,12 @@ class _Converter:
 
     def _folder(self, field: str) -> str:
         path = str(self._job[field])
-        if _FS_URI in path and self._fs_uri:
-            path = path.replace(_FS_URI, self._fs_uri.rstrip("/"))
-        elif _FS_URI in path:
+        if FS_URI in path and self._fs_uri:
+            path = path.replace(FS_URI, self._fs_uri.rstrip("/"))
+        elif FS_URI in path:
             self._lose(
                 field,
-                f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; "
+                f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
                 "set fs_uri in [OpenPai] of luigi.cfg",
             )
         if field == "codeDir":

@@ -15,7 +15,7 @@ from typing import Any, Final
 from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import Path, path_text
 
-__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
+__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
 
 
 class Unset(Enum):
@@ -29,6 +29,9 @@ class Unset(Enum):
 
 UNSET: Final = Unset.UNSET
 """Not given: the field is left out, and the server's default applies."""
+
+FS_URI: Final = "$PAI_DEFAULT_FS_URI"
+"""Stands for the cluster's HDFS in the folders of a v1 job."""
 
 _NO_PORTS: list[Port] = []
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
 from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata
-from luigi_pai.spec.protocol_prerequisites import RUNTIME_PLUGIN, callbacks_of
+from luigi_pai.spec.protocol_prerequisites import callbacks_of
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -239,7 +240,7 @@ class Extras(Part):
     """
 
     runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=list_metadata(RuntimePlugin, lenient=True, key=RUNTIME_PLUGIN)
+        default_factory=list, metadata=list_metadata(RuntimePlugin, lenient=True, key=PLUGIN)
     )
     storages: list[Storage] | Unset = field(default=UNSET, metadata=list_metadata(Storage, lenient=True))
     gangAllocation: bool | Unset = UNSET

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
 from luigi_pai.spec.parts import Part, list_metadata, object_metadata
+from luigi_pai.spec.templates.callbacks import CMD_PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["RUNTIME_PLUGIN", "Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
+__all__ = ["Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
 
 PartClass = type[Part]
-
-RUNTIME_PLUGIN = "com.microsoft.pai.runtimeplugin"
-_CMD = f"{RUNTIME_PLUGIN}.cmd"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -94,7 +92,7 @@ class Prerequisite(Part):
             fields: any other field of Prerequisite.
         """
         callbacks = callbacks_of(on_start, on_success)
-        return cls(name, **{"plugin": _CMD, "callbacks": callbacks, **fields})
+        return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -9,7 +9,7 @@ from luigi_pai.errors import Level
 from luigi_pai.spec.paths import item_of, list_of, mapping_of
 from luigi_pai.spec.releases import is_ltp, release_number
 from luigi_pai.spec.schema_problems import Finding
-from luigi_pai.spec.templates.references import PLUGIN
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,8 +11,9 @@ from luigi_pai.spec.names import folded
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import list_of, mapping_of
 from luigi_pai.spec.schema_problems import Finding
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import Views, entrypoint, role_commands
-from luigi_pai.spec.templates.references import PLUGIN, references
+from luigi_pai.spec.templates.references import references
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.spec.nearest import nearest
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from luigi_pai.spec.paths import Path
 
-__all__ = ["callback_problems", "with_event_of_releases"]
+__all__ = ["CMD_PLUGIN", "PLUGIN", "callback_problems", "with_event_of_releases"]
+
+PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
+"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
+
+CMD_PLUGIN: Final = f"{PLUGIN}.cmd"
+"""The plugin that runs callbacks."""
 
 _EVENTS = {
     "taskStarts": "taskStarts",

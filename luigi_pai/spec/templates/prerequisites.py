@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.templates.callbacks import callback_problems, with_event_of_releases
+from luigi_pai.spec.templates.callbacks import CMD_PLUGIN, callback_problems, with_event_of_releases
 from luigi_pai.spec.templates.own_references import filled, reference_to_self_problems
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["prerequisite_problems", "resolve"]
 
-_CMD = "com.microsoft.pai.runtimeplugin.cmd"
 _DOCKER_IMAGE = "dockerimage"
 _KINDS = ("script", "data", "output")
 
@@ -184,7 +183,7 @@ def _sent(prerequisite: Any) -> Any:
     callbacks = sent.get("callbacks")
     if isinstance(callbacks, list) and callbacks:
         sent["callbacks"] = [with_event_of_releases(each) for each in callbacks]
-        sent.setdefault("plugin", _CMD)
+        sent.setdefault("plugin", CMD_PLUGIN)
     return sent
 
 

@@ -21,6 +21,7 @@ from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.nearest import closest
 from luigi_pai.spec.paths import item_of, list_of
 from luigi_pai.spec.schema_problems import Finding, named_nearest
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import Views, joined, role_commands
 from luigi_pai.spec.templates.secrets import replaced
 
@@ -30,16 +31,12 @@ if TYPE_CHECKING:
     from luigi_pai.spec.paths import Path
 
 __all__ = [
-    "PLUGIN",
     "Reference",
     "plugin_filled",
     "plugin_texts",
     "reference_findings",
     "references",
 ]
-
-PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
-"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _MOST_SHOWN = 12  # names of what there is
