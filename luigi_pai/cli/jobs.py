@@ -1,4 +1,4 @@
-"""``luigi-pai validate``, ``convert`` and ``render``: jobs looked at before they are sent."""
+"""``luigi-pai validate``, ``convert`` and ``render``: checks and views of jobs, without sending them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["convert", "render", "validate"]
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
-"""The first and the last of OpenPAI, and of LTP."""
+"""First and last known release of OpenPAI, and of LTP."""
 
 
 def _is_release(_context: click.Context, _option: click.Parameter, release: str | None) -> str | None:
@@ -35,7 +35,7 @@ def _is_release(_context: click.Context, _option: click.Parameter, release: str 
     first, last = _RELEASES[found[1] if found else None]
     if found is None or not first <= (int(found[2]), int(found[3])) <= last:
         raise click.BadParameter(
-            f"{release!r} is no release of OpenPAI from 0.7.1 to 1.8.0, nor of LTP from ltp-1.0 to ltp-1.5"
+            f"{release!r} is not a release; give OpenPAI's 0.7.1 to 1.8.0 or LTP's ltp-1.0 to ltp-1.5"
         )
     return release
 
@@ -91,7 +91,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
 def convert(file: Path, *, fs_uri: str | None) -> None:
     """Write the v1 job config FILE as a job protocol (YAML) to standard output.
 
-    What has no counterpart, or another one, is said on standard error.
+    Fields that are lost or changed are listed on standard error.
     """
     from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
     from luigi_pai.spec.convert import convert as to_protocol  # noqa: PLC0415
@@ -99,7 +99,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
     try:
         job = read_job_file(file)
-        if job.dialect == "v2":
+        if job.api_version == "v2":
             give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
         if not_meant := _refused(job.warnings, lenient=False):
             _refuse(file, not_meant)
@@ -119,9 +119,9 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
 def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
-    """Show the job that TASK of MODULE submits, or that FILE says, without sending it.
+    """Show the job of FILE, or the one that TASK of MODULE submits, without sending it.
 
-    Parameters of the task are given as to luigi. Secrets are shown as ******.
+    Give the task's parameters as to luigi. Secrets are shown as ******.
     """
     with plain_failures("render", "stopped"):
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  heavy with what it needs
@@ -153,7 +153,7 @@ def _in_one_line(problem: Problem) -> str:
 
 
 def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
-    """Say each problem of a file in a line, and end the command."""
+    """Print each problem of a file on a line, and exit."""
     for problem in problems:
         click.echo(f"{file}: {_in_one_line(problem)}", err=True)
     sys.exit(EXIT_FAILED)
@@ -166,7 +166,7 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
 
     if not path.is_file():
-        give_up("render", f"{path} is no file; give a file, or MODULE TASK", EXIT_USAGE)
+        give_up("render", f"{path} is not a file; give a file, or MODULE TASK", EXIT_USAGE)
     try:
         job = read_job_file(path)
     except SpecError as error:
@@ -174,12 +174,12 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     problems = _refused(job.problems(), lenient=True)
     if problems:
         _refuse(path, problems)
-    if job.dialect == "v1":
+    if job.api_version == "v1":
         document: dict[str, Any] = job.document
         return document
     try:
         return JobProtocol.from_file(path)
-    except SpecError as error:  # of what the server takes and nobody means
+    except SpecError as error:  # for problems that only a lenient reading accepts
         _refuse(path, error.problems)
 
 

@@ -1,4 +1,4 @@
-"""The v1 job config: PaiJob, TaskRole, Port, and slot_to_dict, their one serializer.
+"""The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
 
 The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
 job"); names, order and defaults of the arguments are those of
@@ -15,7 +15,7 @@ from typing import Any, Final
 from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import Path, path_text
 
-__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
+__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
 
 
 class Unset(Enum):
@@ -28,18 +28,21 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Not given: the field is left out and the server's default holds."""
+"""Not given: the field is left out, and the server's default applies."""
+
+FS_URI: Final = "$PAI_DEFAULT_FS_URI"
+"""Stands for the cluster's HDFS in the folders of a v1 job."""
 
 _NO_PORTS: list[Port] = []
 
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
-"""Fields in which ``null`` says something to the server: never."""
+"""Fields in which ``null`` has a meaning to the server: never."""
 
 _DEEPEST = 100
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
-    """Return the fields of a slotted object that have a value, as JSON wants them.
+    """Return the fields of a slotted object that have a value, for JSON.
 
     A field that was never set, or is None, is left out; None stays, as null, in
     ``minFailedTaskCount`` and ``minSucceededTaskCount``, where it means "never".
@@ -72,7 +75,7 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 class _Fields:
-    """What PaiJob, TaskRole and Port share: a repr and equality by their fields."""
+    """Base of PaiJob, TaskRole and Port: repr and equality by fields."""
 
     __slots__ = ()
 
@@ -120,10 +123,10 @@ class TaskRole(_Fields):
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
         portList: ports of each task; ``ssh`` and ``http`` are always there.
-        minFailedTaskCount: so many failed tasks fail the job; None for never;
-            left out, the server's default holds: 1.
-        minSucceededTaskCount: so many succeeded tasks complete the job at once;
-            None for never, which is the server's default too.
+        minFailedTaskCount: number of failed tasks that fails the job; None for never. Left out, the
+            server's default is 1.
+        minSucceededTaskCount: number of succeeded tasks that completes the job at once; None, the
+            server's default, for never.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -165,10 +168,10 @@ class TaskRole(_Fields):
 
 
 class PaiJob(_Fields):
-    """A job of the v1 dialect, as it is posted to ``/api/v1/jobs``.
+    """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name, unique on the cluster for ever.
+        jobName: name, unique on the cluster; names are never free again.
         image: Docker image of all tasks.
         tasks: the task roles, at least one.
         authFile: registry credentials, a file on HDFS.
@@ -243,7 +246,7 @@ class PaiJob(_Fields):
         """Return the job as the JSON text that is posted.
 
         Raises:
-            TypeError: a field holds what JSON cannot say.
+            TypeError: a field's value cannot be written as JSON.
             ValueError: a field holds NaN or an infinity.
         """
         try:
@@ -255,7 +258,7 @@ class PaiJob(_Fields):
         raise TypeError(f"{methods} {METHOD}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the job as plain dicts and lists, the same as ``to_json`` says it."""
+        """Return the job as plain dicts and lists, with the content of ``to_json``."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
 
@@ -278,7 +281,7 @@ def _methods(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Serialize what JSON does not know: parts of a job, and Luigi's frozen parameters."""
+    """Serialize parts of a job, and Luigi's frozen parameters."""
     if isinstance(o, Mapping):
         return dict(o)
     return slot_to_dict(o)

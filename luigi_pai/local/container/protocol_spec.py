@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.plugin_parameters import read_parameters
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.references import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from luigi_pai.spec.dialects.javascript_text import javascript_number
+
 __all__ = ["read_json", "whole_number"]
 
 _ESCAPE = re.compile(
@@ -37,8 +39,7 @@ def whole_number(text: str) -> int | None:
 
 
 def _number(text: str) -> float:
-    value = float(text)
-    return int(value) if value.is_integer() else value
+    return javascript_number(float(text))
 
 
 def _no_constant(name: str) -> float:

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.mustache import javascript_text
-from luigi_pai.spec.templates.references import PLUGIN
+from luigi_pai.spec.dialects.javascript_text import javascript_text
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

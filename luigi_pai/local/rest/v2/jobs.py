@@ -23,7 +23,7 @@ from luigi_pai.local.views.v2.jobs import (
     task_attempts,
 )
 from luigi_pai.local.views.v2.search import JobSearch, Viewer
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

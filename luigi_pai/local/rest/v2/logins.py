@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.node.joi import Number, Object, String
 from luigi_pai.local.rest.base.api import route
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

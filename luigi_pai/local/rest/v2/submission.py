@@ -11,8 +11,8 @@ from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.rest.base.body_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.rest.v2.extras import read_extras
 from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.references import PLUGIN
 from luigi_pai.spec.templates.secrets import masked
 from luigi_pai.spec.validate_protocol import validate_protocol
 
