@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.failure import failed_job
+from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import JobNotFound, PaiJobLost
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.dialect import LogFile
+    from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watcher import Deadline
     from luigi_pai.errors import PaiJobFailed
@@ -139,7 +139,7 @@ class Job:
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
             return None
-        return failed_job(self.cluster, status, missed=self._missed)
+        return job_failure(self.cluster, status, missed=self._missed)
 
 
 def lost(cluster: Cluster, name: str) -> PaiJobLost:

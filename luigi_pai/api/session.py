@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
-from luigi_pai.api.limits import Kind, Limits
-from luigi_pai.api.shared import SharedState
+from luigi_pai.api.request_limits import Kind, Limits
+from luigi_pai.api.shared_state import SharedState
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -25,6 +24,7 @@ from luigi_pai.errors import (
     InvalidReply,
     PaiHttpError,
 )
+from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
     import requests
@@ -40,10 +40,6 @@ if http_logger.level == logging.NOTSET:
 
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _RENEWED_BEFORE_END = 30.0  # seconds
-_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -173,10 +169,7 @@ class Session:
 
         From LTP on the record of a user has one (``extension.jobSSH.key``).
         """
-        for secret in (self.account.password, self._last_token()):
-            if secret and len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return _PRIVATE_KEY.sub("***", text)
+        return redact(redact_values(text, (self.account.password, self._last_token())))
 
     def text(self, url: str) -> str:
         """Return what an address of the cluster shows: the log of a task.
