@@ -92,9 +92,9 @@ def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, r
     with pytest.raises(PaiHttpError) as caught:
         new_cluster(URL, token="t", api_version="v1").submit(JOB)
     assert str(caught.value) == (
-        f"POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher behind the server refused the "
-        "job and its reason was lost; it is known to refuse memoryMB or cpuNumber of 0, negative gpuNumber, "
-        "over-long names, and ports that begin at a fixed number"
+        f"POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher of the cluster refused the "
+        "job; the server does not pass on the reason. Launchers refuse memoryMB or cpuNumber of 0, negative "
+        "gpuNumber, over-long names, and ports with a fixed number"
     )
     assert (caught.value.status, caught.value.code) == (400, "UnknownError")
     assert caught.value.server_message == "Bad Request"
@@ -274,7 +274,7 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
 
     def work(name):
         submissions = Submissions(cluster, name)
-        found = run_steps(submissions.newest(), time.sleep)
+        found = run_steps(submissions.latest(), time.sleep)
         while found.status is None:
             job = PaiJob(submissions.job_name(1), "i", [TaskRole("w", "c")])
             found = run_steps(submissions.submit(1, job), time.sleep)
@@ -359,7 +359,7 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     cluster.list()
     cluster.record_unreachable(ClusterUnreachable("down"))
     cluster.cache.put("x", 1)
-    run_steps(Submissions(cluster, "a").newest(), clock.sleep)
+    run_steps(Submissions(cluster, "a").latest(), clock.sleep)
     with pytest.raises(RateLimited):
         cluster.list()
     faulty.jobs.clear()
@@ -493,7 +493,7 @@ def test_a_stop_that_is_answered_with_nothing_is_not_believed(new_cluster, rest,
     name = "j" if api_version == "v1" else "admin~j"
     rest.put(f"{URL}/api/{api_version}/jobs/{name}/executionType", body=reply)
     with pytest.raises(
-        InvalidReply, match=r"stop of job 'j' with .* in place of an object; the job may go on"
+        InvalidReply, match=r"stop of job 'j' with .* instead of an object; the job may continue"
     ):
         new_cluster(URL, token="t", api_version=api_version).stop("j")
 

@@ -68,7 +68,7 @@ def test_everything_that_is_known_is_said(cluster, rest):
         "    Traceback\n"
         "    ValueError: bad rate\n"
         "  job page: http://pai.test/job-detail.html?username=admin&jobName=j\n"
-        "  run the task again to submit the next attempt"
+        "  run the task again to submit the job again"
     )
 
 

@@ -174,7 +174,9 @@ def test_a_fresh_token_that_is_refused_is_not_asked_for_again(serve, new_session
         return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
 
     server = serve(answer)
-    with pytest.raises(AuthenticationError, match=r"does not take the username and password of \[OpenPai\]"):
+    with pytest.raises(
+        AuthenticationError, match=r"does not accept the username and password of \[OpenPai\]"
+    ):
         new_session(server.url).request(*POST, body={})
     assert len(server.asked) == 4
 
@@ -195,8 +197,8 @@ def test_a_token_that_no_header_can_carry_is_a_config_error(new_session, token):
     with pytest.raises(ConfigError) as caught:
         new_session(token=token)
     assert str(caught.value) == (
-        "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token has; "
-        "copy it again"
+        "token in [OpenPai] of luigi.cfg contains blanks, line ends or other characters that are not "
+        "valid in a token; copy it again"
     )
 
 
@@ -207,7 +209,7 @@ def test_a_login_without_a_token_is_an_invalid_reply(rest, new_session, reply):
     with pytest.raises(InvalidReply) as caught:
         new_session(URL).request(*POST, body={})
     assert str(caught.value) == (
-        f"{URL}/api/v1/token answered a login without a token; "
+        f"{URL}/api/v1/token replied to a login without a token; "
         f"is {URL} (pai_url in [OpenPai]) the rest-server?"
     )
 
@@ -511,7 +513,7 @@ def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, 
     with pytest.raises(ClusterUnreachable) as caught:
         session.request(*call)
     assert time.monotonic() - started < 1.0
-    assert str(caught.value) == f"{url} took the connection but did not answer within 0.2 s"
+    assert str(caught.value) == f"{url} accepted the connection but did not reply within 0.2 s"
     assert caught.value.answer_lost
     assert not session.answered
 
@@ -525,7 +527,7 @@ def test_a_connection_that_is_not_taken_is_given_up_after_the_timeout(new_sessio
     monkeypatch.setattr("urllib3.util.connection.create_connection", never)
     with pytest.raises(ClusterUnreachable) as caught:
         new_session("http://127.0.0.1:9", connect_timeout=0.1).request(*POST, body={})
-    assert str(caught.value) == f"http://127.0.0.1:9 did not take a connection within 0.1 s; {CHECK}"
+    assert str(caught.value) == f"http://127.0.0.1:9 did not accept a connection within 0.1 s; {CHECK}"
     assert not caught.value.answer_lost
 
 
@@ -544,7 +546,7 @@ def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
         with pytest.raises(ClusterUnreachable) as caught:
             new_session(url, token="t").request(*POST, body={})
         thread.join()
-    assert str(caught.value).startswith(f"the connection to {url} broke before it answered (POST): ")
+    assert str(caught.value).startswith(f"the connection to {url} broke before a reply (POST): ")
     assert caught.value.answer_lost
     assert "\n" not in str(caught.value)
 
@@ -583,7 +585,7 @@ def test_the_type_of_a_wrong_answer_is_named(serve, new_session):
     with pytest.raises(InvalidReply) as caught:
         new_session(server.url).request(*GET, authorize=False)
     assert str(caught.value) == (
-        f"{server.url}/api/v1/jobs/x answered 200 with text/html; charset=utf-8 in place of JSON; "
+        f"{server.url}/api/v1/jobs/x answered 200 with text/html; charset=utf-8 instead of JSON; "
         f"is {server.url} (pai_url in [OpenPai]) the rest-server?"
     )
 
@@ -696,7 +698,9 @@ def test_a_404_that_says_that_there_is_no_job(rest, new_session, body):
 def test_a_404_of_something_else_says_nothing_of_the_job(rest, new_session, body):
     """A gateway that knows no such route is not a server that knows no such job."""
     rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
-    with pytest.raises(InvalidReply, match=r"this is no answer of an OpenPAI; is .* the rest-server\?"):
+    with pytest.raises(
+        InvalidReply, match=r"the reply is not from an OpenPAI rest-server; is .* the rest-server\?"
+    ):
         new_session(URL).request(*GET, authorize=False)
 
 
@@ -704,7 +708,7 @@ def test_a_redirect_to_no_address_is_said(serve, new_session):
     """A Location that cannot be read is an InvalidReply, of a GET and of a POST."""
     server = serve(lambda _: (302, {"Location": "http://[::bad/"}, ""))
     for method in ("GET", "PUT"):
-        with pytest.raises(InvalidReply, match=r"redirects .*to what is (not a valid URL|no address)"):
+        with pytest.raises(InvalidReply, match=r"redirects .*to an invalid URL"):
             new_session(server.url, token="t").request(method, "/api/v1/jobs/x")
 
 
@@ -753,7 +757,7 @@ def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, meth
         started = time.monotonic()
         try:
             with pytest.raises(
-                ClusterUnreachable, match=r"did not finish its answer within 0\.8 s"
+                ClusterUnreachable, match=r"did not complete its reply within 0\.8 s"
             ) as caught:
                 session.request(method, "/api/v1/jobs/x")
         finally:

@@ -163,7 +163,8 @@ def test_a_handshake_without_an_answer_is_told_as_such(sockets, transport):
     port = sockets(lambda _: stop.wait(10))
     error = failure(transport(f"https://127.0.0.1:{port}", connect_timeout=0.3), method="POST")
     assert str(error) == (
-        f"https://127.0.0.1:{port} took the connection but did not complete the TLS handshake within 0.3 s; "
+        f"https://127.0.0.1:{port} accepted the connection but did not complete the TLS handshake "
+        "within 0.3 s; "
         f"check host and port of {SETTING}"
     )
     assert not error.answer_lost
@@ -216,7 +217,7 @@ def test_a_redirect_to_a_wrong_scheme_does_not_blame_pai_url(serve, transport):
     """Where a redirect leads is not what is configured."""
     server = serve(lambda asked: (302, {"Location": f"https://127.0.0.1:{server.port}{asked.path}"}, ""))
     assert str(failure(transport(server.url))) == (
-        f"https://127.0.0.1:{server.port}, where {server.url} redirects to, speaks http, not TLS"
+        f"https://127.0.0.1:{server.port} (redirected from {server.url}) speaks http, not TLS"
     )
 
 
@@ -276,7 +277,7 @@ def test_a_missing_ca_bundle_is_named_with_its_variable(transport, monkeypatch, 
     """The variable and the file, and what to do."""
     monkeypatch.setenv(name, "/no/such/bundle.pem")
     assert str(failure(transport("https://pai.invalid"), ConfigError)) == (
-        f"{name} in the environment names '/no/such/bundle.pem', which does not exist; "
+        f"{name} = '/no/such/bundle.pem' in the environment does not exist; "
         "correct or unset it, or set verify in [OpenPai] of luigi.cfg"
     )
 
@@ -323,7 +324,7 @@ PART = "has a /, ? or # in its user or password; " + ESCAPES
         ("ftp://user:hunter2@proxy:3128", f"has an unsupported scheme; {FORM}"),
         (
             "http://user:hunter2€@proxy:3128",
-            "has a character in its user or password that no proxy login can carry",
+            "has a character in its user or password that is not possible in a proxy login",
         ),
     ],
 )
@@ -358,7 +359,7 @@ def test_a_socks_proxy_says_what_it_needs(transport, monkeypatch):
     """requests' own text names no setting."""
     monkeypatch.setenv("ALL_PROXY", "socks5://proxy:1080")
     assert str(failure(transport("http://pai.invalid"), ConfigError)) == (
-        "ALL_PROXY in the environment names a SOCKS proxy, which needs a package: "
+        "ALL_PROXY in the environment names a SOCKS proxy; install the package for it: "
         "pip install 'requests[socks]'"
     )
 
@@ -420,7 +421,7 @@ def test_a_connection_that_breaks_behind_a_proxy_leaves_the_answer_lost(sockets,
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{sockets(lambda c: c.recv(65536))}")
     error = failure(transport("http://pai.invalid"), method="POST")
     assert str(error).startswith(
-        "the connection to http://pai.invalid through the proxy of http_proxy broke before it answered (POST)"
+        "the connection to http://pai.invalid through the proxy of http_proxy broke before a reply (POST)"
     )
     assert error.answer_lost
 
@@ -500,7 +501,7 @@ def test_a_write_whose_answer_breaks_off_is_not(sockets, transport):
     """The server may have done it."""
     url, asked = broken_then_whole(b"HTTP/1.1 202 Accepted\r\nContent-Length: 99\r\n\r\n{", sockets)
     error = failure(transport(url), method="POST")
-    assert str(error).startswith(f"the connection to {url} broke before it answered (POST): ")
+    assert str(error).startswith(f"the connection to {url} broke before a reply (POST): ")
     assert error.answer_lost
     assert len(asked) == 1
 
@@ -515,7 +516,7 @@ def test_a_get_whose_answers_all_break_off_is_given_up(sockets, transport):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
 
     error = failure(transport(f"http://127.0.0.1:{sockets(handle)}"))
-    assert "broke before it answered (GET)" in str(error)
+    assert "broke before a reply (GET)" in str(error)
     assert len(asked) == 2
 
 
@@ -530,7 +531,7 @@ def test_tls_that_breaks_after_the_request_leaves_the_answer_lost(sockets, trans
 
     url = f"https://127.0.0.1:{sockets(hang_up)}"
     error = failure(transport(url, verify=str(ca)), method="POST")
-    assert str(error).startswith(f"the connection to {url} broke before it answered (POST): ")
+    assert str(error).startswith(f"the connection to {url} broke before a reply (POST): ")
     assert error.answer_lost
 
 
@@ -740,7 +741,7 @@ def test_a_redirect_to_a_url_that_cannot_be_asked_does_not_blame_pai_url(serve, 
     """It is an invalid reply, and shows no token of its own."""
     server = serve(lambda _: (302, {"Location": location}, ""))
     text = str(failure(transport(server.url), InvalidReply))
-    assert text.startswith(f"{server.url}/api/v1/jobs/x redirects to what is not a valid URL: ")
+    assert text.startswith(f"{server.url}/api/v1/jobs/x redirects to an invalid URL: ")
     assert "hunter2" not in text
 
 

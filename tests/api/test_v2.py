@@ -388,7 +388,7 @@ def test_a_server_that_knows_no_filter(v2, rest):
 @pytest.mark.parametrize("reply", [{}, "x", None])
 def test_a_list_that_is_none(v2, rest, reply):
     rest.get(JOBS, body=json.dumps(reply))
-    with pytest.raises(InvalidReply, match="answered a list of jobs with"):
+    with pytest.raises(InvalidReply, match="instead of a list of jobs"):
         v2.list()
 
 
@@ -509,7 +509,7 @@ def test_the_cluster(v2, say, asked):
 @pytest.mark.parametrize("call", [lambda v2: v2.info(), lambda v2: v2.job_attempts("j")])
 def test_an_answer_of_another_shape(v2, rest, call):
     rest.get(re.compile(".*"), json="text")
-    with pytest.raises(InvalidReply, match=r"answered /api/v2/.* with str in place of"):
+    with pytest.raises(InvalidReply, match=r"answered /api/v2/.* with str instead of"):
         call(v2)
 
 
@@ -527,7 +527,7 @@ def test_everything_carries_the_token(new_session, say, rest):
 def test_a_token_that_is_not_taken(v2, say):
     """An application token that was revoked is named as such."""
     say("revoked app used", "/api/v2/jobs/admin~j")
-    with pytest.raises(AuthenticationError, match="the server does not take the token of"):
+    with pytest.raises(AuthenticationError, match="the server does not accept the token of"):
         v2.status("j")
 
 
@@ -558,7 +558,8 @@ def test_a_used_up_limit_is_not_run_into(v2, rest):
     )
     v2.list()
     with pytest.raises(
-        RateLimited, match=r"GET .*/jobs\?.*: not sent, the server's limit of requests is used up for \d+ s"
+        RateLimited,
+        match=r"GET .*/jobs\?.*: not sent, the server's request limit is reached for another \d+ s",
     ) as caught:
         v2.list()
     assert not caught.value.sent
@@ -572,7 +573,7 @@ def test_a_limit_ends_after_its_window_whatever_the_clocks_say(v2, rest):
     headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "4102444800"}
     rest.get(JOBS, json=[], headers=headers)
     v2.list()
-    with pytest.raises(RateLimited, match=r"used up for (59|60) s"):
+    with pytest.raises(RateLimited, match=r"another (59|60) s"):
         v2.list()
 
 

@@ -239,10 +239,10 @@ def test_what_a_task_goes_by_is_not_set_in_job(pai):
     with pytest.raises(SpecError) as caught:
         Other().run()
     assert [str(problem) for problem in caught.value.problems] == [
-        "jobName: job() says 'other', name of the task 'train'; set it as name alone",
+        "jobName: job() has 'other', name of the task is 'train'; set name only",
         (
-            "outputDir: job() says '/elsewhere', output_dir of the task "
-            "'$PAI_DEFAULT_FS_URI/train/output'; set it as output_dir alone"
+            "outputDir: job() has '/elsewhere', output_dir of the task is "
+            "'$PAI_DEFAULT_FS_URI/train/output'; set output_dir only"
         ),
     ]
     assert pai.calls == []
@@ -275,7 +275,7 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
         f"  job page: {page}",
         "  output of main[0]: http://nm:8042/logs/train/main/0",
         "  output of main[1]: http://nm:8042/logs/train/main/1",
-        "  run the task again to submit the next attempt",
+        "  run the task again to submit the job again",
     ]
     assert caught.value.status.exit_code == 7
     assert isinstance(caught.value, RuntimeError)
@@ -402,9 +402,9 @@ def test_a_job_that_appeared_and_failed_since_the_look_is_followed_by_the_next_a
 
 def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
     """If the server refuses a name for good but shows no job of it, the task says so."""
-    monkeypatch.setattr("luigi_pai.api.submissions._SHOWN_WITHIN", 0.0)
+    monkeypatch.setattr("luigi_pai.api.submissions._LISTED_WITHIN", 0.0)
     pai.fail("POST", "/jobs", 409, times=9, body='{"code": "ConflictJobError", "message": "exists"}')
-    with pytest.raises(PaiNameTaken, match="refuses the name 'train' as in use, but shows no job"):
+    with pytest.raises(PaiNameTaken, match="refuses the name 'train' as in use, but has no job"):
         Train().run()
 
 
@@ -539,7 +539,7 @@ def test_faults_while_polling_are_waited_out(pai, caplog):
     assert task.complete()
     assert pai.posts() == ["train"]
     assert "retrying for up to 30 s" in caplog.text
-    assert "answers again" in caplog.text
+    assert "replies again" in caplog.text
 
 
 def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
@@ -593,7 +593,7 @@ def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
         while pai.count("GET") < 3:
             time.sleep(0.01)
         del pai.jobs["train"]
-        with pytest.raises(PaiJobLost, match="'train' is no longer known"):
+        with pytest.raises(PaiJobLost, match="'train' is no longer on"):
             running.result(20)
 
 
@@ -628,7 +628,7 @@ def test_a_hung_server_is_an_error_after_the_timeouts(pai):
     """A server that takes the connection and never answers ends in an error within a few timeouts."""
     pai.fail("GET", "/jobs/train", "hang", times=9)
     started = time.monotonic()
-    with pytest.raises(ClusterUnreachable, match=r"took the connection but did not answer within 0\.5 s"):
+    with pytest.raises(ClusterUnreachable, match=r"accepted the connection but did not reply within 0\.5 s"):
         Train().complete()
     assert time.monotonic() - started < 5
 
@@ -705,7 +705,7 @@ def test_a_pai_url_that_is_none_is_one_clear_line(settings):
     """A pai_url that is no address is refused before anything is sent."""
     settings(pai_url="ftp://host")
     text = one_line(Train(), ConfigError, "complete")
-    assert "pai_url = 'ftp://host' is not an http:// or https:// address" in text
+    assert "pai_url = 'ftp://host' is not a valid URL; use http://HOST:PORT or https://HOST/PATH" in text
 
 
 # ---------------------------------------------------------------- Luigi around it
@@ -748,7 +748,7 @@ def test_a_stop_message_stops_the_job(pai, monkeypatch):
     monkeypatch.setattr(task, "scheduler_messages", inbox, raising=False)
     with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
         task.run()
-    assert answers == ["'dance' is not understood; send: stop", "train is being stopped"]
+    assert answers == ["'dance' is not a valid message; send: stop", "train is being stopped"]
 
 
 def test_openpais_retry_count_is_not_luigis():
