@@ -7,7 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import responses
 
 from luigi_pai import reset_clusters
 from luigi_pai.api.registry import CLUSTERS
@@ -30,12 +29,6 @@ JOB = PaiJob("j", "i", [TaskRole("w", "c")])
 HOUR, DAY = 3600.0, 86400.0
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-
-@pytest.fixture
-def rest():
-    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-        yield mock
 
 
 def reply(state: str, **about: object) -> dict:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import responses
 
 from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -25,12 +24,6 @@ JOBS = f"{URL}/api/v1/jobs"
 TOKEN = f"{URL}/api/v1/token"
 
 JOB = PaiJob("q6afffc61flat", "ubuntu", [TaskRole("main", "sleep 1", memoryMB=1024)])
-
-
-@pytest.fixture
-def rest():
-    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-        yield mock
 
 
 @pytest.fixture

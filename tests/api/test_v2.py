@@ -7,7 +7,6 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import responses
 import yaml
 from places import DATA
 
@@ -36,12 +35,6 @@ TEXT = "protocolVersion: 2\nname: p\n"
 def observed_v2():
     """Return what the real rest-server 1.8.0 answered, by probe step."""
     return {step["step"]: step for step in json.loads(OBSERVED.read_text(encoding="utf-8"))}
-
-
-@pytest.fixture
-def rest():
-    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-        yield mock
 
 
 @pytest.fixture
