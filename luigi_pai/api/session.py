@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 from http import HTTPStatus
@@ -12,6 +11,7 @@ from urllib.parse import urljoin
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
 from luigi_pai.api.shared_state import SharedState
+from luigi_pai.api.tokens import is_valid, lifetime
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -36,7 +36,6 @@ if http_logger.level == logging.NOTSET:
     http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and polling makes thousands of requests
 
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
-_RENEWED_BEFORE_END = 30.0  # seconds
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -77,7 +76,7 @@ class Session:
     def __init__(
         self, account: Account, shared: SharedState | None = None, clock: Clock | None = None
     ) -> None:
-        if account.token and not _can_be_sent(account.token):
+        if account.token and not is_valid(account.token):
             raise ConfigError(
                 "token in [OpenPai] of luigi.cfg contains blanks, line ends or other characters that are not "
                 "valid in a token; copy it again"
@@ -206,15 +205,15 @@ class Session:
                 self._refuse_login(answer)
             reply = self._read(answer)
             token = reply.get("token") if isinstance(reply, dict) else None
-            if not isinstance(token, str) or not token or not _can_be_sent(token):
+            if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
                     f"{self.url(_TOKEN)} replied to a login without a token; "
                     f"is {account.url} (pai_url in [OpenPai]) the rest-server?"
                 )
             logger.debug("Logged in to %s as %s", account.url, account.username)
-            life = _life_of(token)
+            ends = self.clock.monotonic() + lifetime(token)
             with self._shared.update() as state:
-                state["token"] = [token, self.clock.monotonic() + life]
+                state["token"] = [token, ends]
             return token
 
     def _repeated_login(self, form: dict[str, Any]) -> requests.Response:
@@ -294,23 +293,3 @@ class Session:
             credentials = "token" if self.account.token else "username and password"
             raise_error(response, self.account.url, credentials, self.redacted, self.clock.time())
         return json_of(response, self.account.url)
-
-
-def _can_be_sent(token: str) -> bool:
-    """Return whether a token is valid in a header; requests' error about an invalid one would show it."""
-    return token.isascii() and token.isprintable() and " " not in token
-
-
-def _life_of(token: str) -> float:
-    """Return the seconds for which a token may be kept.
-
-    Servers send JSON Web Tokens, which have ``iat`` and ``exp``. Any other token, as in mocked tests,
-    is used for one request.
-    """
-    try:
-        payload = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        life = float(claims["exp"]) - float(claims["iat"])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return 0.0
-    return life - min(_RENEWED_BEFORE_END, life / 10)

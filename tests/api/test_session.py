@@ -12,7 +12,7 @@ import pytest
 import requests
 from ports import refused_port
 
-from luigi_pai.api import session as session_module
+from luigi_pai.api import tokens
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -111,7 +111,7 @@ def test_a_token_that_ended_is_renewed_before_it_is_refused(serve, new_session, 
 
 def test_a_short_token_is_kept_for_nine_tenths_of_its_life(make_token):
     """Of a minute's life, 54 seconds are used."""
-    assert session_module._life_of(make_token(60)) == pytest.approx(54)
+    assert tokens.lifetime(make_token(60)) == pytest.approx(54)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_short_token_is_kept_for_nine_tenths_of_its_life(make_token):
 )
 def test_a_token_that_is_no_jwt_serves_one_request(token):
     """A token whose life cannot be read is not kept."""
-    assert session_module._life_of(token) == 0
+    assert tokens.lifetime(token) == 0
 
 
 def test_a_token_refused_in_the_middle_is_renewed_unnoticed(serve, new_session, make_token):
