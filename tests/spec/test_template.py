@@ -323,8 +323,7 @@ TASKS_FAIL = "servers take it, and every task fails when it starts"
         ("<% $parameters.names[3] %>", "$parameters.names has 3 entries, counted from 0"),
         ("<% $parameters.epochs.x %>", "$parameters.epochs has no parts"),
         ("<% $parameters.nothing %>", "it is null"),
-        ("<% $parameters.deep %>", "it is a mapping, not a text"),
-        ("<% $parameters %>", "it is a mapping, not a text"),
+        ("<% $secrets %>", "it is a mapping, not a text"),
         ("<% $secrets.kye %>", "there is no kye in $secrets, did you mean key?"),
         ("<% $secrets.keys[2] %>", "$secrets.keys has 2 entries, counted from 0"),
         ("<% $secrets.keys.length %>", "$secrets.keys has 2 entries, counted from 0"),
@@ -338,6 +337,16 @@ def test_a_reference_that_leads_nowhere_is_found(command, message):
     name = command.strip("<%> ")
     assert problems("ok", command) == [f"taskRoles.worker.commands[1]: <% {name} %>: {message}; {NOTHING}"]
     assert {problem.level for problem in reference_problems(with_commands(command))} == {Level.STRICTER}
+
+
+@pytest.mark.parametrize("command", ["<% $parameters.deep %>", "<% $parameters %>", "<% $data %>"])
+def test_a_mapping_becomes_what_javascript_makes_of_it(command):
+    """As the server rendered it, which has no other text for one."""
+    name = command.strip("<%> ")
+    then = "servers take it, and the command has [object Object] in its place"
+    assert problems("ok", command) == [
+        f"taskRoles.worker.commands[1]: <% {name} %>: it is a mapping, not a text; {then}"
+    ]
 
 
 def test_a_job_without_parameters_and_a_role_without_data_are_told_so():

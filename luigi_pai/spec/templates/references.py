@@ -41,6 +41,8 @@ PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
 """The key of the runtime plugins in extras, and what a plugin prerequisite's ``plugin`` begins with."""
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
+_MAPPING: Final = "it is a mapping, not a text"
+_WITH_MAPPING: Final = "it is a list with a mapping in it, not a text"
 _MOST_SHOWN = 12  # names of what there is
 _PLUGIN_REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 
@@ -199,8 +201,16 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
     wrong = _wrong(reference, first, rest, document, views)
     if wrong is None:
         return None
-    what = f"<% {reference.name} %>: {wrong}; {_consequence(reference, document)}"
-    return Finding(reference.path, what, Level.STRICTER)
+    then = _consequence(reference, document)
+    if wrong in (_MAPPING, _WITH_MAPPING) and not _left_to_runtime(reference):
+        where = "account" if reference.role is None else "command"
+        then = f"servers take it, and the {where} has [object Object] in its place"
+    return Finding(reference.path, f"<% {reference.name} %>: {wrong}; {then}", Level.STRICTER)
+
+
+def _left_to_runtime(reference: Reference) -> bool:
+    """Return whether the runtime fills a reference, and not the server."""
+    return bool(reference.plugin or (reference.role is not None and reference.steps[0] == "$secrets"))
 
 
 def _no_reference(reference: Reference, document: Mapping[str, Any]) -> Finding:
@@ -293,10 +303,10 @@ def _unfit(reference: Reference, value: Any) -> str | None:
         return (
             None if isinstance(value, str) else "in the parameters of a plugin it must be a string, in quotes"
         )
-    if isinstance(value, dict) or (
-        isinstance(value, list) and "[object Object]" in mustache.javascript_text(value)
-    ):
-        return "it is a mapping, not a text"
+    if isinstance(value, dict):
+        return _MAPPING
+    if isinstance(value, list) and "[object Object]" in mustache.javascript_text(value):
+        return _WITH_MAPPING
     return None
 
 
