@@ -13,7 +13,7 @@ import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, chain, failed
 from luigi_pai.hdfs.session import OverLimit
-from luigi_pai.hidden_tokens import redact
+from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
     import requests

@@ -25,7 +25,7 @@ from luigi_pai.hdfs.errors import (
 )
 from luigi_pai.hdfs.retries import Retries
 from luigi_pai.hdfs.session import new_session, progress
-from luigi_pai.hidden_tokens import hide_tokens, redact
+from luigi_pai.redaction import redact, redact_urllib3_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands h
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
-hide_tokens()
+redact_urllib3_logs()
 
 
 class Transport(Client):  # type: ignore[misc]  # the library has no types
