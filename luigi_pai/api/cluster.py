@@ -24,6 +24,7 @@ from luigi_pai.spec.names import latest_attempts
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
     from luigi_pai.api.dialect import Dialect, LogFile
     from luigi_pai.api.status import JobStatus
@@ -175,9 +176,34 @@ class Cluster:
                 state.pop("down", None)
         return status
 
-    def list(self) -> list[JobStatus]:
-        """Return all jobs of the user that the server still knows, in its order."""
-        return self._speech.ask(lambda dialect: dialect.list(self.username))
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        return self._speech.ask(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+
+    def list(
+        self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs that the server still knows, in its order.
+
+        Args:
+            username: whose; this user's where not given, all users' for None.
+            states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
+            tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
+        """
+        whose = self.username if username == "" else username
+        wanted, tagged = frozenset(states), frozenset(tags)
+        jobs = self._speech.ask(lambda dialect: dialect.list(whose, states=wanted, tags=tagged))
+        return [
+            job
+            for job in jobs
+            if (whose is None or job.username in (None, whose))
+            and (not wanted or job.state.value in wanted)
+            and (not tagged or not tagged.isdisjoint(job.tags))
+        ]
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
@@ -202,6 +228,20 @@ class Cluster:
     def log_text(self, file: LogFile) -> str:
         """Return the text of a log."""
         return self._session.text(urljoin(f"{self.portal_url}/", file.uri))
+
+    def log_part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
+        """Return a part of a log, and its length now.
+
+        Args:
+            file: the log.
+            start: first byte; negative: so many before the end.
+            size: how many bytes at most; without meaning where ``start`` is negative.
+        """
+        url = urljoin(f"{self.portal_url}/", file.uri)
+        if file.paged:
+            content = self._session.part_of_page(url, start, size)
+            return content, start + len(content)
+        return self._session.part(url, start, size)
 
     # what is known
 

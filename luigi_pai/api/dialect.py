@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
@@ -49,10 +50,12 @@ class LogFile:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: where it is, relative to the cluster's site; it carries what is
             needed to read it, and is not shown.
+        paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
     """
 
     name: str
     uri: str = field(repr=False)
+    paged: bool = False
 
 
 class Dialect(Protocol):
@@ -93,8 +96,21 @@ class Dialect(Protocol):
         """Return what the server says of a job now."""
         ...
 
-    def list(self, username: str) -> list[JobStatus]:
-        """Return all jobs of a user that the server still knows, in its order."""
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of a start of a job by the cluster, counted from 0.
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        ...
+
+    def list(
+        self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs of a user, or of all, that the server still knows, in its order.
+
+        A server that cannot filter by states or tags answers with more.
+        """
         ...
 
     def stop(self, name: str) -> None:

@@ -6,6 +6,7 @@ Nothing here knows what a job is.
 from __future__ import annotations
 
 import base64
+import html
 import json
 import logging
 import re
@@ -61,6 +62,7 @@ _IF_IT_IS_RIGHT = (
     "right passwords"
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
+_PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
 class Session:
@@ -190,14 +192,54 @@ class Session:
             ClusterUnreachable: nobody answered in time.
             PaiHttpError: the answer is no success.
         """
+        return self.content(url).decode("utf-8", "replace")
+
+    def content(self, url: str) -> bytes:
+        """Return the bytes of what an address of the cluster shows; as ``text``."""
         response = self._transport.send("GET", url, None, None)
         if not is_success(response):
-            raise PaiHttpError(
-                f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
-                status=response.status_code,
-            )
-        response.encoding = "utf-8"
-        return response.text
+            raise _no_log(url, response)
+        return response.content
+
+    def part(self, url: str, start: int, size: int) -> tuple[bytes, int]:
+        """Return a part of what an address shows, and the length of the whole.
+
+        Args:
+            url: as the server gave it; ``text`` says what is sent.
+            start: first byte; negative: so many before the end.
+            size: how many bytes at most; without meaning where ``start`` is negative.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time.
+            PaiHttpError: the answer is no success.
+        """
+        wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
+        response = self._transport.send("GET", url, None, None, part=wanted)
+        if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return b"", _whole_length(response, 0)
+        if not is_success(response):
+            raise _no_log(url, response)
+        content = response.content
+        if response.status_code == HTTPStatus.PARTIAL_CONTENT:
+            return content, _whole_length(response, len(content))
+        return (content[start:] if start < 0 else content[start : start + size]), len(content)
+
+    def part_of_page(self, url: str, start: int, size: int) -> bytes:
+        """Return a part of a log that a page of a YARN node shows (0.x); less than ``size`` at its end.
+
+        Args:
+            url: of the page of one stream.
+            start: first byte.
+            size: how many bytes at most.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time: nodes are often out of reach of a worker.
+            PaiHttpError: the answer is no success.
+        """
+        response = self._transport.send("GET", f"{url}?start={start}&end={start + size}", None, None)
+        if not is_success(response):
+            raise _no_log(url, response)
+        return _shown_by_page(response)[:size]
 
     def _login(self, refused: str | None) -> str:
         """Return a token other than the refused one."""
@@ -325,3 +367,25 @@ def _life_of(token: str) -> float:
     except (IndexError, KeyError, TypeError, ValueError):
         return 0.0
     return life - min(_RENEWED_BEFORE_END, life / 10)
+
+
+def _shown_by_page(response: requests.Response) -> bytes:
+    """Return the part of a log that a YARN page shows: plain text, or the last ``<pre>`` of HTML."""
+    if "html" not in response.headers.get("Content-Type", ""):
+        return response.content
+    shown = _PRE.findall(response.content)
+    return html.unescape(shown[-1].decode("utf-8", "replace")).encode() if shown else b""
+
+
+def _no_log(url: str, response: requests.Response) -> PaiHttpError:
+    """Return the error for a log that is not to be had; the query carries what opens it, and is not shown."""
+    return PaiHttpError(
+        f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
+        status=response.status_code,
+    )
+
+
+def _whole_length(response: requests.Response, default: int) -> int:
+    """Return the length that ``Content-Range`` names: ``bytes 0-9/100``, ``bytes */100``."""
+    whole = response.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(whole) if whole.isdecimal() else default

@@ -91,6 +91,10 @@ class JobStatus:
         sub_state: the launcher's finer state.
         attempt: how often the cluster had started it before, as a number from 0 (v2 only).
         tasks: its tasks, by role and index.
+        retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
+            ``resource`` (0.12 and later).
+        tags: its tags (1.3 and later).
+        gpus: of all its instances; only in lists (1.2 and later).
     """
 
     name: str
@@ -113,6 +117,9 @@ class JobStatus:
     sub_state: str | None = None
     attempt: int | None = None
     tasks: tuple[TaskStatus, ...] = ()
+    retry_causes: tuple[tuple[str, int], ...] = ()
+    tags: tuple[str, ...] = ()
+    gpus: int | None = None
 
     @property
     def finished(self) -> bool:

@@ -7,7 +7,12 @@ import click
 from luigi_pai import __version__
 from luigi_pai.cli.files import get, ls, put
 from luigi_pai.cli.jobs import convert, render, validate
+from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
+from luigi_pai.cli.logs import logs
+from luigi_pai.cli.status import status
+from luigi_pai.cli.stop import stop
+from luigi_pai.cli.submit import submit
 
 __all__ = ["main"]
 
@@ -18,5 +23,18 @@ def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
 
 
-for _command in (convert, get, local, ls, put, render, validate):
+for _command in (
+    convert,
+    get,
+    list_jobs,
+    local,
+    logs,
+    ls,
+    put,
+    render,
+    status,
+    stop,
+    submit,
+    validate,
+):
     main.add_command(_command)

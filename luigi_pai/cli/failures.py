@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from luigi_pai.errors import ConfigError, PaiError
+from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,8 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
 
 
 def _code_of(error: PaiError) -> int:
+    if isinstance(error, ClusterUnreachable):
+        return EXIT_UNREACHABLE
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
     if isinstance(error, HdfsUnreachable):
