@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.dialect import Dialect, LogFile
+    from luigi_pai.api.session import Greeting
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import Found
     from luigi_pai.spec.protocol import JobProtocol
@@ -220,6 +221,30 @@ class Cluster:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with what they have and what of it is in use."""
         return self._speech.ask(lambda dialect: dialect.virtual_clusters())
+
+    def greeting(self) -> Greeting:
+        """Ask who is at the address; whatever answers is described, not judged."""
+        return self._session.greeting()
+
+    def token_life(self) -> float | None:
+        """Log in where there is no token yet, and return for how many seconds it lives, if it says so."""
+        return self._session.token_life()
+
+    def decide_dialect(self) -> str:
+        """Return ``v1`` or ``v2``; where it is not known, the server is asked what it is, once."""
+        return self._speech.decide()
+
+    def info(self) -> dict[str, Any]:
+        """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; else nothing)."""
+        return self._speech.ask(lambda dialect: dialect.info())
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return the storages that the user may mount (1.0 and later; else none)."""
+        return self._speech.ask(lambda dialect: dialect.storages())
+
+    def requests_left(self) -> dict[str, tuple[int, float]]:
+        """Return of each request limit that the server has named how many are left, for how many seconds."""
+        return self._session.limits.left()
 
     def page(self, name: str, username: str | None = None) -> str:
         """Return the address of a job's page in the web portal; of this user's job, or of another's."""

@@ -137,6 +137,14 @@ class Dialect(Protocol):
         """Return the virtual clusters by name, with what they have and what of it is in use."""
         ...
 
+    def info(self) -> dict[str, Any]:
+        """Return the server's ``name`` and ``version``; nothing where it does not say."""
+        ...
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return the storages that the user may mount; none where there are no storages."""
+        ...
+
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page in the web portal."""
         ...

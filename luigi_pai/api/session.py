@@ -10,6 +10,8 @@ import html
 import json
 import logging
 import re
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
@@ -28,6 +30,8 @@ from luigi_pai.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import requests
 
 __all__ = ["Account", "Session"]
@@ -63,6 +67,25 @@ _IF_IT_IS_RIGHT = (
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What answered at the address of a rest-server.
+
+    Attributes:
+        status: of the answer, an HTTP code.
+        is_page: it is HTML.
+        info: ``name``, ``version``, ``launcherType``, ``authnMethod`` (0.15 and later).
+        error_code: the code of a rest-server's error.
+        skew: seconds by which its clock is ahead of this machine's; None where it does not say.
+    """
+
+    status: int
+    is_page: bool
+    info: dict[str, Any]
+    error_code: str | None
+    skew: float | None
 
 
 class Session:
@@ -169,6 +192,35 @@ class Session:
         except ValueError:
             return {}
         return reply if is_success(response) and isinstance(reply, dict) else {}
+
+    def greeting(self) -> Greeting:
+        """Ask who is there; whatever answers, its answer is described, not judged.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time.
+        """
+        response = self._send("GET", "/api/v1/", None, self._kept_token())
+        try:
+            reply = response.json()
+        except ValueError:
+            reply = None
+        return Greeting(
+            status=response.status_code,
+            is_page="html" in response.headers.get("Content-Type", ""),
+            info=reply if isinstance(reply, dict) else {},
+            error_code=error_of(response)[0],
+            skew=_skew(response.headers, self.clock.time()),
+        )
+
+    def token_life(self) -> float | None:
+        """Log in, unless there is a token already, and return for how many seconds the token lives.
+
+        None for a token that does not say.
+
+        Raises:
+            AuthenticationError: the login was refused.
+        """
+        return _seconds_left(self._kept_token() or self._login(None), self.clock.time())
 
     def redacted(self, text: str) -> str:
         """Return a text of the server's without the password, the token and any private key.
@@ -360,13 +412,36 @@ def _life_of(token: str) -> float:
     Servers give out JSON Web Tokens, whose ``iat`` and ``exp`` say it. Any other
     token, as mocked tests have them, serves the request it was asked for.
     """
+    claims = _claims(token)
+    try:
+        life = float(claims["exp"]) - float(claims["iat"])
+    except (KeyError, TypeError, ValueError):
+        return 0.0
+    return life - min(_RENEWED_BEFORE_END, life / 10)
+
+
+def _seconds_left(token: str, now: float) -> float | None:
+    """Return for how many seconds a JSON Web Token lives from now on; None where it does not say."""
+    try:
+        return float(_claims(token)["exp"]) - now
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _claims(token: str) -> dict[str, Any]:
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        life = float(claims["exp"]) - float(claims["iat"])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return 0.0
-    return life - min(_RENEWED_BEFORE_END, life / 10)
+    except (IndexError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _skew(headers: Mapping[str, str], now: float) -> float | None:
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).timestamp() - now
+    except (TypeError, ValueError):
+        return None
 
 
 def _shown_by_page(response: requests.Response) -> bytes:

@@ -159,6 +159,14 @@ class V1Dialect:
         path = "/api/v1/virtual-clusters"
         return object_of(self._session.request("GET", path, authorize=False), path)
 
+    def info(self) -> dict[str, Any]:
+        """Return nothing: these servers do not say what they are."""
+        return {}
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return none: jobs of these servers mount nothing."""
+        return []
+
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["Demand", "Resources", "WaitingReasons", "oversize_warning", "shortage"]
+__all__ = ["Demand", "Resources", "WaitingReasons", "free_in", "oversize_warning", "shortage"]
 
 logger = logging.getLogger(__name__)
 
@@ -190,6 +190,18 @@ def _without_total(demand: Demand, name: str, about: Mapping[str, Any], used: Re
     others = f" and {pending} job{'' if pending == 1 else 's'} pending" if pending else ""
     there = f"{_amount(in_use[resource] or 0, resource)} in use{others}"
     return f"virtual cluster {name} has {there}, the job wants {_plain(want)}"
+
+
+def free_in(about: object) -> str | None:
+    """Return how many GPUs and CPUs of a virtual cluster are free; None where the server does not say."""
+    given = about if isinstance(about, Mapping) else {}
+    total, used = _of_cluster(given.get("resourcesTotal")), _of_cluster(given.get("resourcesUsed"))
+    texts = [
+        f"{_plain(max(0, has - (in_use or 0)))} of {_amount(has, resource)}"
+        for resource, has, in_use in zip(_NAMES, _values(total), _values(used), strict=True)
+        if has is not None and resource != "memory_mb"
+    ]
+    return f"{' and '.join(texts)} free" if texts else None
 
 
 def oversize_warning(cluster: Cluster, job: PaiJob | JobProtocol) -> str | None:

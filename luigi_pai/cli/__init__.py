@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from luigi_pai import __version__
+from luigi_pai.cli.doctor import doctor
 from luigi_pai.cli.files import get, ls, put
 from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.listing import list_jobs
@@ -25,6 +26,7 @@ def main() -> None:
 
 for _command in (
     convert,
+    doctor,
     get,
     list_jobs,
     local,
