@@ -20,7 +20,8 @@ from luigi_pai.config_file import misspelled_sections, source, unknown_keys, uns
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster, Clusters
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.registry import Clusters
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
@@ -189,13 +190,13 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: as ``check``.
         """
-        notes = _registry().notes
+        cache = _registry().cache
         written = source()
-        known: _Current | None = notes.get(cls)
+        known: _Current | None = cache.get(cls)
         if known is None or known.source != written:
             settings = cls()
             known = _Current(written, settings, settings.cluster())
-            notes.put(cls, known)
+            cache.put(cls, known)
         return known.settings
 
     def cluster(self) -> Cluster:
@@ -207,7 +208,7 @@ class OpenPai(luigi.Config):
         from luigi_pai.api.watcher import Polling  # noqa: PLC0415  as in _registry
 
         registry = _registry()
-        known: _Current | None = registry.notes.get(type(self))
+        known: _Current | None = registry.cache.get(type(self))
         if known is not None and known.settings is self:
             return known.cluster
         self.check()
@@ -288,10 +289,10 @@ class OpenPai(luigi.Config):
 
     def _warn_of_unknown_keys(self) -> None:
         known = [name for name, _ in self.get_params()]  # type: ignore[no-untyped-call]
-        notes = _registry().notes
+        cache = _registry().cache
         for key, advice in unknown_keys(known).items():
-            if not notes.get(("unknown key", key)):
-                notes.put(("unknown key", key), value=True)
+            if not cache.get(("unknown key", key)):
+                cache.put(("unknown key", key), value=True)
                 logger.warning("[OpenPai] in luigi.cfg: there is no key %r; %s", key, advice)
 
     def hdfs_account(self) -> HdfsAccount | None:
@@ -326,7 +327,7 @@ class OpenPai(luigi.Config):
 
 def _registry() -> Clusters:
     """Return the clusters of this process; they cost what only a run needs."""
-    from luigi_pai.api.cluster import CLUSTERS  # noqa: PLC0415
+    from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415
 
     return CLUSTERS
 

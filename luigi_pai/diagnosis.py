@@ -130,7 +130,7 @@ def _network(settings: OpenPai) -> Iterator[Check]:
             return
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
     try:
-        greeting = settings.cluster().greeting()
+        greeting = settings.cluster().server.greeting()
     except ClusterUnreachable as error:
         yield Check("network", "fail", str(error))
         return
@@ -153,9 +153,10 @@ def _network(settings: OpenPai) -> Iterator[Check]:
 def _cluster(settings: OpenPai) -> Iterator[Check]:
     cluster = settings.cluster()
     try:
-        greeting = cluster.greeting()
-        dialect = settings.api_version if settings.api_version != "auto" else cluster.decide_dialect()
-        version = greeting.info.get("version") or (cluster.info().get("version") if dialect == "v2" else None)
+        greeting = cluster.server.greeting()
+        dialect = settings.api_version if settings.api_version != "auto" else cluster.server.api_version()
+        info = cluster.server.info() if dialect == "v2" else {}
+        version = greeting.info.get("version") or info.get("version")
         if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
             yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
         release = f"OpenPAI {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
@@ -164,7 +165,7 @@ def _cluster(settings: OpenPai) -> Iterator[Check]:
         yield Check("server", "fail", str(error), "is pai_url the rest-server, not the web portal?")
         return
     try:
-        life = cluster.token_life()
+        life = cluster.server.token_life()
     except AuthenticationError as error:
         yield Check("login", "fail", str(error))
         return
@@ -175,7 +176,7 @@ def _cluster(settings: OpenPai) -> Iterator[Check]:
     yield from _jobs(cluster)
     yield from _virtual_clusters(cluster)
     yield from _storages(cluster)
-    for name, (left, seconds) in cluster.requests_left().items():
+    for name, (left, seconds) in cluster.server.requests_left().items():
         state = "ok" if left > 0 else "warn"
         yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
 
@@ -220,7 +221,7 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
     if not cluster.dialect.can.logs:
         return
     try:
-        names = sorted(str(storage.get("name")) for storage in cluster.storages())
+        names = sorted(str(storage.get("name")) for storage in cluster.server.storages())
     except PaiError as error:
         yield Check("storages", "warn", str(error))
         return

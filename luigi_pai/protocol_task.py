@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
-import html
 import logging
 import os
 from pathlib import Path
@@ -14,27 +13,26 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.task
 
-from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
-from luigi_pai.job_task import JobTask
-from luigi_pai.outputs import own_targets
-from luigi_pai.source import folder_of
+from luigi_pai.redaction import logged_forms
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.templates.secrets import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
-from luigi_pai.work import Work
+from luigi_pai.tasks.attributes import attribute, base_folder
+from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.tasks.outputs import overridden_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
 logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
-_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 
 
 class PaiProtocolTask(JobTask):
@@ -125,23 +123,23 @@ class PaiProtocolTask(JobTask):
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
             return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
         if isinstance(given, (str, os.PathLike)):
-            return JobProtocol.from_file(folder_of(self, "protocol") / Path(given).expanduser())
+            return JobProtocol.from_file(base_folder(self, "protocol") / Path(given).expanduser())
         raise TypeError(
             f"protocol of {type(self).__name__} is {type(given).__name__}; "
             "give a JobProtocol, YAML text or a path"
         )
 
-    def _work(self) -> Work:
+    def _definition(self) -> JobDefinition:
         if OpenPai.current().api_version == "v1":
             raise ConfigError(
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
                 "[OpenPai] of luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
             )
-        return _ProtocolWork(self)
+        return _ProtocolDefinition(self)
 
 
-class _ProtocolWork(Work):
-    """What a PaiProtocolTask wants done."""
+class _ProtocolDefinition(JobDefinition):
+    """The job of a PaiProtocolTask."""
 
     api_version = "v2"
     compares_stored_job = True
@@ -154,25 +152,17 @@ class _ProtocolWork(Work):
         return self._task.job().renamed(name)
 
     def targets(self) -> list[luigi.Target]:
-        return own_targets(self._task, PaiProtocolTask)
+        return overridden_targets(self._task, PaiProtocolTask)
 
-    def secret_texts(self) -> Sequence[str]:
-        return list(_as_logs_have_them(secret_values(self._task.job().to_dict())))
+    def secrets(self) -> Sequence[str]:
+        return list(logged_forms(map(str, secret_values(self._task.job().to_dict()))))
 
 
-class _ProtocolWorkAlone(_ProtocolWork):
-    """The same, whatever the task's outputs are."""
+class _DefinitionWithoutTargets(_ProtocolDefinition):
+    """The same without the task's outputs."""
 
     def targets(self) -> list[luigi.Target]:
         return []
-
-
-def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:
-    """Yield what secrets look like in a log: whole, line by line, and as the runtime escapes them."""
-    for text in map(str, secrets):
-        for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
-            if len(part.strip()) >= _SHORTEST_SECRET:
-                yield part.strip()
 
 
 class PaiJobTarget(luigi.Target):
@@ -190,7 +180,7 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded, as far as the server remembers."""
-        from luigi_pai.run import Run  # noqa: PLC0415  as in JobTask
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
 
         # The task's own outputs are not asked: this target may be one of them.
-        return Run(_ProtocolWorkAlone(self.task)).is_complete()
+        return TaskRun(_DefinitionWithoutTargets(self.task)).is_complete()

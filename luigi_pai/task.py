@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.worker
 
-from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
-from luigi_pai.job_task import JobTask
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
-from luigi_pai.work import Work
+from luigi_pai.tasks.attributes import attribute
+from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,8 +159,8 @@ class PaiTask(JobTask):
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
         self._run()
 
-    def _work(self) -> Work:
-        return _PaiWork(self)
+    def _definition(self) -> JobDefinition:
+        return _PaiDefinition(self)
 
     def _output_folder(self) -> str:
         """Return the output folder, also where the server chooses it: ``USER/NAME`` below its own."""
@@ -180,8 +180,8 @@ class PaiTask(JobTask):
         ]
 
 
-class _PaiWork(Work):
-    """What a PaiTask wants done."""
+class _PaiDefinition(JobDefinition):
+    """The job of a PaiTask."""
 
     def __init__(self, task: PaiTask) -> None:
         super().__init__(task, task.name)
@@ -197,12 +197,12 @@ class _PaiWork(Work):
         return job
 
     def targets(self) -> list[luigi.Target]:
-        from luigi_pai.outputs import own_targets  # noqa: PLC0415  costs what constructing does not need
+        from luigi_pai.tasks.outputs import overridden_targets  # noqa: PLC0415  costs what constructing does not need
 
-        return own_targets(self._task, PaiTask)
+        return overridden_targets(self._task, PaiTask)
 
     def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:
-        from luigi_pai.uploads import send_uploads  # noqa: PLC0415  as above
+        from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  as above
 
         send_uploads(self._task, code_dir, hdfs)
 

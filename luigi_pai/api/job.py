@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.failure import failed_job
+from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import JobNotFound, PaiJobLost
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.dialect import LogFile
+    from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watcher import Deadline
     from luigi_pai.errors import PaiJobFailed
@@ -120,7 +120,8 @@ class Job:
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of one of its tasks, by their names: ``stdout``, ``stderr``, ``all``.
 
-        Releases before 1.4 give none out: ``{}``. ``TaskStatus.log_url`` is a page for people there.
+        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``), which a worker
+        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``{}``.
 
         Args:
             role: the task role, as ``status().tasks`` has it.
@@ -129,7 +130,7 @@ class Job:
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         files: tuple[LogFile, ...] = self.cluster.dialect.task_logs(status, role, index, tail=tail)
-        return {file.name: self.cluster.log_text(file) for file in files}
+        return {file.name: self.cluster.log_files.text(file) for file in files}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error that says why it ended as FAILED or STOPPED; None if it did not.
@@ -139,7 +140,7 @@ class Job:
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
             return None
-        return failed_job(self.cluster, status, missed=self._missed)
+        return job_failure(self.cluster, status, missed=self._missed)
 
 
 def lost(cluster: Cluster, name: str) -> PaiJobLost:

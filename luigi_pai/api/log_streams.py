@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.dialect import LogFile
+    from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 __all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
@@ -268,7 +268,7 @@ class LogReader:
                 return b"", stream.offset
             try:
                 self._pace()
-                answer = self._cluster.log_part(file, start, size)
+                answer = self._cluster.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     self._forget_file(stream)  # its address may have expired

@@ -6,19 +6,15 @@ Nothing here knows what a job is.
 from __future__ import annotations
 
 import base64
-import html
 import json
 import logging
-import re
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
-from luigi_pai.api.limits import Kind, Limits
-from luigi_pai.api.shared import SharedState
+from luigi_pai.api.request_limits import Kind, Limits
+from luigi_pai.api.shared_state import SharedState
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -26,12 +22,10 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
-    PaiHttpError,
 )
+from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import requests
 
 __all__ = ["Account", "Session"]
@@ -45,10 +39,6 @@ if http_logger.level == logging.NOTSET:
 
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _RENEWED_BEFORE_END = 30.0  # seconds
-_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -66,26 +56,6 @@ _IF_IT_IS_RIGHT = (
     "right passwords"
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
-_PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """What answered at the address of a rest-server.
-
-    Attributes:
-        status: of the answer, an HTTP code.
-        is_page: it is HTML.
-        info: ``name``, ``version``, ``launcherType``, ``authnMethod`` (0.15 and later).
-        error_code: the code of a rest-server's error.
-        skew: seconds by which its clock is ahead of this machine's; None where it does not say.
-    """
-
-    status: int
-    is_page: bool
-    info: dict[str, Any]
-    error_code: str | None
-    skew: float | None
 
 
 class Session:
@@ -193,105 +163,36 @@ class Session:
             return {}
         return reply if is_success(response) and isinstance(reply, dict) else {}
 
-    def greeting(self) -> Greeting:
-        """Ask who is there; whatever answers, its answer is described, not judged.
-
-        Raises:
-            ClusterUnreachable: nobody answered in time.
-        """
-        response = self._send("GET", "/api/v1/", None, self._kept_token())
-        try:
-            reply = response.json()
-        except ValueError:
-            reply = None
-        return Greeting(
-            status=response.status_code,
-            is_page="html" in response.headers.get("Content-Type", ""),
-            info=reply if isinstance(reply, dict) else {},
-            error_code=error_of(response)[0],
-            skew=_skew(response.headers, self.clock.time()),
-        )
-
-    def token_life(self) -> float | None:
-        """Log in, unless there is a token already, and return for how many seconds the token lives.
-
-        None for a token that does not say.
-
-        Raises:
-            AuthenticationError: the login was refused.
-        """
-        return _seconds_left(self._kept_token() or self._login(None), self.clock.time())
-
     def redacted(self, text: str) -> str:
         """Return a text of the server's without the password, the token and any private key.
 
         From LTP on the record of a user has one (``extension.jobSSH.key``).
         """
-        for secret in (self.account.password, self._last_token()):
-            if secret and len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return _PRIVATE_KEY.sub("***", text)
+        return redact(redact_values(text, (self.account.password, self._last_token())))
 
-    def text(self, url: str) -> str:
-        """Return what an address of the cluster shows: the log of a task.
-
-        The token is not sent: the address carries what is needed to read it.
+    def get(self, url: str, *, part: str | None = None) -> requests.Response:
+        """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
 
         Args:
-            url: as the server gave it.
+            url: absolute; it may carry what is needed to read it, as those of logs do.
+            part: value of the ``Range`` header.
 
         Raises:
             ClusterUnreachable: nobody answered in time.
-            PaiHttpError: the answer is no success.
         """
-        return self.content(url).decode("utf-8", "replace")
+        return self._transport.send("GET", url, None, None, part=part)
 
-    def content(self, url: str) -> bytes:
-        """Return the bytes of what an address of the cluster shows; as ``text``."""
-        response = self._transport.send("GET", url, None, None)
-        if not is_success(response):
-            raise _no_log(url, response)
-        return response.content
-
-    def part(self, url: str, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of what an address shows, and the length of the whole.
-
-        Args:
-            url: as the server gave it; ``text`` says what is sent.
-            start: first byte; negative: so many before the end.
-            size: how many bytes at most; without meaning where ``start`` is negative.
+    def token_life(self) -> float | None:
+        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
 
         Raises:
-            ClusterUnreachable: nobody answered in time.
-            PaiHttpError: the answer is no success.
+            AuthenticationError: the login was refused.
         """
-        wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
-        response = self._transport.send("GET", url, None, None, part=wanted)
-        if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return b"", _whole_length(response, 0)
-        if not is_success(response):
-            raise _no_log(url, response)
-        content = response.content
-        if response.status_code == HTTPStatus.PARTIAL_CONTENT:
-            return content, _whole_length(response, len(content))
-        return (content[start:] if start < 0 else content[start : start + size]), len(content)
-
-    def part_of_page(self, url: str, start: int, size: int) -> bytes:
-        """Return a part of a log that a page of a YARN node shows (0.x); less than ``size`` at its end.
-
-        Args:
-            url: of the page of one stream.
-            start: first byte.
-            size: how many bytes at most.
-
-        Raises:
-            ClusterUnreachable: nobody answered in time: nodes are often out of reach of a worker.
-            PaiHttpError: the answer is no success.
-        """
-        response = self._transport.send("GET", f"{url}?start={start}&end={start + size}", None, None)
-        if not is_success(response):
-            raise _no_log(url, response)
-        return _shown_by_page(response)[:size]
+        claims = _claims(self._kept_token() or self._login(None))
+        try:
+            return float(claims["exp"]) - self.clock.time()
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def _login(self, refused: str | None) -> str:
         """Return a token other than the refused one."""
@@ -420,47 +321,11 @@ def _life_of(token: str) -> float:
     return life - min(_RENEWED_BEFORE_END, life / 10)
 
 
-def _seconds_left(token: str, now: float) -> float | None:
-    """Return for how many seconds a JSON Web Token lives from now on; None where it does not say."""
-    try:
-        return float(_claims(token)["exp"]) - now
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
 def _claims(token: str) -> dict[str, Any]:
+    """Return what a JSON Web Token says; nothing for any other token."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (IndexError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}
-
-
-def _skew(headers: Mapping[str, str], now: float) -> float | None:
-    try:
-        return parsedate_to_datetime(headers.get("Date", "")).timestamp() - now
-    except (TypeError, ValueError):
-        return None
-
-
-def _shown_by_page(response: requests.Response) -> bytes:
-    """Return the part of a log that a YARN page shows: plain text, or the last ``<pre>`` of HTML."""
-    if "html" not in response.headers.get("Content-Type", ""):
-        return response.content
-    shown = _PRE.findall(response.content)
-    return html.unescape(shown[-1].decode("utf-8", "replace")).encode() if shown else b""
-
-
-def _no_log(url: str, response: requests.Response) -> PaiHttpError:
-    """Return the error for a log that is not to be had; the query carries what opens it, and is not shown."""
-    return PaiHttpError(
-        f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
-        status=response.status_code,
-    )
-
-
-def _whole_length(response: requests.Response, default: int) -> int:
-    """Return the length that ``Content-Range`` names: ``bytes 0-9/100``, ``bytes */100``."""
-    whole = response.headers.get("Content-Range", "").rpartition("/")[2]
-    return int(whole) if whole.isdecimal() else default

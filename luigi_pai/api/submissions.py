@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["Found", "Submissions"]
+__all__ = ["LatestSubmission", "Submissions"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name 
 
 
 @dataclass(frozen=True)
-class Found:
+class LatestSubmission:
     """The newest submission of a piece of work.
 
     Attributes:
@@ -71,28 +71,28 @@ class Submissions:
         patience: seconds for which transient errors are retried; the cluster's where not given.
 
     Attributes:
-        maybe_submitted: of the last ``submit``: a post went out whose answer was lost.
+        may_be_submitted: of the last ``submit``: a post went out whose answer was lost.
     """
 
     def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
-        self.maybe_submitted = False
+        self.may_be_submitted = False
 
     def job_name(self, number: int) -> str:
         """Return the name of a submission on this cluster."""
         return attempt_name(self._cluster.job_name(self._name), number)
 
-    def remembered(self) -> Found | None:
+    def remembered(self) -> LatestSubmission | None:
         """Return what ``newest`` found in the last seconds, once: run() comes right after complete()."""
-        known = self._cluster.lookup_of(self._name)
+        known = self._cluster.cached_lookup(self._name)
         if known is None or not known.reusable or known.age(self._cluster.clock) > _RECENT:
             return None
-        self._cluster.note_lookup(self._name, known.found, reusable=False)
+        self._cluster.cache_lookup(self._name, known.found, reusable=False)
         return known.found
 
-    def newest(self, first: int | None = None) -> Steps[Found]:
+    def newest(self, first: int | None = None) -> Steps[LatestSubmission]:
         """Find the newest submission.
 
         Looks at NAME; if that failed, at NAME__attempt2, and so on to the first that is
@@ -106,7 +106,7 @@ class Submissions:
             PaiNameTaken: the name belongs to somebody else.
             PaiApiError: the server did not say.
         """
-        known = self._cluster.lookup_of(self._name) if first is None else None
+        known = self._cluster.cached_lookup(self._name) if first is None else None
         number = first or (max(known.found.number, 1) if known else 1)
         status = yield from self._status(number)
         if status is None and number > 1 and first is None:
@@ -118,11 +118,11 @@ class Submissions:
             if later is None:
                 break
             status, number = later, number + 1
-        found = Found(number if status else 0, status)
-        self._cluster.note_lookup(self._name, found, reusable=True)
+        found = LatestSubmission(number if status else 0, status)
+        self._cluster.cache_lookup(self._name, found, reusable=True)
         return found
 
-    def latest_listed(self) -> Steps[int]:
+    def latest_in_list(self) -> Steps[int]:
         """Return the number of the latest submission in the user's list; 0 where only the first is.
 
         Where lists leave jobs out, the second is looked up by its name.
@@ -134,7 +134,7 @@ class Submissions:
             number = 2 if second is not None else 0
         return number
 
-    def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[Found]:
+    def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[LatestSubmission]:
         """Post a submission until the server is known to have it.
 
         Args:
@@ -168,11 +168,11 @@ class Submissions:
             except PaiHttpError:
                 if self._cluster.dialect.version == spoken:
                     raise
-                self._cluster.forget_lookup(self._name)  # it was made in the other dialect
+                self._cluster.drop_lookup(self._name)  # it was made in the other dialect
                 return (yield from self.newest())
             else:
-                found = Found(number, status, submitted=True)
-                self._cluster.note_lookup(self._name, found, reusable=False)
+                found = LatestSubmission(number, status, submitted=True)
+                self._cluster.cache_lookup(self._name, found, reusable=False)
                 return found
 
     def submit_new(self, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
@@ -187,18 +187,18 @@ class Submissions:
 
     def _post(self, name: str, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
         posts, lookups = self._retry(name), self._retry(name)
-        self.maybe_submitted = False
+        self.may_be_submitted = False
         failures = 0  # of the server itself
         while True:
             try:
                 self._cluster.post(job)
                 break
             except NameConflict:
-                if not self.maybe_submitted:
+                if not self.may_be_submitted:
                     raise
                 break
             except TRANSIENT as error:
-                self.maybe_submitted |= _may_be_taken(error)
+                self.may_be_submitted |= _may_be_taken(error)
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
                     raise  # nobody was ever there: a wrong address, not an outage
                 yield posts.wait_after(error)
@@ -215,9 +215,9 @@ class Submissions:
         logger.info("Submitted job %s to %s", name, self._cluster.url)
         return self._first_status(name)
 
-    def _holder(self, number: int) -> Steps[Found]:
+    def _holder(self, number: int) -> Steps[LatestSubmission]:
         """Find the job that has the name of a submission, or a later one."""
-        self._cluster.forget_lookup(self._name)
+        self._cluster.drop_lookup(self._name)
         found = yield from self.newest()
         if found.status is None and number > 1:
             found = yield from self.newest(number)
@@ -232,7 +232,7 @@ class Submissions:
 
     def ended(self, number: int, status: JobStatus) -> None:
         """Note the end of a submission that was watched."""
-        self._cluster.note_lookup(self._name, Found(number, status), reusable=False)
+        self._cluster.cache_lookup(self._name, LatestSubmission(number, status), reusable=False)
 
     def _first_status(self, name: str) -> JobStatus:
         """Look at a job that was just submitted; a server may not show it yet, or not answer."""

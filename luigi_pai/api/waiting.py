@@ -148,10 +148,10 @@ class WaitingReasons:
 
     def _virtual_clusters(self) -> Mapping[str, Any]:
         now = self._cluster.clock.monotonic()
-        kept: tuple[float, Mapping[str, Any]] | None = self._cluster.notes.get("virtual clusters")
+        kept: tuple[float, Mapping[str, Any]] | None = self._cluster.cache.get("virtual clusters")
         if kept is None or not 0 <= now - kept[0] < _CLUSTERS_KEPT:
             kept = now, self._cluster.virtual_clusters()
-            self._cluster.notes.put("virtual clusters", kept)
+            self._cluster.cache.put("virtual clusters", kept)
         return kept[1]
 
 

@@ -10,7 +10,7 @@ import pytest
 import responses
 
 from luigi_pai import reset_clusters
-from luigi_pai.api.cluster import CLUSTERS
+from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import Submissions
 from luigi_pai.api.watcher import Polling
@@ -135,15 +135,17 @@ def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal
     cluster = new_cluster(url, portal_url=portal_url)
     assert cluster.portal_url == portal
     assert cluster.page("j") == f"{portal}/view.html?jobName=j"
-    assert cluster.speaking("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
-    assert cluster.speaking("v2").page("j", "bob") == f"{portal}/job-detail.html?username=bob&jobName=j"
+    assert cluster.with_api_version("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
+    assert (
+        cluster.with_api_version("v2").page("j", "bob") == f"{portal}/job-detail.html?username=bob&jobName=j"
+    )
 
 
 def test_names_are_quoted_in_the_page_of_a_job(new_cluster):
     """A name cannot add to the query."""
     cluster = new_cluster(URL, username="a&b")
     assert cluster.page("x&y=ü/é?") == "http://pai.test:9286/view.html?jobName=x%26y%3D%C3%BC%2F%C3%A9%3F"
-    page = cluster.speaking("v2").page("x&y=ü/é?")
+    page = cluster.with_api_version("v2").page("x&y=ü/é?")
     assert page.endswith("?username=a%26b&jobName=x%26y%3D%C3%BC%2F%C3%A9%3F")
 
 
@@ -164,7 +166,7 @@ def test_answered_is_that_of_the_connection(new_cluster, rest):
 
 def test_an_api_version_that_is_none_is_refused(new_cluster):
     """By name."""
-    with pytest.raises(ValueError, match=r"^api_version = 'v3' is none of auto, v1 and v2$"):
+    with pytest.raises(ValueError, match=r"^api_version = 'v3' is not valid; use auto, v1 or v2$"):
         new_cluster(api_version="v3")
 
 
@@ -244,7 +246,7 @@ def test_a_configured_v1_on_a_v2_cluster_says_what_to_change(faulty, new_cluster
     """The setting is obeyed, and named."""
     faulty.release = "1.8.0"
     with pytest.raises(
-        PaiHttpError, match=r"speaks the v2 dialect .*: take api_version = v1 out of \[OpenPai\]"
+        PaiHttpError, match=r"speaks API version v2 .*: remove api_version = v1 from \[OpenPai\]"
     ):
         call(new_cluster(faulty.url, api_version="v1"))
     assert faulty.posts() == []
@@ -255,11 +257,11 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
     faulty.release = "1.8.0"
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    view = cluster.speaking("v2")
+    view = cluster.with_api_version("v2")
     assert view.status("there").succeeded
     assert faulty.logins == 1
-    cluster.notes.put("a", 1)
-    assert view.notes.get("a") == 1
+    cluster.cache.put("a", 1)
+    assert view.cache.get("a") == 1
     assert cluster.dialect.version == "v1"
 
 
@@ -355,8 +357,8 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     cluster = new_cluster(faulty.url, clock=clock)
     cluster.status("a")
     cluster.list()
-    cluster.note_unreachable(ClusterUnreachable("down"))
-    cluster.notes.put("x", 1)
+    cluster.record_unreachable(ClusterUnreachable("down"))
+    cluster.cache.put("x", 1)
     run_steps(Submissions(cluster, "a").newest(), clock.sleep)
     with pytest.raises(RateLimited):
         cluster.list()
@@ -364,8 +366,8 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     faulty.limits = {}
     cluster.reset()
     assert cluster.dialect.version == "v1"
-    assert cluster.notes.get("x") is None
-    assert cluster.lookup_of("a") is None
+    assert cluster.cache.get("x") is None
+    assert cluster.cached_lookup("a") is None
     cluster.check_reachable()
     with pytest.raises(JobNotFound):
         cluster.status("a")
@@ -392,10 +394,10 @@ def test_the_clusters_of_a_process_are_one_for_each_settings():
     assert CLUSTERS.get(**settings | {"polling": Polling(patience=1)}) is not cluster
     assert CLUSTERS.get(**settings | {"password": "y"}) is not cluster
     assert cluster.clock is CLUSTERS.clock
-    CLUSTERS.notes.put("settings", 1)
+    CLUSTERS.cache.put("settings", 1)
     reset_clusters()
     assert CLUSTERS.get(**settings) is not cluster
-    assert CLUSTERS.notes.get("settings") is None
+    assert CLUSTERS.cache.get("settings") is None
 
 
 # ---------------------------------------------------------------- nobody there
@@ -405,7 +407,7 @@ def test_nobody_there_is_found_out_once(new_cluster, clock, in_forks):
     """A thousand tasks do not each find it out: for ten seconds they are told what the first ran into."""
     cluster = new_cluster(clock=clock)
     cluster.check_reachable()
-    in_forks(lambda _: cluster.note_unreachable(ClusterUnreachable("cannot reach it: Connection refused")))
+    in_forks(lambda _: cluster.record_unreachable(ClusterUnreachable("cannot reach it: Connection refused")))
     for _ in range(2):
         with pytest.raises(ClusterUnreachable, match=r"^cannot reach it: Connection refused$"):
             cluster.check_reachable()
@@ -525,5 +527,5 @@ def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, c
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(look, range(8)))
-    lines = [record for record in caplog.records if "speaks the v2 dialect" in record.getMessage()]
-    assert [record.name for record in lines] == ["luigi_pai.api.learning"]
+    lines = [record for record in caplog.records if "speaks API version v2" in record.getMessage()]
+    assert [record.name for record in lines] == ["luigi_pai.api.dialects.detection"]

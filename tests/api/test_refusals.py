@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from luigi_pai.api.wire.refusals import HINTS, explained
+from luigi_pai.api.wire.refusals import HINTS, with_explanation
 from luigi_pai.errors import PaiHttpError, PermissionRefused
 
 REQUEST = "POST http://pai.test/api/v2/jobs"
@@ -19,7 +19,7 @@ def refusal(code, message, status=400):
 
 def shown(*findings):
     """Return what is shown of schema errors."""
-    error = explained(refusal("InvalidProtocolError", json.dumps(findings)), REQUEST)
+    error = with_explanation(refusal("InvalidProtocolError", json.dumps(findings)), REQUEST)
     return str(error).removeprefix(f"{REQUEST}: 400 InvalidProtocolError: ")
 
 
@@ -102,7 +102,7 @@ def test_several_findings_are_one_sentence_each():
 def test_each_code_names_the_field_to_change(code, field):
     """Behind the server's own words; class and attributes stay."""
     before = PermissionRefused(f"{REQUEST}: 403 {code}: no", status=403, code=code, server_message="no")
-    error = explained(before, REQUEST)
+    error = with_explanation(before, REQUEST)
     assert str(error) == f"{REQUEST}: 403 {code}: no; {HINTS[code]}"
     assert field in HINTS[code]
     assert isinstance(error, PermissionRefused)
@@ -118,7 +118,7 @@ def test_the_table_is_tested_whole():
 def test_an_inference_job_without_its_parameters():
     """LTP names the parameter; where it goes is said besides."""
     message = "Parameter API_KEY must be specified for inference job."
-    error = explained(refusal("InvalidProtocolError", message), REQUEST)
+    error = with_explanation(refusal("InvalidProtocolError", message), REQUEST)
     assert str(error).endswith(f": {message}; add it to parameters, or change jobType")
 
 
@@ -126,12 +126,12 @@ def test_an_inference_job_without_its_parameters():
 def test_other_refusals_stay_as_they_are(code):
     """The server's words are all there is."""
     error = refusal(code, "no")
-    assert str(explained(error, REQUEST)) == str(error)
+    assert str(with_explanation(error, REQUEST)) == str(error)
 
 
 def test_lines_of_the_document_are_not_repeated():
     """An error of js-yaml 4 shows the lines around the place, with a secret if one is there."""
     message = "unexpected end of the stream (2:1)\n\n 1 | secrets: {key: hush-hush\n 2 | \n-----^"
-    error = explained(refusal(None, message, status=500), REQUEST)
+    error = with_explanation(refusal(None, message, status=500), REQUEST)
     assert str(error).endswith(": unexpected end of the stream (2:1)")
     assert error.server_message == "unexpected end of the stream (2:1)"

@@ -6,7 +6,7 @@ import pytest
 
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
-from luigi_pai.api.submissions import Found, Submissions
+from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
@@ -62,7 +62,7 @@ def lookups(faulty) -> list[str]:
 def test_nothing_is_found_where_nothing_is(faulty, submissions, do, release):
     """Number 0, and no status."""
     faulty.release = release
-    assert do(submissions.newest()) == Found(0, None)
+    assert do(submissions.newest()) == LatestSubmission(0, None)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
@@ -111,7 +111,7 @@ def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(fault
     do(submissions.newest())
     faulty.jobs.clear()
     clock.advance(31)
-    assert do(submissions.newest()) == Found(0, None)
+    assert do(submissions.newest()) == LatestSubmission(0, None)
     assert lookups(faulty)[-2:] == ["train__attempt2", "train"]
 
 
@@ -183,7 +183,7 @@ def test_the_latest_submission_is_found_in_the_list(faulty, cluster, do):
     """Of work whose first jobs are forgotten; one list serves all work for some seconds."""
     for name in ("a__attempt2", "a__attempt5", "a__attempt4", "b", "c__attempt3"):
         faulty.add(name)
-    assert [do(Submissions(cluster, name).latest_listed()) for name in "abcd"] == [5, 0, 3, 0]
+    assert [do(Submissions(cluster, name).latest_in_list()) for name in "abcd"] == [5, 0, 3, 0]
     assert faulty.lists == 1
 
 
@@ -192,7 +192,7 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, do, clock, i
     faulty.add("a__attempt2")
 
     def child(_number):
-        assert do(Submissions(cluster, "a").latest_listed()) == 2
+        assert do(Submissions(cluster, "a").latest_in_list()) == 2
 
     in_forks(child)
     child(0)
@@ -373,7 +373,7 @@ def test_a_server_that_turns_out_to_speak_v2_is_searched_anew(faulty, cluster, d
     cluster.reset()
     faulty.release = release
     found = do(work.submit(1, job("a.b")))
-    assert found == Found(0, None)
+    assert found == LatestSubmission(0, None)
     assert cluster.dialect.version == "v2"
     assert work.job_name(1) == v2_name("a.b") != "a.b"
     assert faulty.posts() == []
@@ -407,7 +407,7 @@ def test_a_lookup_in_one_dialect_is_none_in_the_other(faulty, cluster, do):
     faulty.add("train", runs_for=3600)
     work = Submissions(cluster, "train")
     do(work.newest())
-    other = Submissions(cluster.speaking("v2"), "train")
+    other = Submissions(cluster.with_api_version("v2"), "train")
     assert other.remembered() is None
     assert work.remembered() is not None
 
@@ -439,9 +439,9 @@ def test_two_works_on_one_cluster_do_not_confuse_each_other(faulty, cluster, do)
     """The dialect is learned by one while the other is between its lookup and its post."""
     faulty.release = "1.8.0"
     first, second = Submissions(cluster, "a.1"), Submissions(cluster, "b.2")
-    cluster.note_lookup("a.1", Found(0, None), reusable=True)
-    cluster.note_lookup("b.2", Found(0, None), reusable=True)
-    assert first.remembered() == Found(0, None)
+    cluster.cache_lookup("a.1", LatestSubmission(0, None), reusable=True)
+    cluster.cache_lookup("b.2", LatestSubmission(0, None), reusable=True)
+    assert first.remembered() == LatestSubmission(0, None)
     found = do(first.submit(1, job("a.1")))  # turns out to be v2
     assert second.remembered() is None
     for work, found_now in ((first, found), (second, do(second.newest()))):

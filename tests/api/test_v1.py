@@ -7,8 +7,8 @@ import json
 import pytest
 import responses
 
+from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.api.v1 import V1Dialect
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,

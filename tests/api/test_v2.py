@@ -11,8 +11,8 @@ import responses
 import yaml
 from places import DATA
 
+from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.api.v2 import LogFile, V2Dialect
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
@@ -231,7 +231,7 @@ def test_another_api_v2_is_told_apart(v2, rest):
     """0.8 to 0.14 had one at the same address, which wants a ``type`` of the job."""
     rest.post(JOBS, status=400, json={"code": "InvalidParametersError", "message": '"type" is required'})
     with pytest.raises(
-        PaiHttpError, match=r"is required; this is not the YAML job protocol's API: OpenPAI 0\.8"
+        PaiHttpError, match=r"is required; this server has no API for the YAML job protocol: OpenPAI 0\.8"
     ):
         v2.post(TEXT)
 

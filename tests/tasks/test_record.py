@@ -289,7 +289,7 @@ def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkey
 
 _WORKER = """
 import os, signal
-import luigi, luigi_pai.api.v1
+import luigi, luigi_pai.api.dialects.v1
 from luigi_pai import PaiTask, TaskRole
 
 class Train(PaiTask):
@@ -300,7 +300,7 @@ class Train(PaiTask):
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-luigi_pai.api.v1.V1Dialect.submit = die
+luigi_pai.api.dialects.v1.V1Dialect.submit = die
 Train().run()
 """
 

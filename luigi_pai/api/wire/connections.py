@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["Connections", "NotTls", "TooLong", "progress"]
+__all__ = ["AnswerTimeout", "Connections", "NotTls", "progress"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -106,7 +106,7 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
 # trickles in for ever ends too, is that no more of it is read after its deadline.
 
 
-class TooLong(TimeoutError):
+class AnswerTimeout(TimeoutError):
     """An answer has taken longer than answers may."""
 
     def __init__(self, limit: float) -> None:
@@ -127,7 +127,7 @@ class _Timed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         if time.monotonic() > self._end:
-            raise TooLong(self._limit)
+            raise AnswerTimeout(self._limit)
         return self._raw.readinto(buffer)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from luigi_pai.api.limits import reset_after
+from luigi_pai.api.request_limits import reset_after
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,

@@ -14,16 +14,16 @@ from urllib3.exceptions import HTTPError
 from luigi_pai.api.wire.connections import Connections, NotTls, progress
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
-from luigi_pai.api.wire.unreachable import Failed, login_at_proxy, tls_port, why
+from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
 from luigi_pai.errors import InvalidReply
-from luigi_pai.hidden_tokens import hide_tokens
+from luigi_pai.redaction import redact_urllib3_logs
 
 if TYPE_CHECKING:
     from luigi_pai.errors import PaiError
 
 __all__ = ["Account", "Transport"]
 
-hide_tokens()
+redact_urllib3_logs()
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Transport:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError, NotTls) as error:
             self._epoch += 1
-            failure = why(self._failed(method, url), error)
+            failure = explain_failure(self._failed(method, url), error)
         else:
             wrong_port = self._check_port(method, url, response)
             if wrong_port is None:
@@ -181,20 +181,20 @@ class Transport:
         """Return the error that an answer of a proxy, or of a TLS port to plain http, is."""
         if response.status_code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             failed = self._failed(method, url)
-            return login_at_proxy(failed) if failed.proxy_variable else None
+            return proxy_login_error(failed) if failed.proxy_variable else None
         if response.status_code == HTTPStatus.BAD_REQUEST and response.url.startswith("http:"):
             start = response.content[:4096]
             if any(phrase in start for phrase in TLS_PORT_PHRASES):
-                return tls_port(self._failed(method, url))
+                return tls_port_error(self._failed(method, url))
         return None
 
-    def _failed(self, method: str, url: str) -> Failed:
+    def _failed(self, method: str, url: str) -> FailedRequest:
         account = self._account
         try:
             route = self._environment.route(url)
         except ValueError:
             route = Route()
-        return Failed(
+        return FailedRequest(
             method=method,
             url=url,
             server=account.url,

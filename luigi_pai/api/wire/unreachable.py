@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.wire.connections import NotTls, TooLong
+from luigi_pai.api.wire.connections import AnswerTimeout, NotTls
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
-from luigi_pai.hidden_tokens import redact
+from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.environment import Environment
     from luigi_pai.errors import PaiError
 
-__all__ = ["Failed", "login_at_proxy", "tls_port", "why"]
+__all__ = ["FailedRequest", "explain_failure", "proxy_login_error", "tls_port_error"]
 
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
 _REACH_HINT = f"check {_SETTING}, and that the rest-server runs"
@@ -33,7 +33,7 @@ _NOT_YET_VALID, _EXPIRED, _WRONG_HOST, _WRONG_ADDRESS = 9, 10, 62, 64  # OpenSSL
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedRequest:
     """A request without an answer.
 
     Attributes:
@@ -76,7 +76,7 @@ class Failed:
         return f"; {advice}" if self.is_servers else ""
 
 
-def why(failed: Failed, error: Exception) -> PaiError:
+def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
     """Say in one line why there is no answer. Libraries' texts name pools, not servers.
 
     Args:
@@ -100,7 +100,7 @@ def why(failed: Failed, error: Exception) -> PaiError:
         if text:
             return ClusterUnreachable(text, answer_lost=_is_lost(failed, error, causes))
     if _is_tls_port(failed, error, causes):
-        return tls_port(failed)
+        return tls_port_error(failed)
     through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
     return ClusterUnreachable(
         f"the connection to {failed.target}{through} broke before it answered "
@@ -109,7 +109,7 @@ def why(failed: Failed, error: Exception) -> PaiError:
     )
 
 
-def tls_port(failed: Failed) -> ClusterUnreachable:
+def tls_port_error(failed: FailedRequest) -> ClusterUnreachable:
     """Return the error for http to a server that speaks TLS; it cannot have understood the request."""
     return ClusterUnreachable(
         f"{failed.target} speaks TLS, not http"
@@ -117,12 +117,12 @@ def tls_port(failed: Failed) -> ClusterUnreachable:
     )
 
 
-def login_at_proxy(failed: Failed) -> ClusterUnreachable:
+def proxy_login_error(failed: FailedRequest) -> ClusterUnreachable:
     """Return the error for a proxy's 407; the request went no further."""
     return ClusterUnreachable(_proxy_login(failed))
 
 
-def _bad_url(failed: Failed, error: Exception) -> PaiError:
+def _bad_url(failed: FailedRequest, error: Exception) -> PaiError:
     reason = redact(str(error))
     if isinstance(error, (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)):
         reason = "it must begin with http:// or https://"
@@ -137,7 +137,7 @@ def _bad_url(failed: Failed, error: Exception) -> PaiError:
     return ClusterUnreachable(f"{url!r} is not a valid URL: {reason}")
 
 
-def _redirect(failed: Failed, error: Exception) -> str | None:
+def _redirect(failed: FailedRequest, error: Exception) -> str | None:
     """Return the server that a redirect led to, if it is another one."""
     if isinstance(error, NotTls):
         asked = error.url
@@ -152,7 +152,7 @@ def _redirect(failed: Failed, error: Exception) -> str | None:
     return None if _host_of(asked) == _host_of(first) else _origin(asked)
 
 
-def _ca_problem(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     """Return what is wrong with the CA bundle, if that is why; requests loads it when it connects."""
     bundle = failed.environment.verify
     if not isinstance(bundle, str):
@@ -171,7 +171,7 @@ def _ca_problem(failed: Failed, error: Exception, causes: Sequence[BaseException
     return None
 
 
-def _plain_http(failed: Failed, error: Exception, _: Sequence[BaseException]) -> str | None:
+def _plain_http(failed: FailedRequest, error: Exception, _: Sequence[BaseException]) -> str | None:
     if not isinstance(error, NotTls):
         return None
     return f"{failed.target} speaks http, not TLS" + failed.hint(
@@ -179,7 +179,7 @@ def _plain_http(failed: Failed, error: Exception, _: Sequence[BaseException]) ->
     )
 
 
-def _proxy(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _proxy(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     variable = failed.proxy_variable
     if variable is None or failed.sent:
         return None
@@ -208,7 +208,7 @@ def _proxy(failed: Failed, error: Exception, causes: Sequence[BaseException]) ->
     )
 
 
-def _proxy_login(failed: Failed) -> str:
+def _proxy_login(failed: FailedRequest) -> str:
     return (
         f"the proxy of {failed.proxy_variable} in the environment requires a login (407), or refused its "
         f"user and password; write http://USER:PASSWORD@HOST:PORT in {failed.proxy_variable}, "
@@ -216,7 +216,7 @@ def _proxy_login(failed: Failed) -> str:
     )
 
 
-def _tls(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _tls(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     if failed.sent:
         return None
     refused = _refused_certificate(causes)
@@ -234,7 +234,7 @@ def _tls(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> s
     return None
 
 
-def _certificate(failed: Failed, refused: BaseException) -> str:
+def _certificate(failed: FailedRequest, refused: BaseException) -> str:
     code = getattr(refused, "verify_code", None)
     reason = getattr(refused, "verify_message", None) or str(refused)
     source = failed.environment.verify_source
@@ -249,12 +249,12 @@ def _certificate(failed: Failed, refused: BaseException) -> str:
     return f"the certificate of {failed.target} was refused: {reason.rstrip('.')}; {advice}"
 
 
-def _timeouts(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _timeouts(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return f"{failed.target} did not take a connection within {failed.connect_timeout:g} s" + failed.hint(
             _REACH_HINT
         )
-    too_long = [cause for cause in causes if isinstance(cause, TooLong)]
+    too_long = [cause for cause in causes if isinstance(cause, AnswerTimeout)]
     if too_long:
         return f"{failed.target} did not finish its answer within {too_long[0].limit:g} s"
     if any(isinstance(cause, NewConnectionError) for cause in causes):
@@ -264,7 +264,7 @@ def _timeouts(failed: Failed, error: Exception, causes: Sequence[BaseException])
     return None
 
 
-_EXPLANATIONS: tuple[Callable[[Failed, Exception, Sequence[BaseException]], str | None], ...] = (
+_EXPLANATIONS: tuple[Callable[[FailedRequest, Exception, Sequence[BaseException]], str | None], ...] = (
     _plain_http,
     _proxy,
     _tls,
@@ -272,7 +272,7 @@ _EXPLANATIONS: tuple[Callable[[Failed, Exception, Sequence[BaseException]], str 
 )
 
 
-def _is_lost(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
     """Return whether the request may have reached the server."""
     if failed.sent is not None:
         return failed.sent
@@ -290,7 +290,7 @@ def _is_timeout(causes: Sequence[BaseException]) -> bool:
     return any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes)
 
 
-def _is_tls_port(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+def _is_tls_port(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
     """Return whether a broken connection was http to a server that speaks TLS."""
     if not failed.url.startswith("http:") or failed.answered:
         return False

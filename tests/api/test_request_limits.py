@@ -7,8 +7,8 @@ from email.utils import formatdate
 import pytest
 
 from luigi_pai.api.clock import Clock
-from luigi_pai.api.limits import Kind, Limits, reset_after
-from luigi_pai.api.shared import SharedState
+from luigi_pai.api.request_limits import Kind, Limits, reset_after
+from luigi_pai.api.shared_state import SharedState
 from luigi_pai.errors import RateLimited
 
 

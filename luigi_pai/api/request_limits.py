@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared import SharedState
+    from luigi_pai.api.shared_state import SharedState
 
 __all__ = ["Kind", "Limits", "reset_after"]
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.record import CompletionFlag, SubmissionRecord
+    from luigi_pai.tasks.record import CompletionFlag, SubmissionRecord
 
-__all__ = ["Outputs", "own_targets"]
+__all__ = ["Outputs", "overridden_targets"]
 
 
-def own_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
+def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
     """Return the targets of a task's ``output()``, flat; nothing where that is the one of a class."""
     if type(task).output is default.output:
         return []
@@ -47,21 +47,21 @@ class Outputs:
         self._folder = folder
         self._targets = targets
 
-    def flag(self) -> CompletionFlag | None:
+    def completion_flag(self) -> CompletionFlag | None:
         """Return the completion flag, None where there is no place for one."""
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
-        from luigi_pai.record import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.tasks.record import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
 
         return CompletionFlag(hdfs, self._folder)
 
-    def record(self, job: str) -> SubmissionRecord | None:
+    def submission_record(self, job: str) -> SubmissionRecord | None:
         """Return the record of a job's submissions, None where there is no place for one."""
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
-        from luigi_pai.record import SubmissionRecord  # noqa: PLC0415  as above
+        from luigi_pai.tasks.record import SubmissionRecord  # noqa: PLC0415  as above
 
         return SubmissionRecord(hdfs, self._folder, job)
 
@@ -78,7 +78,7 @@ class Outputs:
 
         return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
 
-    def show_completion(self, job: str, *, submitted_here: bool) -> bool:
+    def are_complete(self, job: str, *, submitted_here: bool) -> bool:
         """Return whether a job is done that the server does not know.
 
         Args:
@@ -88,13 +88,13 @@ class Outputs:
         Raises:
             HdfsError: HDFS did not say.
         """
-        flag = self.flag()
+        flag = self.completion_flag()
         if flag is not None:
             return flag.holds(job, submitted_here=submitted_here)
-        targets = self._askable()
+        targets = self._checkable_targets()
         return bool(targets) and all(target.exists() for target in targets)
 
-    def show_a_beginning(self) -> bool:
+    def any_exists(self) -> bool:
         """Return whether there is anything of a job that the server does not know: it may have run before.
 
         Raises:
@@ -103,16 +103,16 @@ class Outputs:
         hdfs = self.hdfs_of(self._folder)
         if hdfs is not None and self._folder is not None:
             return bool(hdfs.exists(self._folder))
-        return any(target.exists() for target in self._askable())
+        return any(target.exists() for target in self._checkable_targets())
 
-    def what_remembers(self) -> str:
+    def completion_fallback(self) -> str:
         """Say how long the end of a job is known if there is no flag."""
         why = "webhdfs_url is not set in [OpenPai]"
         if self._folder is None:
             why = "it has no output folder that is known here"
         elif self._hdfs is not None:
             why = f"the output folder {self._folder} is not on HDFS"
-        if self._askable():
+        if self._checkable_targets():
             return f"{why}: when the server has forgotten it, it is complete if all its outputs exist"
         return f"{why}: its end is remembered only as long as the server does"
 
@@ -121,7 +121,7 @@ class Outputs:
         local = (target for target in self._targets() if isinstance(target, luigi.LocalTarget))
         return any(f"{target.path}/".startswith(inside) for target in local)
 
-    def _askable(self) -> Sequence[luigi.Target]:
+    def _checkable_targets(self) -> Sequence[luigi.Target]:
         """Return the targets; nothing where one of them is on HDFS and no HDFS is configured."""
         targets = self._targets()
         contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # not loaded: no target can be one of its

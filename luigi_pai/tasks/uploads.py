@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError, Problem, SpecError
-from luigi_pai.source import folder_of
+from luigi_pai.tasks.attributes import base_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
             "[OpenPai]; write webhdfs_url = http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI)"
         )
     problems: list[Problem] = []
-    uploads = list(_prepared(folder_of(task, "uploads"), named, hdfs, problems))
+    uploads = list(_prepared(base_folder(task, "uploads"), named, hdfs, problems))
     problems += _over_the_limit(code_dir, uploads, hdfs)
     if problems:
         raise SpecError(task.name, problems)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from luigi_pai.api.shared import SharedState
+from luigi_pai.api.shared_state import SharedState
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*use of fork:DeprecationWarning"

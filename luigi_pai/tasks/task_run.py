@@ -7,18 +7,18 @@ import queue
 import time
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.failure import NEXT_SUBMISSION, failed_job
 from luigi_pai.api.job import lost
+from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.submissions import Found, Submissions
+from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
-from luigi_pai.history import History
-from luigi_pai.luigi_page import show_page
-from luigi_pai.outputs import Outputs
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
+from luigi_pai.tasks.history import History
+from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.outputs import Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,36 +28,38 @@ if TYPE_CHECKING:
     from luigi_pai.api.watcher import Deadline, Update
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.work import Work
+    from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Run"]
+__all__ = ["TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
 
 
-class Run:
+class TaskRun:
     """One lookup, or one run, of a task: its job with the settings of this moment.
 
     Args:
-        work: what is to be done.
+        definition: what is to be done.
 
     Raises:
         ConfigError: a setting is wrong.
         SpecError: the task's name is none that a job can have.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, definition: JobDefinition) -> None:
         self._settings = OpenPai.current()
-        self._work = work
-        self._name = work.name
+        self._definition = definition
+        self._name = definition.name
         check_name(self._name)
         cluster = self._settings.cluster()
-        self._cluster = cluster.speaking(work.api_version) if work.api_version else cluster
+        self._cluster = (
+            cluster.with_api_version(definition.api_version) if definition.api_version else cluster
+        )
         self._hdfs = _hdfs(self._settings)
-        self._outputs = Outputs(self._hdfs, work.output_folder, work.targets)
-        self._history = History(work, self._cluster, self._outputs)
+        self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
+        self._history = History(definition, self._cluster, self._outputs)
         self._watched: str | None = None
         self._missed: Deadline | None = None
         self._logged = ""
@@ -68,14 +70,14 @@ class Run:
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
         found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._pause)
         if found.status is None:
-            return self._history.shows_completion()
+            return self._history.is_completed()
         if found.status.succeeded:
-            self._history.succeeded(found.status)
+            self._history.record_success(found.status)
         elif found.status.finished:
-            self._history.failed(found.status)
+            self._history.record_failure(found.status)
         return found.succeeded
 
-    def to_the_end(self) -> None:
+    def execute(self) -> None:
         """Find or submit the job, and watch it to its end; ``run()`` of the task.
 
         Raises:
@@ -85,12 +87,12 @@ class Run:
         run_steps(self.steps(), self._pause)
 
     def steps(self) -> Steps[None]:
-        """Carry out ``to_the_end`` in steps that do not sleep."""
+        """Carry out ``execute`` in steps that do not sleep."""
         submissions = Submissions(self._cluster, self._name)
         found = submissions.remembered()
         if found is None:
             found = yield from self._find(submissions)
-        if found.status is None and self._history.shows_completion():
+        if found.status is None and self._history.is_completed():
             logger.info("Job %s is complete: the server does not know it, its output shows it", self._name)
             return
         found, status = yield from self._ensure(submissions, found)
@@ -98,12 +100,12 @@ class Run:
             status = yield from self._watch(status, submitted=found.submitted)
             submissions.ended(found.number, status)
         if status.succeeded:
-            self._history.succeeded(status)
+            self._history.record_success(status)
         else:
-            self._history.failed(status)
+            self._history.record_failure(status)
             raise self._failed(status)
 
-    def _find(self, submissions: Submissions) -> Steps[Found]:
+    def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the newest submission: by its name, by its record, by the user's list."""
         try:
             self._cluster.check_reachable()
@@ -112,18 +114,20 @@ class Run:
                 last = self._history.last
                 if last is not None:
                     number = last.attempt
-                elif not self._cluster.dialect.can.shared_names or self._history.shows_a_beginning():
-                    number = yield from submissions.latest_listed()
+                elif not self._cluster.dialect.can.shared_names or self._history.may_have_run():
+                    number = yield from submissions.latest_in_list()
                 else:
                     number = 0
                 if number > 1:
                     found = yield from submissions.newest(number)
         except ClusterUnreachable as error:
-            self._cluster.note_unreachable(error)
+            self._cluster.record_unreachable(error)
             raise
         return found
 
-    def _ensure(self, submissions: Submissions, found: Found) -> Steps[tuple[Found, JobStatus]]:
+    def _ensure(
+        self, submissions: Submissions, found: LatestSubmission
+    ) -> Steps[tuple[LatestSubmission, JobStatus]]:
         """Return a submission that goes on, has succeeded or was made now; there is one then."""
         while True:
             status = found.status
@@ -131,46 +135,48 @@ class Run:
                 break
             number = found.number
             if status is None:
-                number = self._history.check_forgotten(self._settings_of("on_forgotten"))
+                number = self._history.last_submission_number(self._settings_of("on_forgotten"))
             number += 1
             job = self._prepared(submissions.job_name(number), number)
-            self._history.begin(number, submissions.job_name(number))
+            self._history.record_submission(number, submissions.job_name(number))
             try:
                 found = yield from submissions.submit(number, job)
             except PaiApiError as error:
-                if submissions.maybe_submitted:
+                if submissions.may_be_submitted:
                     raise error.extended(_unsure(submissions.job_name(number))) from None
-                self._history.refused()
+                self._history.undo_submission()
                 text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
                 raise error.reworded(text) from None
             except PaiError:
-                self._history.refused()
+                self._history.undo_submission()
                 raise
             except BaseException:
                 logger.warning("Interrupted: %s", _unsure(submissions.job_name(number)))
                 raise
         if not found.submitted:
             logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
-            self._history.taken_over(status)
+            self._history.check_taken_over(status)
         return found, status
 
     def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
         """Return the job under a submission's name; its uploads and its output folder are on HDFS then."""
-        work = self._work
+        definition = self._definition
         if not name.startswith(self._name):
             logger.warning(
                 "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only",
                 self._name,
                 name,
             )
-        job = work.job_named(name)
+        job = definition.job_named(name)
         if isinstance(job, PaiJob):
             if number > 1 or not self._cluster.dialect.can.output_folders:
-                job.outputDir = job.outputDir or work.output_folder
-            work.send_uploads(job.codeDir, self._hdfs)
-        flag = self._outputs.flag()
-        if flag is None and work.output_folder is not None:
-            logger.info("Job %s gets no completion flag, because %s", name, self._outputs.what_remembers())
+                job.outputDir = job.outputDir or definition.output_folder
+            definition.send_uploads(job.codeDir, self._hdfs)
+        flag = self._outputs.completion_flag()
+        if flag is None and definition.output_folder is not None:
+            logger.info(
+                "Job %s gets no completion flag, because %s", name, self._outputs.completion_fallback()
+            )
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
@@ -182,7 +188,7 @@ class Run:
     def _watch(self, status: JobStatus, *, submitted: bool) -> Steps[JobStatus]:
         """Watch a job to its end and return its last status."""
         self._watched = status.name
-        show_page(self._work.task, self._cluster.page(status.name))
+        link_job_page(self._definition.task, self._cluster.page(status.name))
         watcher = Watcher(self._cluster)
         watcher.add(
             status,
@@ -219,17 +225,17 @@ class Run:
         return f"job {name} goes on ({page}); to take it over, run the task again; to stop it, use its page"
 
     def _failed(self, status: JobStatus) -> PaiError:
-        return failed_job(
+        return job_failure(
             self._cluster,
             status,
             missed=self._missed,
-            secrets=self._work.secret_texts(),
+            secrets=self._definition.secrets(),
             next_step=NEXT_SUBMISSION,
         )
 
     def _settings_of(self, name: str) -> Any:
         """Return a setting of the task; where it says none, that of [OpenPai]."""
-        own = getattr(self._work.task, name)
+        own = getattr(self._definition.task, name)
         return getattr(self._settings, name) if own is None else own
 
     # Luigi's page and messages
@@ -248,13 +254,13 @@ class Run:
 
     def _report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a Luigi worker puts on a task while it runs."""
-        report: Callable[[object], None] | None = getattr(self._work.task, callback, None)
+        report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
         if report is not None:
             report(value)
 
     def _pause(self, seconds: float) -> None:
         """Wait, and obey the scheduler's messages meanwhile."""
-        messages = getattr(self._work.task, "scheduler_messages", None)
+        messages = getattr(self._definition.task, "scheduler_messages", None)
         if messages is None:
             self._cluster.clock.sleep(seconds)
             return

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialect import Capabilities, LogFile
-from luigi_pai.api.job_replies import job_status, listed_jobs
-from luigi_pai.api.limits import Kind
-from luigi_pai.api.wire.refusals import explained
+from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.request_limits import Kind
+from luigi_pai.api.wire.refusals import with_explanation
 from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
 from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
 from luigi_pai.spec.job import PaiJob
@@ -90,7 +90,7 @@ class V2Dialect:
         try:
             self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
-            raise explained(error, f"POST {self._session.url(_JOBS)}") from None
+            raise with_explanation(error, f"POST {self._session.url(_JOBS)}") from None
 
     def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
         """Return a job as a protocol: a v1 job is converted.

@@ -13,9 +13,9 @@ from luigi_pai.spec.comparison import differing_fields, job_digest
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.outputs import Outputs
-    from luigi_pai.record import Submission, SubmissionRecord
-    from luigi_pai.work import Work
+    from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.outputs import Outputs
+    from luigi_pai.tasks.record import Submission, SubmissionRecord
 
 __all__ = ["History"]
 
@@ -32,21 +32,21 @@ class History:
     Where there is no HDFS for them, nothing is recorded, and ``last`` is None.
 
     Args:
-        work: whose job it is.
+        definition: whose job it is.
         cluster: where the job runs.
         outputs: of the task.
     """
 
-    def __init__(self, work: Work, cluster: Cluster, outputs: Outputs) -> None:
-        self._work = work
+    def __init__(self, definition: JobDefinition, cluster: Cluster, outputs: Outputs) -> None:
+        self._definition = definition
         self._cluster = cluster
         self._outputs = outputs
-        self._key = ("flag", work.output_folder or "", work.name)
+        self._key = ("flag", definition.output_folder or "", definition.name)
         self._before: Submission | None = None
 
     @functools.cached_property
     def _record(self) -> SubmissionRecord | None:
-        return self._outputs.record(self._work.name)
+        return self._outputs.submission_record(self._definition.name)
 
     @functools.cached_property
     def last(self) -> Submission | None:
@@ -57,23 +57,23 @@ class History:
         """
         return self._record.read() if self._record is not None else None
 
-    def shows_completion(self) -> bool:
+    def is_completed(self) -> bool:
         """Return whether a job is done that the server does not know.
 
         Raises:
             HdfsError: HDFS did not say.
         """
-        return self._outputs.show_completion(self._work.name, submitted_here=self.last is not None)
+        return self._outputs.are_complete(self._definition.name, submitted_here=self.last is not None)
 
-    def shows_a_beginning(self) -> bool:
+    def may_have_run(self) -> bool:
         """Return whether a job that the server does not know, and no record names, may have run before.
 
         Raises:
             HdfsError: HDFS did not say.
         """
-        return self._outputs.show_a_beginning()
+        return self._outputs.any_exists()
 
-    def check_forgotten(self, on_forgotten: str) -> int:
+    def last_submission_number(self, on_forgotten: str) -> int:
         """Return the number of the last submission of a job that the server does not know.
 
         It is 0 where the job was never submitted. A submission that never reached the server
@@ -100,7 +100,7 @@ class History:
             return last.attempt
         raise self._forgotten(last, age)
 
-    def begin(self, number: int, job_name: str) -> None:
+    def record_submission(self, number: int, job_name: str) -> None:
         """Record a submission that is about to be sent.
 
         Raises:
@@ -108,25 +108,25 @@ class History:
         """
         if self._record is None:
             return
-        from luigi_pai.record import Submission  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.tasks.record import Submission  # noqa: PLC0415  costs what only HDFS needs
 
         submission = Submission(
-            name=self._work.name,
+            name=self._definition.name,
             attempt=number,
             job=job_name,
             cluster=self._cluster.url,
             user=self._cluster.username,
             submitted_ms=int(self._cluster.clock.time() * 1000),
-            digest=job_digest(self._work.job()),
+            digest=job_digest(self._definition.job()),
         )
         last = self.last
         if last is None or last.state is not None or last.attempt != number:
             self._before = last  # else it is of this submission, begun before: nothing to go back to
         self._record.write(submission)
         self.last = submission
-        self._cluster.notes.pop(self._key)  # the command that runs may write a flag
+        self._cluster.cache.pop(self._key)  # the command that runs may write a flag
 
-    def refused(self) -> None:
+    def undo_submission(self) -> None:
         """Take back the last ``begin``: the server refused the job."""
         if self._record is None:
             return
@@ -136,17 +136,17 @@ class History:
             logger.warning("The record %s of a refused job is left behind: %s", self._record.path, error)
         self.last = self._before
 
-    def taken_over(self, status: JobStatus) -> None:
+    def check_taken_over(self, status: JobStatus) -> None:
         """Check that a job that is there already writes to the task's output folder.
 
         Raises:
             PaiOutputElsewhere: it does not.
         """
-        self._cluster.notes.pop(self._key)
+        self._cluster.cache.pop(self._key)
         if self._record is not None and self.last is None:
             self._check_folder(status)
 
-    def succeeded(self, status: JobStatus) -> None:
+    def record_success(self, status: JobStatus) -> None:
         """Write the completion flag, if it has a place: it outlives the server's knowledge of the job.
 
         What HDFS refuses here fails nobody's task: the server knows the end for hours
@@ -155,14 +155,14 @@ class History:
         Raises:
             PaiOutputElsewhere: the job wrote to another folder than the task's.
         """
-        if self._cluster.notes.get(self._key) is True:
+        if self._cluster.cache.get(self._key) is True:
             return
-        flag = self._outputs.flag()
+        flag = self._outputs.completion_flag()
         if flag is None:
             self._warn_if_changed(status)
-            self._cluster.notes.put(self._key, value=True)
+            self._cluster.cache.put(self._key, value=True)
             return
-        name = self._work.name
+        name = self._definition.name
         try:
             if not flag.holds(name, submitted_here=self.last is not None):
                 if self.last is None:
@@ -180,28 +180,28 @@ class History:
             )
         else:
             self._warn_if_changed(status)
-            self._cluster.notes.put(self._key, value=True)
+            self._cluster.cache.put(self._key, value=True)
 
-    def failed(self, status: JobStatus) -> None:
+    def record_failure(self, status: JobStatus) -> None:
         """Take the job out of the completion flag: its newest submission did not succeed.
 
         A flag may be there all the same: the job's own command may have written
         one (Spark does) and failed afterwards.
         """
-        if self._cluster.notes.get(self._key) is False:
+        if self._cluster.cache.get(self._key) is False:
             return
-        flag = self._outputs.flag()
+        flag = self._outputs.completion_flag()
         if flag is None:
             return
         try:
-            flag.discard(self._work.name)
+            flag.discard(self._definition.name)
             self._end(status)
         except PaiError as error:
             logger.warning(
-                "The end of failed job %s could not be recorded on HDFS: %s", self._work.name, error
+                "The end of failed job %s could not be recorded on HDFS: %s", self._definition.name, error
             )
         else:
-            self._cluster.notes.put(self._key, value=False)
+            self._cluster.cache.put(self._key, value=False)
 
     def _end(self, status: JobStatus) -> None:
         if self._record is not None and self.last is not None and self.last.job == status.name:
@@ -211,7 +211,7 @@ class History:
         """Compare the folder that the server has stored with the task's; no record vouches for it."""
         from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
 
-        mine = self._work.output_folder
+        mine = self._definition.output_folder
         config = self._cluster.config(status.name)
         theirs = self._cluster.dialect.output_folder(config)
         if mine is None or theirs is None or same_path(mine, theirs):
@@ -244,9 +244,9 @@ class History:
     def _changed_fields(self, status: JobStatus) -> list[str] | None:
         """Return the fields in which the task's job differs from the one that ran; None if it is the same."""
         if self._record is not None:
-            if self.last is None or self.last.digest == job_digest(self._work.job()):
+            if self.last is None or self.last.digest == job_digest(self._definition.job()):
                 return None
-        elif not (self._work.compares_stored_job and self._may_compare()):
+        elif not (self._definition.compares_stored_job and self._may_compare()):
             return None
         try:
             stored = self._cluster.config(status.name)
@@ -254,16 +254,16 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(self._cluster.dialect.document(self._work.job()), stored)
+        fields = differing_fields(self._cluster.dialect.document(self._definition.job()), stored)
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:
-        compared = self._cluster.notes.get("compared") or 0
-        self._cluster.notes.put("compared", compared + 1)
+        compared = self._cluster.cache.get("compared") or 0
+        self._cluster.cache.put("compared", compared + 1)
         return compared < _COMPARED
 
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
-        folder = self._work.output_folder
+        folder = self._definition.output_folder
         end = "how it ended is not known"
         if last.state is not None:
             end = f"it is recorded as {last.state}, but the completion flag in its output folder is gone"

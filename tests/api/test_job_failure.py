@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import responses
 
-from luigi_pai.api.failure import NEXT_SUBMISSION, failed_job
+from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.watcher import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
@@ -47,7 +47,7 @@ def cluster(new_cluster):
 
 def text_of(cluster, status, **about):
     """Return the text of the error for a job."""
-    return str(failed_job(cluster, status, **about))
+    return str(job_failure(cluster, status, **about))
 
 
 def say_log(rest, text, name="all"):
@@ -174,7 +174,7 @@ def test_the_token_of_a_log_is_not_logged(cluster, rest, serve, caplog):
     rest.add_passthru(server.url)
     caplog.set_level("DEBUG")
     assert "    text" in text_of(cluster, FAILED)
-    assert "sig=...&token=..." in caplog.text
+    assert "sig=******&token=******" in caplog.text
     assert "hush" not in caplog.text
 
 
@@ -199,7 +199,7 @@ def test_a_v1_server_is_not_asked_for_logs(new_cluster, rest):
 def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
     """What catches it need not read its text."""
     rest.get(LOGS, status=404, json={})
-    error = failed_job(cluster, FAILED)
+    error = job_failure(cluster, FAILED)
     assert type(error) is PaiJobFailed
     assert (error.status, error.job_name) == (FAILED, "j")
 
@@ -208,7 +208,7 @@ def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
 def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed, verb):
     """It says which setting the job took longer than."""
     status = JobStatus("j", JobState.STOPPED, raw_state="STOPPED")
-    error = failed_job(new_cluster("http://pai.test:9186"), status, missed=missed)
+    error = job_failure(new_cluster("http://pai.test:9186"), status, missed=missed)
     assert type(error) is PaiJobTimeout
     assert str(error) == (
         "job 'j' ended as STOPPED\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.logs import deciding_task, last_lines, printable
 from luigi_pai.api.watcher import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
+from luigi_pai.redaction import redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["NEXT_SUBMISSION", "failed_job"]
+__all__ = ["NEXT_SUBMISSION", "job_failure"]
 
 NEXT_SUBMISSION = "run the task again to submit the next attempt"
 _MOST_LOGS = 10  # addresses of tasks' output in one error
@@ -25,7 +26,7 @@ _OWN_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # 
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, that an error repeats
 
 
-def failed_job(
+def job_failure(
     cluster: Cluster,
     status: JobStatus,
     *,
@@ -55,7 +56,7 @@ def failed_job(
         lines.append(f"what may help: {status.exit_solution}")
     if last is not None:
         task, log = last
-        shown = _end_of(_redacted(log, secrets))
+        shown = _end_of(redact_values(log, secrets))
         lines.append(f"last lines of {task}:\n{shown}")
     lines.append(f"job page: {cluster.page(status.name)}")
     lines += _output_pages(status)
@@ -102,13 +103,7 @@ def _without_secrets(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
     """Return a status whose diagnostics, which may repeat the end of a log, show no secret."""
     if not status.diagnostics:
         return status
-    return replace(status, diagnostics=_redacted(status.diagnostics, secrets))
-
-
-def _redacted(text: str, secrets: Sequence[str]) -> str:
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "******")
-    return text
+    return replace(status, diagnostics=redact_values(status.diagnostics, secrets))
 
 
 def _what_happened(status: JobStatus, *, log_is_known: bool) -> str:

@@ -6,13 +6,13 @@ import abc
 import logging
 from typing import TYPE_CHECKING
 
-from luigi_pai.attributes import Task, attribute
-from luigi_pai.luigi_page import has_page
+from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.work import Work
+    from luigi_pai.tasks.definition import JobDefinition
 
 __all__ = ["JobTask"]
 
@@ -78,16 +78,16 @@ class JobTask(Task):
             PaiApiError: the server did not say. That is not "no".
             HdfsError: HDFS did not say, and it was needed.
         """
-        from luigi_pai.run import Run  # noqa: PLC0415  costs what constructing tasks does not need
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  costs what constructing tasks does not need
 
-        return Run(self._work()).is_complete()
+        return TaskRun(self._definition()).is_complete()
 
     def _run(self) -> None:
         """Find or submit the job, and watch it to its end."""
-        from luigi_pai.run import Run  # noqa: PLC0415  as above
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
 
-        Run(self._work()).to_the_end()
+        TaskRun(self._definition()).execute()
 
     @abc.abstractmethod
-    def _work(self) -> Work:
+    def _definition(self) -> JobDefinition:
         """Return what is to be done."""

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialect import Capabilities, LogFile
-from luigi_pai.api.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.wire.replies import object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.spec.job import PaiJob

@@ -13,10 +13,10 @@ from luigi.task_status import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["has_page", "show_page"]
+__all__ = ["has_page", "link_job_page"]
 
 
-def show_page(task: luigi.Task, url: str) -> None:
+def link_job_page(task: luigi.Task, url: str) -> None:
     """Link a job's page from the page of its task.
 
     Luigi's own callback (3.2 to 3.8) announces the task anew as one that takes no messages,
