@@ -137,6 +137,15 @@ class OpenPai(luigi.Config):
         description="what a run does if a job was submitted, and the server no longer knows how it ended: "
         "fail, or submit it anew",
     )
+    on_kill = luigi.Parameter(
+        default="leave",
+        description="what becomes of a job when the process that watches it is ended: leave it to the "
+        "next run, or stop it",
+    )
+    console = luigi.Parameter(
+        default="luigi",
+        description="what a terminal shows: all that luigi logs, or quiet, a line for each change of a job",
+    )
     server_retention = luigi.OptionalFloatParameter(
         default=None,
         description="how long after its end the server knows a job; by release where not given",
@@ -195,6 +204,10 @@ class OpenPai(luigi.Config):
         known: _Current | None = cache.get(cls)
         if known is None or known.source != written:
             settings = cls()
+            if settings.console == "quiet":
+                from luigi_pai.console import install  # noqa: PLC0415  as in _registry
+
+                install()
             known = _Current(written, settings, settings.cluster())
             cache.put(cls, known)
         return known.settings
@@ -260,6 +273,8 @@ class OpenPai(luigi.Config):
                 ("hdfs_auth", ("simple", "kerberos"), "neither simple nor kerberos"),
                 ("api_version", ("auto", "v1", "v2"), "none of auto, v1 and v2"),
                 ("on_forgotten", ("fail", "submit"), "neither fail nor submit"),
+                ("on_kill", ("leave", "stop"), "neither leave nor stop"),
+                ("console", ("luigi", "quiet"), "neither luigi nor quiet"),
             )
             if getattr(self, name) not in words
         ]

@@ -144,13 +144,21 @@ class JobStatus:
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
-    def summary(self) -> str:
-        """Return the status in a line: state, tasks, retries, and where it waits."""
+    def summary(self, reason: str | None = None) -> str:
+        """Return the status in a line: state, tasks, retries, and where or why it waits.
+
+        Args:
+            reason: why it waits, where that is known.
+        """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
             parts.append(f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}")
         if self.retries:
             parts.append(f"retry {self.retries}")
-        if self.state is JobState.WAITING and self.virtual_cluster:
+        if self.state is not JobState.WAITING:
+            return ", ".join(parts)
+        if reason is not None:
+            return f"{', '.join(parts)}: {reason}"
+        if self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
         return ", ".join(parts)

@@ -11,6 +11,7 @@ from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
 from luigi_pai.cli.logs import logs
+from luigi_pai.cli.run import run
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
@@ -34,6 +35,7 @@ for _command in (
     ls,
     put,
     render,
+    run,
     status,
     stop,
     submit,

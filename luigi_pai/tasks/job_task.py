@@ -32,6 +32,14 @@ class JobTask(Task):
         return None
 
     @attribute
+    def on_kill(self) -> str | None:
+        """``leave`` or ``stop``: what becomes of the job when the process that watches it is ended.
+
+        The setting of the same name where None.
+        """
+        return None
+
+    @attribute
     def queue_timeout(self) -> float | None:
         """Seconds that the job may wait in the queue before it is stopped; the setting where None."""
         return None
