@@ -11,6 +11,7 @@ from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
 from luigi_pai.cli.logs import logs
+from luigi_pai.cli.plan import plan
 from luigi_pai.cli.run import run
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
@@ -33,6 +34,7 @@ for _command in (
     local,
     logs,
     ls,
+    plan,
     put,
     render,
     run,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.task_run import Forecast
 
 __all__ = ["JobTask"]
 
@@ -89,6 +90,16 @@ class JobTask(Task):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  costs what constructing tasks does not need
 
         return TaskRun(self._definition()).is_complete()
+
+    def forecast(self) -> Forecast:
+        """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
+
+        Raises:
+            PaiError: as ``complete()``.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        return TaskRun(self._definition()).forecast()
 
     def _run(self) -> None:
         """Find or submit the job, and watch it to its end."""

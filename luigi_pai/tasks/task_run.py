@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job import lost
@@ -32,11 +33,24 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["TaskRun"]
+__all__ = ["Forecast", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run of a task would do.
+
+    Attributes:
+        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
+        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
+    """
+
+    state: str
+    number: int
 
 
 class TaskRun:
@@ -79,6 +93,21 @@ class TaskRun:
         elif found.status.finished:
             self._history.record_failure(found.status)
         return found.succeeded
+
+    def forecast(self) -> Forecast:
+        """Return what ``execute`` would do now; nothing is submitted and nothing written.
+
+        Raises:
+            PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
+        """
+        found = run_steps(self._find(Submissions(self._cluster, self._name)), self._pause)
+        if found.status is None:
+            return Forecast("done" if self._history.is_completed() else "to submit", 1)
+        if found.succeeded:
+            return Forecast("done", found.number)
+        if found.status.finished:
+            return Forecast("to submit", found.number + 1)
+        return Forecast("running", found.number)
 
     def execute(self) -> None:
         """Find or submit the job, and watch it to its end; ``run()`` of the task.
