@@ -53,7 +53,7 @@ class BoundedCache(Generic[K, V]):
         self._locks: dict[int, threading.Lock] = {}  # of each process
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, None where there is none."""
+        """Return the value of a key; None if there is none."""
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:

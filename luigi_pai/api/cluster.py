@@ -63,8 +63,8 @@ class Cluster:
         password: for the login; not needed with ``token``.
         token: an application token (0.16 and later), used in place of the password.
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
-        portal_url: the web portal; guessed from ``url`` where not given.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs on a v2 cluster.
+        portal_url: the web portal; default: derived from ``url``.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
         verify: check TLS certificates: True, False, or a file of CA certificates.
         connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of the server.
@@ -229,7 +229,7 @@ class Cluster:
         return self._detector.call(lambda dialect: dialect.virtual_clusters())
 
     def page(self, name: str, username: str | None = None) -> str:
-        """Return the URL of a job's page in the web portal; of this user's job, or of the named user's."""
+        """Return the URL of a job's page in the web portal; the user is the Cluster's by default."""
         return f"{self.portal_url}/{self.dialect.page(name, username or self.username)}"
 
     # state

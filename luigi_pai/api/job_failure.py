@@ -1,4 +1,4 @@
-"""What an error says of a job that did not succeed."""
+"""The error for a failed or stopped job."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NEXT_SUBMISSION", "job_failure"]
 
-NEXT_SUBMISSION = "run the task again to submit the next attempt"
-_MOST_LOGS = 10  # addresses of tasks' output in one error
+NEXT_SUBMISSION = "run the task again to submit the job again"
+_MOST_LOGS = 10  # URLs of tasks' output in one error
 _MOST_FAILED = 5  # failed tasks that are listed
 _OWN_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # of the runtime of v2 clusters
-_LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, that an error repeats
+_LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in an error
 
 
 def job_failure(
@@ -34,18 +34,18 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a job that failed or was stopped: what happened, why, where to look, what to do.
+    """Return the error for a job that failed or was stopped: end, cause, logs, pages, next step.
 
     Args:
-        cluster: asked for the last lines of a log, where it gives logs out.
+        cluster: of the job; its log is requested.
         status: of the job, at its end.
         missed: the deadline for which it was stopped.
-        secrets: of the job; its own log may show them, the error does not.
-        next_step: what to do next, for the last line.
+        secrets: of the job; redacted, as the job's log may show them.
+        next_step: last line of the error.
     """
-    status = _without_secrets(status, secrets)
+    status = _redacted_status(status, secrets)
     last = last_lines(cluster, status)
-    lines = [_what_happened(status, log_is_known=last is not None)]
+    lines = [_summary(status, log_is_known=last is not None)]
     if missed is not None:
         verb = "waited" if missed is Deadline.QUEUE else "ran"
         lines.append(f"it was stopped because it {verb} for longer than {missed.value}")
@@ -62,11 +62,11 @@ def job_failure(
     lines += _output_pages(status)
     lines += [next_step] if next_step else []
     kind = PaiJobFailed if missed is None else PaiJobTimeout
-    return kind(_indented(lines), status)
+    return kind(_joined(lines), status)
 
 
-def _indented(lines: Sequence[str]) -> str:
-    """Join the lines of an error: all but the first are indented, and texts of several lines further."""
+def _joined(lines: Sequence[str]) -> str:
+    """Join the lines of an error, all but the first indented, further lines of an entry more."""
     first, *others = [line.split("\n") for line in lines]
     text = ["\n    ".join(first)]
     text += ["\n    ".join(other) for other in others]
@@ -74,7 +74,7 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _failed_tasks(status: JobStatus) -> Iterator[str]:
-    """Yield which tasks failed, the one that decided the end first."""
+    """Yield the failed tasks, first the one that caused the end."""
     decided = deciding_task(status)
     if decided is None or len(status.tasks) == 1:
         return
@@ -89,7 +89,7 @@ def _with_exit_code(task: TaskStatus) -> str:
 
 
 def _output_pages(status: JobStatus) -> Iterator[str]:
-    """Yield where the output of tasks is, of failed ones first."""
+    """Yield the URLs of tasks' output, those of failed tasks first."""
     failed = [task for task in [deciding_task(status)] if task is not None]
     failed += [task for task in status.failed_tasks() if task not in failed]
     logged = [task for task in [*failed, *(t for t in status.tasks if t not in failed)] if task.log_url]
@@ -99,14 +99,14 @@ def _output_pages(status: JobStatus) -> Iterator[str]:
         yield f"and {len(logged) - _MOST_LOGS} tasks more, on the job page"
 
 
-def _without_secrets(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
-    """Return a status whose diagnostics, which may repeat the end of a log, show no secret."""
+def _redacted_status(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
+    """Return a status with redacted diagnostics: they may contain the end of a log."""
     if not status.diagnostics:
         return status
     return replace(status, diagnostics=redact_values(status.diagnostics, secrets))
 
 
-def _what_happened(status: JobStatus, *, log_is_known: bool) -> str:
+def _summary(status: JobStatus, *, log_is_known: bool) -> str:
     text = f"job {status.name!r} ended as {status.raw_state}"
     if status.exit_code is not None:
         text += f" with exit code {status.exit_code}"
@@ -117,7 +117,7 @@ def _what_happened(status: JobStatus, *, log_is_known: bool) -> str:
         text += f" ({status.exit_type})"
     if status.retries:
         text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-    if status.diagnostics and not (own and log_is_known):  # such diagnostics repeat the log
+    if status.diagnostics and not (own and log_is_known):  # such diagnostics contain the log
         text += f": {_end_of(printable(status.diagnostics))}"
     return text
 

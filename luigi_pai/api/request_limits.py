@@ -1,10 +1,9 @@
-"""The request limits of a server, kept by all processes together without being hit.
+"""The request limits of a server, counted together by all forked processes.
 
-From 1.0 on a server counts: by default 600 requests a minute and address, 60 lists a
-minute and user, 60 submissions an hour and user. Each answer says how many are left of
-its kind and when the count begins anew. A request that would only be refused is not
-sent (refused submissions count too), and polling is spread over the window so that it
-never uses up what other requests need.
+OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
+and user, 60 submissions per hour and user. Each reply has the number left and the end of the window.
+A request beyond the limit is not sent (refused submissions count too). Polling is spread over the
+window, so that other requests stay possible.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "Limits", "reset_after"]
 
 _KEY = "limits"
-_POLLING_SHARE = 0.8  # of an even use of the window; the rest is for what cannot wait
-_SAME_WINDOW = 0.5  # of a window: two ends that lie closer are one, of which a slow answer came late
+_POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
+_SAME_WINDOW = 0.5  # of a window: ends closer than this are of one window, one reply was slow
 
 
 class Kind(Enum):
-    """What a server counts separately."""
+    """The kinds of requests that a server counts separately."""
 
     CALL = "call"
     LIST = "list"
@@ -38,19 +37,19 @@ class Kind(Enum):
 
 
 _WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
-"""Seconds after which a server counts anew."""
+"""The length of each window in seconds."""
 
 
 class Limits:
-    """What is left of each limit, for all processes that share the state.
+    """What is left of each limit.
 
     Args:
-        shared: where it is kept.
-        clock: measures the windows; a wall clock that is set plays no part.
+        state: shared between forked processes; holds the counts.
+        clock: measures the windows, on its monotonic clock.
     """
 
-    def __init__(self, shared: SharedState, clock: Clock) -> None:
-        self._shared = shared
+    def __init__(self, state: SharedState, clock: Clock) -> None:
+        self._state = state
         self._clock = clock
 
     def reserve(self, kind: Kind, what: str) -> None:
@@ -61,13 +60,12 @@ class Limits:
             what: the request, for the error.
 
         Raises:
-            RateLimited: the server would refuse it; with ``sent`` False and the moment from which on it
-                takes requests again.
+            RateLimited: the server would refuse it; ``sent`` is False, ``reset_at`` the end of the window.
         """
         kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
-        if all(self._window(self._shared.read(), each) is None for each in kinds):
+        if all(self._window(self._state.read(), each) is None for each in kinds):
             return
-        with self._shared.update() as state:
+        with self._state.update() as state:
             for each in kinds:
                 window = self._window(state, each)
                 if window is not None:
@@ -79,18 +77,18 @@ class Limits:
             return
         wait = window["ends"] - self._clock.monotonic()
         raise RateLimited(
-            f"{what}: not sent, the server's limit of requests is used up for {wait:.0f} s",
+            f"{what}: not sent, the server's request limit is reached for another {wait:.0f} s",
             reset_at=self._clock.time() + wait,
             sent=False,
         )
 
-    def note(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
-        """Record what an answer says of its limit; most say nothing.
+    def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
+        """Record the limit that a reply reports; most report none.
 
         Args:
             kind: of the request.
-            headers: of its answer.
-            refused: the answer is a 429.
+            headers: of its reply.
+            refused: the reply is a 429.
         """
         left, size = _number(headers.get("X-RateLimit-Remaining")), _number(headers.get("X-RateLimit-Limit"))
         wait = reset_after(headers, self._clock.time(), _WINDOWS[kind])
@@ -98,10 +96,10 @@ class Limits:
             return
         left = 0.0 if refused or left is None else left
         ends = self._clock.monotonic() + wait
-        with self._shared.update() as state:
+        with self._state.update() as state:
             known = self._window(state, kind)
             if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
-                left = min(left, known["left"])  # requests of other processes are on their way
+                left = min(left, known["left"])  # requests of other processes are in flight
                 ends = known["ends"]
             last = state.get(_KEY, {}).get(kind.value, {})
             window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
@@ -109,13 +107,13 @@ class Limits:
 
     def left(self) -> dict[str, tuple[int, float]]:
         """Return of each window that is open how many requests are left, and for how many seconds."""
-        state, now = self._shared.read(), self._clock.monotonic()
+        state, now = self._state.read(), self._clock.monotonic()
         windows = {kind.value: self._window(state, kind) for kind in Kind}
         return {name: (int(of["left"]), of["ends"] - now) for name, of in windows.items() if of is not None}
 
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
         """Return for how many seconds polling should pause, so that requests last until the window's end."""
-        window = self._window(self._shared.read(), kind)
+        window = self._window(self._state.read(), kind)
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()
@@ -123,21 +121,20 @@ class Limits:
         return max(0.0, float(rest - window["left"] / even))
 
     def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:
-        """Return the window that is open, None where none is known."""
+        """Return the current window; None if none is known."""
         window: dict[str, Any] | None = state.get(_KEY, {}).get(kind.value)
         return window if window is not None and self._clock.monotonic() < window["ends"] else None
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return in how many seconds a limit ends, or None where the server does not say.
+    """Return the seconds until a limit ends; None if the server does not send them.
 
-    X-RateLimit-Reset is that moment by the server's clock, which Date shows too.
-    Retry-After is at most the whole window.
+    X-RateLimit-Reset is a time of the server's clock, as Date is. Retry-After is at most the window.
 
     Args:
-        headers: of the answer.
+        headers: of the reply.
         now: seconds since 1970 UTC, for a server that sends no Date.
-        window: seconds after which the server counts anew, where known.
+        window: its length in seconds, where known.
     """
     moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
     waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]

@@ -1,8 +1,7 @@
-"""What forked processes know together: one small JSON document in anonymous memory.
+"""SharedState: one small JSON document in anonymous memory, shared between forked processes.
 
-Luigi runs each task in a fork of its worker. What one of them learns (the token, the
-dialect, what is left of a request limit) must reach its siblings, not only its own
-children, so it cannot stay in the memory of one process.
+Luigi runs each task in a fork of its worker. A token, the dialect, or the rest of a request limit that
+one task finds out must reach the other tasks, so it cannot stay in the memory of one process.
 """
 
 from __future__ import annotations
@@ -31,12 +30,11 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2}  # the byte of the file that 
 
 
 class SharedState:
-    """A JSON object that a process shares with the processes forked from it.
+    """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
 
-    It lives in a file without a name (in memory on Linux) that only these processes
-    have open, so a token in it is as private as one in a variable. Locks are those of
-    the kernel, which releases them when a process is killed; a write that is cut off
-    leaves the document as it was. Safe to share between threads.
+    It is in a file without a name (in memory on Linux) that only these processes have open, so a token
+    in it is as private as one in a variable. Locks are the kernel's, which releases them when a process
+    is killed. An interrupted write leaves the document unchanged.
     """
 
     def __init__(self) -> None:
@@ -48,7 +46,7 @@ class SharedState:
         os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
 
     def read(self) -> dict[str, Any]:
-        """Return the document as it is now. Do not change it: see ``update``."""
+        """Return the current document. Do not change it; use ``update``."""
         if self._header()[0] != self._version:
             with self.locked("document"):
                 self._load()
@@ -56,7 +54,7 @@ class SharedState:
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
-        """Yield a copy of the document to change; unless an error ends ``with``, it is written then."""
+        """Yield a copy of the document to change; it is written at the end of ``with`` unless that fails."""
         with self.locked("document"):
             self._load()
             changed = dict(self._document)
@@ -65,13 +63,13 @@ class SharedState:
 
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
-        """Hold a lock against all threads and processes that share this.
+        """Hold a lock against all threads and processes that share the document.
 
         Args:
-            what: ``document``, ``login`` or ``dialect``. ``document`` may be taken within one of the
-                others, and no lock within ``document``.
+            what: ``document``, ``login`` or ``dialect``. ``document`` may be locked within one of the
+                others; no lock may be taken within ``document``.
         """
-        # a fork has locks of its own: the threads that held those of its parent are not in it
+        # one for each process: a thread of the parent that holds a lock does not exist in a fork
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
             self._lock_file(_LOCKS[what])
             try:
@@ -84,8 +82,8 @@ class SharedState:
             try:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
             except OSError as error:
-                # The kernel takes all threads of a process for one, and sees a deadlock where
-                # another thread than the one that waits holds what another process waits for.
+                # The kernel does not tell the threads of a process apart. It reports a deadlock if another
+                # thread of this process holds the lock that another process waits for.
                 if error.errno != errno.EDEADLK:
                     raise
                 time.sleep(_DEADLOCK_WAIT)
@@ -103,7 +101,7 @@ class SharedState:
             self._version = version
 
     def _store(self, document: dict[str, Any]) -> None:
-        """Write a document beside the one in force, then point the header to it."""
+        """Write a document beside the current one, then point the header to it."""
         data = json.dumps(document).encode()
         version, offset, length = self._header()
         place = _FIRST if _FIRST + len(data) <= offset else offset + length

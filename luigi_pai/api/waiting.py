@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
@@ -135,22 +136,23 @@ class WaitingReasons:
         Raises:
             PaiApiError: it cannot be asked.
         """
-        cluster = self._cluster
+        dialect = self._cluster.dialect  # not through the cluster, which learns from answers what it speaks
+        name = dialect.job_name(status.name)
         if status.name not in self._demands:
-            self._demands[status.name] = Demand.of_config(cluster.config(status.name))
+            self._demands[status.name] = Demand.of_config(dialect.config(name))
         demand = self._demands[status.name]
-        reasons = [shortage(demand, self._virtual_clusters(), status.virtual_cluster)]
-        if cluster.dialect.can.events:
-            reasons.append(_last_warning(cluster.events(status.name)))
+        reasons = [shortage(demand, self._virtual_clusters(dialect), status.virtual_cluster)]
+        if dialect.can.events:
+            reasons.append(_last_warning(dialect.events(name)))
         elif status.diagnostics:
             reasons.append(f"the cluster says: {' '.join(status.diagnostics.split())[:_LONGEST_EVENT]}")
         return "; ".join(filter(None, reasons)) or None
 
-    def _virtual_clusters(self) -> Mapping[str, Any]:
+    def _virtual_clusters(self, dialect: Dialect) -> Mapping[str, Any]:
         now = self._cluster.clock.monotonic()
         kept: tuple[float, Mapping[str, Any]] | None = self._cluster.cache.get("virtual clusters")
         if kept is None or not 0 <= now - kept[0] < _CLUSTERS_KEPT:
-            kept = now, self._cluster.virtual_clusters()
+            kept = now, dialect.virtual_clusters()
             self._cluster.cache.put("virtual clusters", kept)
         return kept[1]
 

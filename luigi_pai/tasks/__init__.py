@@ -1,1 +1,1 @@
-"""What the task classes share: a run of a task, its outputs, its record and completion flag."""
+"""Modules shared by the task classes: runs, outputs, submission record and completion flag."""

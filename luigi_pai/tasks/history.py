@@ -1,4 +1,4 @@
-"""What is recorded of a task's job in its output folder: that it was submitted, and how it ended."""
+"""History: the submission record and the completion flag of a task's job, written and checked."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ logger = logging.getLogger("luigi-interface")
 
 _DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
-_COMPARED = 10  # jobs without a record whose stored config a process asks for
+_COMPARED = 10  # jobs without a record whose stored config a process requests
 
 
 class History:
     """The submission record and the completion flag of a task's job.
 
-    Where there is no HDFS for them, nothing is recorded, and ``last`` is None.
+    Without an output folder on HDFS nothing is recorded, and ``last`` is None.
 
     Args:
-        definition: whose job it is.
-        cluster: where the job runs.
+        definition: of the job.
+        cluster: of the job.
         outputs: of the task.
     """
 
@@ -50,69 +50,68 @@ class History:
 
     @functools.cached_property
     def last(self) -> Submission | None:
-        """The last submission that is recorded, None where there is none.
+        """The last recorded submission; None if there is none.
 
         Raises:
-            HdfsError: HDFS did not say.
+            HdfsError: HDFS failed.
         """
         return self._record.read() if self._record is not None else None
 
     def is_completed(self) -> bool:
-        """Return whether a job is done that the server does not know.
+        """Return whether the outputs are complete, for a job that the server does not know.
 
         Raises:
-            HdfsError: HDFS did not say.
+            HdfsError: HDFS failed.
         """
         return self._outputs.are_complete(self._definition.name, submitted_here=self.last is not None)
 
     def may_have_run(self) -> bool:
-        """Return whether a job that the server does not know, and no record names, may have run before.
+        """Return whether a job without a record, and unknown to the server, may have run before.
 
         Raises:
-            HdfsError: HDFS did not say.
+            HdfsError: HDFS failed.
         """
         return self._outputs.any_exists()
 
     def last_submission_number(self, on_forgotten: str) -> int:
-        """Return the number of the last submission of a job that the server does not know.
+        """Return the number of the last submission of a job that the server no longer knows.
 
-        It is 0 where the job was never submitted. A submission that never reached the server
-        does not count.
+        It is 0 if the job was never submitted. A submission that did not reach the server does not count.
 
         Raises:
-            PaiJobForgotten: the job was submitted, and how it ended is not known.
+            PaiJobForgotten: the job was submitted, and its result is not known.
         """
         last = self.last
         if last is None:
             return 0
         if last.state in (JobState.FAILED.value, JobState.STOPPED.value):
-            return last.attempt
+            return last.number
         age = self._cluster.clock.time() - last.submitted_ms / 1000
         if last.state is None and age <= self._cluster.retention():
-            return last.attempt - 1  # the record was written, and its submission never arrived
+            return last.number - 1  # the record was written, but the submission did not reach the server
         if on_forgotten == "submit":
             logger.warning(
-                "Job %s was submitted %s and forgotten by the server; on_forgotten = submit: it is submitted "
-                "anew",
+                "Job %s was submitted %s and the server no longer knows it; it is submitted again, because "
+                "on_forgotten = submit",
                 last.job,
                 _ago(age),
             )
-            return last.attempt
+            return last.number
         raise self._forgotten(last, age)
 
     def record_submission(self, number: int, job_name: str) -> None:
-        """Record a submission that is about to be sent.
+        """Record a submission before it is sent.
 
         Raises:
-            HdfsError: HDFS did not take it.
+            HdfsError: HDFS failed.
         """
         if self._record is None:
             return
-        from luigi_pai.tasks.record import Submission  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.tasks.record import Submission  # noqa: PLC0415  only needed with HDFS
 
         submission = Submission(
             name=self._definition.name,
-            attempt=number,
+            number=number,
             job=job_name,
             cluster=self._cluster.url,
             user=self._cluster.username,
@@ -120,40 +119,42 @@ class History:
             digest=job_digest(self._definition.job()),
         )
         last = self.last
-        if last is None or last.state is not None or last.attempt != number:
-            self._before = last  # else it is of this submission, begun before: nothing to go back to
+        if last is None or last.state is not None or last.number != number:
+            self._before = last  # else it is the record of this same submission
         self._record.write(submission)
         self.last = submission
-        self._cluster.cache.pop(self._key)  # the command that runs may write a flag
+        self._cluster.cache.pop(self._key)  # the job's command may write a flag
 
     def undo_submission(self) -> None:
-        """Take back the last ``begin``: the server refused the job."""
+        """Undo the last ``record_submission``: the server refused the job."""
         if self._record is None:
             return
         try:
             self._record.restore(self._before)
         except PaiError as error:
-            logger.warning("The record %s of a refused job is left behind: %s", self._record.path, error)
+            logger.warning(
+                "The record %s of a refused job could not be removed: %s", self._record.path, error
+            )
         self.last = self._before
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check that a job that is there already writes to the task's output folder.
+        """Check that an existing job writes to the task's output folder.
 
         Raises:
-            PaiOutputElsewhere: it does not.
+            PaiOutputElsewhere: it writes to another one.
         """
         self._cluster.cache.pop(self._key)
         if self._record is not None and self.last is None:
             self._check_folder(status)
 
     def record_success(self, status: JobStatus) -> None:
-        """Write the completion flag, if it has a place: it outlives the server's knowledge of the job.
+        """Write the completion flag, if the output folder is on HDFS.
 
-        What HDFS refuses here fails nobody's task: the server knows the end for hours
-        yet, and the next ``complete()`` writes the flag.
+        An error of HDFS is logged and does not fail the task: the server knows the job for hours more,
+        and the next ``complete()`` writes the flag.
 
         Raises:
-            PaiOutputElsewhere: the job wrote to another folder than the task's.
+            PaiOutputElsewhere: the job wrote to another output folder.
         """
         if self._cluster.cache.get(self._key) is True:
             return
@@ -173,8 +174,8 @@ class History:
             raise
         except PaiError as error:
             logger.warning(
-                "Job %s has succeeded, but this could not be recorded on HDFS (%s); once the server forgets "
-                "the job, the task would run again",
+                "Job %s has succeeded, but this could not be recorded on HDFS (%s); once the server no "
+                "longer knows the job, the task would run again",
                 name,
                 error,
             )
@@ -183,10 +184,9 @@ class History:
             self._cluster.cache.put(self._key, value=True)
 
     def record_failure(self, status: JobStatus) -> None:
-        """Take the job out of the completion flag: its newest submission did not succeed.
+        """Remove the job from the completion flag: its latest submission did not succeed.
 
-        A flag may be there all the same: the job's own command may have written
-        one (Spark does) and failed afterwards.
+        There may be a flag: the job's own command may have written it (Spark does) before it failed.
         """
         if self._cluster.cache.get(self._key) is False:
             return
@@ -208,24 +208,24 @@ class History:
             self.last = self._record.end(self.last, status.state.value)
 
     def _check_folder(self, status: JobStatus) -> None:
-        """Compare the folder that the server has stored with the task's; no record vouches for it."""
-        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
+        """Compare the output folder that the server has stored with that of the task."""
+        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  only needed with HDFS
 
         mine = self._definition.output_folder
         config = self._cluster.config(status.name)
         theirs = self._cluster.dialect.output_folder(config)
         if mine is None or theirs is None or same_path(mine, theirs):
             return
-        ends = "wrote" if status.finished else "writes"
+        verb = "wrote" if status.finished else "writes"
         raise PaiOutputElsewhere(
-            f"job {status.name!r} is there already ({status.raw_state}), and it {ends} to {theirs}; "
-            f"output_dir of the task is {mine}, where nothing of it is. Set output_dir back, or give the "
-            "task another name to run it anew",
+            f"job {status.name!r} already exists ({status.raw_state}), and it {verb} to {theirs}; "
+            f"output_dir of the task is {mine}, which does not contain its output. Restore output_dir, or "
+            "run the task under another name",
             status.name,
         )
 
     def _warn_if_changed(self, status: JobStatus) -> None:
-        """Warn if the job that succeeded is another than the task describes now."""
+        """Warn if the job that succeeded differs from the task's current definition."""
         try:
             fields = self._changed_fields(status)
         except (PaiError, OSError, TypeError) as error:
@@ -235,14 +235,14 @@ class History:
             return
         what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
         logger.warning(
-            "Job %s has succeeded, but the task describes another job now%s. The task counts as complete: "
-            "its name is the same. To run it anew, give it another name, for example with a version in it",
+            "Job %s has succeeded, but the task's definition has changed since%s. The task is complete: its "
+            "name is the same. To run it again, change the name, for example with a version number",
             status.name,
             what,
         )
 
     def _changed_fields(self, status: JobStatus) -> list[str] | None:
-        """Return the fields in which the task's job differs from the one that ran; None if it is the same."""
+        """Return the fields in which the task's job differs from the one that ran; None if there are none."""
         if self._record is not None:
             if self.last is None or self.last.digest == job_digest(self._definition.job()):
                 return None
@@ -264,16 +264,16 @@ class History:
 
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
         folder = self._definition.output_folder
-        end = "how it ended is not known"
+        end = "its result is not known"
         if last.state is not None:
-            end = f"it is recorded as {last.state}, but the completion flag in its output folder is gone"
+            end = f"its recorded state is {last.state}, but the completion flag in its output folder is gone"
         return PaiJobForgotten(
-            f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no longer "
-            f"knows it: {end}. Nothing was submitted\n"
-            f"  its output folder: {folder}\n"
-            "  if its output is complete, accept it: "
+            f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no "
+            f"longer knows it: {end}. Nothing was submitted\n"
+            f"  output folder: {folder}\n"
+            "  to accept its output as complete: "
             f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
-            "  else run it anew: run the task with --OpenPai-on-forgotten submit",
+            "  to run it again: run the task with --OpenPai-on-forgotten submit",
             last.job,
         )
 

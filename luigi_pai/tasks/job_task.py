@@ -1,4 +1,4 @@
-"""JobTask: what the tasks of both job formats share."""
+"""JobTask: the base class of PaiTask and PaiProtocolTask."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = ["JobTask"]
 
-# What api logs, which knows no Luigi, is shown where Luigi's own lines are.
+# luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 
 
 class JobTask(Task):
-    """A Luigi task whose work is a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
+    """A Luigi task that runs as a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
 
     @attribute
     def on_forgotten(self) -> str | None:
-        """``fail`` or ``submit``: what to do if the job was submitted, and nobody knows how it ended.
+        """``fail`` or ``submit``: what to do if the job was submitted and its result is not known.
 
-        The setting of the same name where None.
+        None: the setting of the same name.
         """
         return None
 
@@ -42,17 +42,17 @@ class JobTask(Task):
 
     @attribute
     def queue_timeout(self) -> float | None:
-        """Seconds that the job may wait in the queue before it is stopped; the setting where None."""
+        """Seconds in the queue after which the job is stopped; None: the setting of the same name."""
         return None
 
     @attribute
     def run_timeout(self) -> float | None:
-        """Seconds that the job may run before it is stopped; the setting where None."""
+        """Seconds of running after which the job is stopped; None: the setting of the same name."""
         return None
 
     @attribute
     def accepts_messages(self) -> bool:
-        """Luigi's page may send ``stop``, which stops the job."""
+        """Whether Luigi's web page may send ``stop``, which stops the job."""
         return has_page()
 
     @abc.abstractmethod
@@ -60,34 +60,34 @@ class JobTask(Task):
         """Return the job that ``run()`` submits."""
 
     def render(self, *, filled: bool = False) -> str:
-        """Return the job as it is sent, without sending it: JSON, or YAML with its secrets as ``******``.
+        """Return the text of the job as it is submitted: JSON, or YAML with secrets as ``******``.
 
         Args:
             filled: only the command of each role, as the server renders it.
 
         Raises:
-            SpecError: the job cannot be sent as it is written.
+            SpecError: the job is not valid.
         """
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  only needed here
 
         return rendered(self.job(), filled=filled)
 
     def complete(self) -> bool:
-        """Return whether the work is done.
+        """Return whether the task is complete.
 
-        It is if a submission of this user's has succeeded. When the server no longer
-        knows the job, the completion flag in the output folder tells; where there
-        can be none (no HDFS is configured, or the output folder is elsewhere), it is
-        complete if ``output()`` is overridden and all its targets exist.
+        It is if one of the user's submissions has succeeded. When the server no longer knows the job, the
+        completion flag in the output folder decides. Where there is none (no HDFS is configured, or the
+        output folder is not on it), the task is complete if ``output()`` is overridden and all its targets
+        exist.
 
         Raises:
             ConfigError: a setting is wrong.
-            PaiNameTaken: the name belongs to somebody else.
+            PaiNameTaken: the name belongs to another user.
             PaiOutputElsewhere: the job of this name wrote to another output folder.
-            PaiApiError: the server did not say. That is not "no".
-            HdfsError: HDFS did not say, and it was needed.
+            PaiApiError: the lookup failed. That does not mean "not complete".
+            HdfsError: HDFS was needed and failed.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  costs what constructing tasks does not need
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
         return TaskRun(self._definition()).is_complete()
 
@@ -102,11 +102,11 @@ class JobTask(Task):
         return TaskRun(self._definition()).forecast()
 
     def _run(self) -> None:
-        """Find or submit the job, and watch it to its end."""
+        """Find or submit the job, and wait for its end."""
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
 
         TaskRun(self._definition()).execute()
 
     @abc.abstractmethod
     def _definition(self) -> JobDefinition:
-        """Return what is to be done."""
+        """Return what a run needs of this task."""

@@ -1,4 +1,4 @@
-"""What Luigi's page shows of a task that runs: the link to its job, and the button that stops it."""
+"""Luigi's web page of a running task: the link to its job, and the button that stops it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["has_page", "link_job_page"]
 
 
 def link_job_page(task: luigi.Task, url: str) -> None:
-    """Link a job's page from the page of its task.
+    """Add a link to a job's page to the web page of its task.
 
-    Luigi's own callback (3.2 to 3.8) announces the task anew as one that takes no messages,
-    and its stop button is gone; so the task is announced here, where the callback is Luigi's.
+    Luigi's own callback (3.2 to 3.8) registers the task again as one that accepts no messages, which
+    removes the stop button. So the task is registered here instead, if the callback is Luigi's own.
     """
     callback: Callable[[str], None] | None = getattr(task, "set_tracking_url", None)
     if callback is None:
@@ -39,10 +39,10 @@ def link_job_page(task: luigi.Task, url: str) -> None:
 
 
 def has_page() -> bool:
-    """Return whether tasks have a page that messages could come from: not with ``--local-scheduler``.
+    """Return whether there is a web page that may send messages: not with ``--local-scheduler``.
 
-    A task that takes messages costs Luigi's worker a queue, two open files for each job in flight.
-    ``luigi.build(..., local_scheduler=True)`` does not say so anywhere that a task could see.
+    For a task that accepts messages, Luigi's worker needs a queue: two open files for each running job.
+    A task cannot detect ``luigi.build(..., local_scheduler=True)``.
     """
     parser = CmdlineParser.get_instance()
     known = getattr(parser, "known_args", None)

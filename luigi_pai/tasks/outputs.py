@@ -1,4 +1,4 @@
-"""A task's outputs: its folder and targets, and what in them outlives the server's knowledge of its job."""
+"""Outputs: a task's output folder and targets, and the completion that they show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Outputs", "overridden_targets"]
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
-    """Return the targets of a task's ``output()``, flat; nothing where that is the one of a class."""
+    """Return the targets of a task's ``output()``, flat; an empty list if it is that of ``default``."""
     if type(task).output is default.output:
         return []
     targets: list[luigi.Target] = luigi.task.flatten(task.output())
@@ -26,18 +26,16 @@ def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luig
 
 
 class Outputs:
-    """The output folder of a job, and the targets of a task with an ``output()`` of its own.
+    """The output folder of a job, and the targets of the task's own ``output()``.
 
-    Where the output folder is on the HDFS that is configured, the completion flag
-    lies in it, and the flag alone tells whether the work was done. Where there is
-    no place for a flag, Luigi's own rule holds: the work is done if there are
-    targets and all of them exist.
+    If the output folder is on the configured HDFS, it contains the completion flag, and the flag alone
+    decides whether the task is complete. Without a flag Luigi's own rule decides: there are targets, and
+    all of them exist.
 
     Args:
-        hdfs: the cluster's HDFS, None where none is configured.
+        hdfs: the cluster's HDFS; None if none is configured.
         folder: the output folder; None for a job without one.
-        targets: returns what the task's own ``output()`` returns, flat; nothing
-            where the task has none: what it shows then is the folder.
+        targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class Outputs:
         self._targets = targets
 
     def completion_flag(self) -> CompletionFlag | None:
-        """Return the completion flag, None where there is no place for one."""
+        """Return the completion flag; None without an output folder on HDFS."""
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
@@ -57,7 +55,7 @@ class Outputs:
         return CompletionFlag(hdfs, self._folder)
 
     def submission_record(self, job: str) -> SubmissionRecord | None:
-        """Return the record of a job's submissions, None where there is no place for one."""
+        """Return the record of a job's submissions; None without an output folder on HDFS."""
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
@@ -66,11 +64,10 @@ class Outputs:
         return SubmissionRecord(hdfs, self._folder, job)
 
     def hdfs_of(self, folder: str | None) -> WebHdfs | None:
-        """Return the HDFS that a folder is on, None where it is elsewhere or no HDFS is configured.
+        """Return the HDFS of a folder; None if it is not on HDFS, or no HDFS is configured.
 
-        A folder is elsewhere if it is written with a scheme of another file system
-        (``file:``, ``s3:``), or if ``output()`` has a LocalTarget at or below it: it
-        is then a folder of a mount that has the same path in the containers.
+        A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
+        ``output()`` has a LocalTarget at or below it: it is then a mount with the same path in containers.
         """
         if self._hdfs is None or folder is None:
             return None
@@ -79,14 +76,14 @@ class Outputs:
         return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
 
     def are_complete(self, job: str, *, submitted_here: bool) -> bool:
-        """Return whether a job is done that the server does not know.
+        """Return whether the outputs are those of a complete task.
 
         Args:
-            job: the name of the work.
+            job: the name of the task's job.
             submitted_here: there is a record of its submission.
 
         Raises:
-            HdfsError: HDFS did not say.
+            HdfsError: HDFS failed.
         """
         flag = self.completion_flag()
         if flag is not None:
@@ -95,10 +92,10 @@ class Outputs:
         return bool(targets) and all(target.exists() for target in targets)
 
     def any_exists(self) -> bool:
-        """Return whether there is anything of a job that the server does not know: it may have run before.
+        """Return whether any output exists, so that the job may have run before.
 
         Raises:
-            HdfsError: HDFS did not say.
+            HdfsError: HDFS failed.
         """
         hdfs = self.hdfs_of(self._folder)
         if hdfs is not None and self._folder is not None:
@@ -106,15 +103,17 @@ class Outputs:
         return any(target.exists() for target in self._checkable_targets())
 
     def completion_fallback(self) -> str:
-        """Say how long the end of a job is known if there is no flag."""
+        """Return a text: why there is no flag, and what decides instead."""
         why = "webhdfs_url is not set in [OpenPai]"
         if self._folder is None:
-            why = "it has no output folder that is known here"
+            why = "its output folder is not known here"
         elif self._hdfs is not None:
             why = f"the output folder {self._folder} is not on HDFS"
         if self._checkable_targets():
-            return f"{why}: when the server has forgotten it, it is complete if all its outputs exist"
-        return f"{why}: its end is remembered only as long as the server does"
+            return (
+                f"{why}; once the server no longer knows the job, the task is complete if all outputs exist"
+            )
+        return f"{why}; once the server no longer knows the job, the task is not complete"
 
     def _is_local(self, folder: str) -> bool:
         inside = f"{folder.rstrip('/')}/"
@@ -122,9 +121,9 @@ class Outputs:
         return any(f"{target.path}/".startswith(inside) for target in local)
 
     def _checkable_targets(self) -> Sequence[luigi.Target]:
-        """Return the targets; nothing where one of them is on HDFS and no HDFS is configured."""
+        """Return the targets; an empty list if one of them is on HDFS and no HDFS is configured."""
         targets = self._targets()
-        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # not loaded: no target can be one of its
+        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if not loaded, no target is of its classes
         if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
             return ()
         return targets

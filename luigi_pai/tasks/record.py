@@ -1,4 +1,4 @@
-"""What outlives the server's knowledge of a job, in its output folder: submission record, completion flag."""
+"""The submission record and the completion flag in a job's output folder on HDFS."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an und
 
 @dataclass(frozen=True)
 class Submission:
-    """One submission of a piece of work, as it is recorded.
+    """A recorded submission of a task's job.
 
     Attributes:
-        name: of the work.
-        attempt: number of the submission, from 1.
-        job: its name on the server.
-        cluster: the rest-server.
+        name: of the task's job.
+        number: of the submission, from 1; ``attempt`` in the file.
+        job: name of the submission on the server.
+        cluster: URL of the rest-server.
         user: who submitted it.
-        submitted_ms: when, in milliseconds since 1970 UTC, by the clock of the machine that did.
-        digest: of what the job does, see ``spec.submission.job_digest``.
-        state: how it ended: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None while that is not known.
+        submitted_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
+        digest: of the job, see ``spec.comparison.job_digest``.
+        state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
     """
 
     name: str
-    attempt: int
+    number: int
     job: str
     cluster: str
     user: str
@@ -44,14 +44,14 @@ class Submission:
 
 
 class SubmissionRecord:
-    """The file ``_luigi_pai/NAME.json`` in an output folder: the last submission of a piece of work.
+    """The file ``_luigi_pai/NAME.json`` in an output folder: the last submission of a task's job.
 
-    It is written before the job is posted and again when its end is known, each time whole.
+    It is written before the job is posted, and again when its end is known.
 
     Args:
         fs: the file system.
         folder: the output folder.
-        name: of the work.
+        name: of the task's job.
     """
 
     def __init__(self, fs: WebHdfs, folder: str, name: str) -> None:
@@ -59,10 +59,10 @@ class SubmissionRecord:
         self.path = f"{folder.rstrip('/')}/{_FOLDER}/{name}.json"
 
     def read(self) -> Submission | None:
-        """Return the last submission, None where nothing was ever submitted there.
+        """Return the last submission; None if there is no record.
 
         Raises:
-            HdfsError: HDFS did not say, or the file is not a record.
+            HdfsError: HDFS failed, or the file is not a record.
         """
         data = _content(self._fs, self.path)
         if data is None:
@@ -71,27 +71,29 @@ class SubmissionRecord:
             return _submission(json.loads(data))
         except (ValueError, TypeError, KeyError):
             raise HdfsError(
-                f"{self.path} is not the record of a submission; remove it if nothing of that name runs: it "
-                "says whether the job was submitted before",
+                f"{self.path} is not a submission record; remove the file if no job of that name runs: the "
+                "record shows whether the job was submitted before",
                 operation="read",
                 path=self.path,
             ) from None
 
     def write(self, submission: Submission) -> None:
-        """Record a submission; folders are made where they are missing."""
-        text = json.dumps(asdict(submission), indent=2) + "\n"
+        """Record a submission; missing folders are created."""
+        fields = asdict(submission)
+        fields["attempt"] = fields.pop("number")  # its name in files of all versions
+        text = json.dumps(fields, indent=2) + "\n"
         with self._fs.open_writer(self.path, overwrite=True) as file:
             file.write(text.encode())
 
     def end(self, submission: Submission, state: str) -> Submission:
-        """Record how a submission ended and return it so."""
+        """Record the final state of a submission and return the new record."""
         ended = replace(submission, state=state)
         if ended != submission:
             self.write(ended)
         return ended
 
     def restore(self, submission: Submission | None) -> None:
-        """Put back what was recorded before a submission that was refused."""
+        """Restore the record from before a refused submission."""
         if submission is not None:
             self.write(submission)
         else:
@@ -101,7 +103,7 @@ class SubmissionRecord:
 def _submission(fields: dict[str, Any]) -> Submission:
     return Submission(
         name=str(fields["name"]),
-        attempt=int(fields["attempt"]),
+        number=int(fields["attempt"]),
         job=str(fields["job"]),
         cluster=str(fields["cluster"]),
         user=str(fields["user"]),
@@ -112,7 +114,7 @@ def _submission(fields: dict[str, Any]) -> Submission:
 
 
 def _content(fs: WebHdfs, path: str) -> bytes | None:
-    """Return what is in a small file, None where there is no file."""
+    """Return the content of a small file; None if there is no file."""
     try:
         with fs.open_reader(path) as file:
             data: bytes = file.read()
@@ -126,11 +128,10 @@ def _content(fs: WebHdfs, path: str) -> bytes | None:
 class CompletionFlag:
     """The file ``_SUCCESS`` in an output folder, Hadoop's convention.
 
-    It holds the name of the job that completed into this folder. An empty one,
-    as Spark, Hadoop or a person write it, counts for the jobs that were submitted
-    there. Jobs that share a folder get a file each beside it, ``_SUCCESS.NAME``:
-    nothing is read and rewritten, so jobs that end at the same moment do not lose
-    each other's flag.
+    It contains the name of the job that completed. An empty file, written by Spark, Hadoop or by hand,
+    counts for jobs with a submission record in this folder. Further jobs that share the folder have a
+    file each, ``_SUCCESS.NAME``: no file is read and rewritten, so jobs that end at the same time do not
+    overwrite each other's flag.
 
     Args:
         fs: the file system.
@@ -147,7 +148,7 @@ class CompletionFlag:
 
         Args:
             job: its name.
-            submitted_here: it was submitted with this output folder, so an empty flag may be its own.
+            submitted_here: it has a record in this folder, so an empty flag may be its own.
         """
         names = self._names()
         if names is not None and (job in names or (submitted_here and not names)):
@@ -155,7 +156,7 @@ class CompletionFlag:
         return self._fs.exists(self._path_of(job))
 
     def add(self, job: str) -> None:
-        """Add a job; folders are made where they are missing, the flags of other jobs stay."""
+        """Add a job; missing folders are created, the flags of other jobs are kept."""
         if self.holds(job):
             return
         try:
@@ -164,7 +165,7 @@ class CompletionFlag:
             self._write(self._path_of(job), [], overwrite=True)
 
     def discard(self, job: str) -> None:
-        """Take a job out; ``_SUCCESS`` is deleted when it names no other, also an empty one."""
+        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, also if it is empty."""
         own = self._path_of(job)
         if self._fs.exists(own):
             self._fs.remove(own, recursive=False)
@@ -181,10 +182,10 @@ class CompletionFlag:
         return f"{self.path}.{job}"
 
     def _names(self) -> list[str] | None:
-        """Return the names in the file, None where there is no file.
+        """Return the names in the file; None if there is no file.
 
         Raises:
-            HdfsError: HDFS did not say, or what came is no list of names: the page of a proxy, say.
+            HdfsError: HDFS failed, or the content is not a list of names, for example a proxy's page.
         """
         data = _content(self._fs, self.path)
         if data is None:
@@ -193,7 +194,7 @@ class CompletionFlag:
         odd = [name for name in names if not _NAME.fullmatch(name)]
         if odd:
             raise HdfsError(
-                f"{self.path} holds {odd[0][:50]!r}, which is no name of a job; remove the file if only a "
+                f"{self.path} contains {odd[0][:50]!r}, not a job name; remove the file if only a "
                 "completion flag belongs there",
                 operation="read",
                 path=self.path,

@@ -1,4 +1,4 @@
-"""One run of a task: find its job or submit it, watch it to its end, record that."""
+"""TaskRun: a run of a task: its job looked up or submitted, watched and recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.job import lost
+from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
@@ -54,14 +54,14 @@ class Forecast:
 
 
 class TaskRun:
-    """One lookup, or one run, of a task: its job with the settings of this moment.
+    """A run, or a lookup, of a task's job with the current settings.
 
     Args:
-        definition: what is to be done.
+        definition: of the job.
 
     Raises:
         ConfigError: a setting is wrong.
-        SpecError: the task's name is none that a job can have.
+        SpecError: the task's name is not a valid job name.
     """
 
     def __init__(self, definition: JobDefinition) -> None:
@@ -83,7 +83,7 @@ class TaskRun:
         self._progress: int | None = None
 
     def is_complete(self) -> bool:
-        """Return whether the work is done; ``complete()`` of the task."""
+        """Return whether the task is complete; its ``complete()``."""
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
         found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._pause)
         if found.status is None:
@@ -110,27 +110,29 @@ class TaskRun:
         return Forecast("running", found.number)
 
     def execute(self) -> None:
-        """Find or submit the job, and watch it to its end; ``run()`` of the task.
+        """Find or submit the job, and wait for its end; ``run()`` of the task.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobForgotten: it was submitted once, and nobody knows how it ended.
+            PaiJobForgotten: it was submitted earlier, and its result is not known.
         """
         run_steps(self.steps(), self._pause)
 
     def steps(self) -> Steps[None]:
-        """Carry out ``execute`` in steps that do not sleep."""
+        """Do the same in steps that do not sleep."""
         submissions = Submissions(self._cluster, self._name)
-        found = submissions.remembered()
+        found = submissions.cached()
         if found is None:
             found = yield from self._find(submissions)
         if found.status is None and self._history.is_completed():
-            logger.info("Job %s is complete: the server does not know it, its output shows it", self._name)
+            logger.info(
+                "Job %s is complete: its outputs show it; the server no longer knows the job", self._name
+            )
             return
         found, status = yield from self._ensure(submissions, found)
         if not status.finished:
             status = yield from self._watch(status, submitted=found.submitted)
-            submissions.ended(found.number, status)
+            submissions.cache_end(found.number, status)
         if status.succeeded:
             self._history.record_success(status)
         else:
@@ -138,20 +140,20 @@ class TaskRun:
             raise self._failed(status)
 
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
-        """Find the newest submission: by its name, by its record, by the user's list."""
+        """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
         try:
             self._cluster.check_reachable()
-            found = yield from submissions.newest()
+            found = yield from submissions.latest()
             if found.status is None:
                 last = self._history.last
                 if last is not None:
-                    number = last.attempt
+                    number = last.number
                 elif not self._cluster.dialect.can.shared_names or self._history.may_have_run():
                     number = yield from submissions.latest_in_list()
                 else:
                     number = 0
                 if number > 1:
-                    found = yield from submissions.newest(number)
+                    found = yield from submissions.latest(number)
         except ClusterUnreachable as error:
             self._cluster.record_unreachable(error)
             raise
@@ -160,7 +162,7 @@ class TaskRun:
     def _ensure(
         self, submissions: Submissions, found: LatestSubmission
     ) -> Steps[tuple[LatestSubmission, JobStatus]]:
-        """Return a submission that goes on, has succeeded or was made now; there is one then."""
+        """Return a submission that is waiting, running or successful; submit the job if there is none."""
         while True:
             status = found.status
             if status is not None and (found.submitted or not status.finished or status.succeeded):
@@ -175,7 +177,7 @@ class TaskRun:
                 found = yield from submissions.submit(number, job)
             except PaiApiError as error:
                 if submissions.may_be_submitted:
-                    raise error.extended(_unsure(submissions.job_name(number))) from None
+                    raise error.extended(_submission_unknown(submissions.job_name(number))) from None
                 self._history.undo_submission()
                 text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
                 raise error.reworded(text) from None
@@ -183,19 +185,19 @@ class TaskRun:
                 self._history.undo_submission()
                 raise
             except BaseException:
-                logger.warning("Interrupted: %s", _unsure(submissions.job_name(number)))
+                logger.warning("Interrupted: %s", _submission_unknown(submissions.job_name(number)))
                 raise
         if not found.submitted:
-            logger.info("Job %s is there already (%s); nothing is submitted", status.name, status.raw_state)
+            logger.info("Job %s already exists (%s); nothing is submitted", status.name, status.raw_state)
             self._history.check_taken_over(status)
         return found, status
 
     def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name; its uploads and its output folder are on HDFS then."""
+        """Return the job under a submission's name, after its uploads and its output folder were created."""
         definition = self._definition
         if not name.startswith(self._name):
             logger.warning(
-                "Job %s is called %s on this cluster: v2 names have letters, digits, _ and - only",
+                "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only",
                 self._name,
                 name,
             )
@@ -206,9 +208,7 @@ class TaskRun:
             definition.send_uploads(job.codeDir, self._hdfs)
         flag = self._outputs.completion_flag()
         if flag is None and definition.output_folder is not None:
-            logger.info(
-                "Job %s gets no completion flag, because %s", name, self._outputs.completion_fallback()
-            )
+            logger.info("Job %s gets no completion flag: %s", name, self._outputs.completion_fallback())
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
@@ -218,7 +218,7 @@ class TaskRun:
         return job
 
     def _watch(self, status: JobStatus, *, submitted: bool) -> Steps[JobStatus]:
-        """Watch a job to its end and return its last status."""
+        """Watch a job until its end and return its last status."""
         self._watched = status.name
         link_job_page(self._definition.task, self._cluster.page(status.name))
         watcher = Watcher(self._cluster)
@@ -240,20 +240,20 @@ class TaskRun:
                             return self._end(update)
                     self._show(status)
         except PaiApiError as error:
-            raise error.extended(self._goes_on(status.name)) from None
+            raise error.extended(self._continues(status.name)) from None
         except PaiError:
             raise
         except KeyboardInterrupt:  # said already
             raise
         except BaseException:
-            logger.warning("Interrupted: %s", self._goes_on(status.name))
+            logger.warning("Interrupted: %s", self._continues(status.name))
             raise
         finally:
             self._watched = None
 
     def _end(self, update: Update) -> JobStatus:
         if update.outcome is Outcome.LOST:
-            raise lost(self._cluster, update.name)
+            raise lost_job(self._cluster, update.name)
         self._missed = update.missed
         return update.status
 
@@ -263,20 +263,20 @@ class TaskRun:
         if name is None:
             return
         if self._settings_of("on_kill") != "stop":
-            logger.warning("Interrupted: %s", self._goes_on(name))
+            logger.warning("Interrupted: %s", self._continues(name))
             return
         try:
             self._cluster.stop(name)
         except PaiError as error:
             logger.warning(
-                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._goes_on(name)
+                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
             )
         else:
             logger.warning("Interrupted: job %s was asked to stop", name)
 
-    def _goes_on(self, name: str) -> str:
+    def _continues(self, name: str) -> str:
         page = self._cluster.page(name)
-        return f"job {name} goes on ({page}); to take it over, run the task again; to stop it, use its page"
+        return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
 
     def _failed(self, status: JobStatus) -> PaiError:
         return job_failure(
@@ -288,14 +288,14 @@ class TaskRun:
         )
 
     def _settings_of(self, name: str) -> Any:
-        """Return a setting of the task; where it says none, that of [OpenPai]."""
+        """Return a setting of the task; without one, that of [OpenPai]."""
         own = getattr(self._definition.task, name)
         return getattr(self._settings, name) if own is None else own
 
     # Luigi's page and messages
 
     def _show(self, status: JobStatus) -> None:
-        """Log what is new of the job, and show it on Luigi's page."""
+        """Log a changed status, and show it on Luigi's web page."""
         summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
         if summary != self._logged:
             self._logged = summary
@@ -308,13 +308,13 @@ class TaskRun:
             self._report("set_progress_percentage", progress)
 
     def _report(self, callback: str, value: object) -> None:
-        """Call one of the callbacks that a Luigi worker puts on a task while it runs."""
+        """Call one of the callbacks that a Luigi worker sets on a running task."""
         report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
         if report is not None:
             report(value)
 
     def _pause(self, seconds: float) -> None:
-        """Wait, and obey the scheduler's messages meanwhile."""
+        """Wait, and handle messages of the scheduler meanwhile."""
         messages = getattr(self._definition.task, "scheduler_messages", None)
         if messages is None:
             self._cluster.clock.sleep(seconds)
@@ -325,14 +325,14 @@ class TaskRun:
                 message = messages.get(timeout=left)
             except queue.Empty:
                 return
-            message.respond(self._obey(str(message)))
+            message.respond(self._handle(str(message)))
 
-    def _obey(self, message: str) -> str:
-        """Carry out a message of the scheduler and return the answer to it."""
+    def _handle(self, message: str) -> str:
+        """Handle a message of the scheduler and return the response."""
         if message.strip().lower() != "stop":
-            return f"{message!r} is not understood; send: stop"
+            return f"{message!r} is not a valid message; send: stop"
         if self._watched is None:
-            return "the job is not submitted yet; send it again in a moment"
+            return "the job is not submitted yet; send the message again later"
         try:
             self._cluster.stop(self._watched)
         except PaiError as error:
@@ -340,14 +340,14 @@ class TaskRun:
         return f"{self._watched} is being stopped"
 
 
-def _unsure(name: str) -> str:
-    return f"whether job {name} was submitted is not known; run the task again: it looks for the job first"
+def _submission_unknown(name: str) -> str:
+    return f"job {name} may have been submitted; run the task again: it looks up the job first"
 
 
 def _hdfs(settings: OpenPai) -> WebHdfs | None:
-    """Return the cluster's HDFS, or None where no WebHDFS is configured."""
+    """Return the cluster's HDFS; None if no WebHDFS is configured."""
     if settings.hdfs_account() is None:
         return None
-    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
 
     return WebHdfs.from_config()

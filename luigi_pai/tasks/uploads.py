@@ -1,4 +1,4 @@
-"""What a task sends to HDFS before its job is submitted."""
+"""Uploads of a task to HDFS before its job is submitted."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 __all__ = ["CODE_LIMIT", "send_uploads"]
 
 CODE_LIMIT = 200_000_000
-"""Bytes of a code folder beyond which a container does not start (OpenPAI 0.7)."""
+"""Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 
 _SHOWN = 3  # of the largest files
 
 
 def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:
-    """Send what ``uploads`` of a task names, as far as it is new or changed.
+    """Send the new and changed files of a task's ``uploads``.
 
     Args:
-        task: the task; its ``name`` and ``uploads`` are read.
+        task: its ``name`` and ``uploads`` are read.
         code_dir: the code folder of its job.
-        hdfs: the cluster's HDFS, None where none is configured.
+        hdfs: the cluster's HDFS; None if none is configured.
 
     Raises:
-        ConfigError: there is something to send, and no HDFS.
-        SpecError: something cannot be sent. Nothing was.
-        HdfsError: HDFS refused something or did not answer.
+        ConfigError: there are uploads, but no HDFS is configured.
+        SpecError: an upload is not valid; nothing was sent.
+        HdfsError: HDFS refused an upload or failed.
     """
     named: Any = task.uploads
     if not named:
         return
     if not isinstance(named, Mapping):
-        wrong = f"{type(named).__name__} is not a dict of local paths and the paths on HDFS they go to"
+        wrong = f"{type(named).__name__} is not a dict of local paths to paths on HDFS"
         raise SpecError(task.name, [Problem("uploads", wrong)])
     if hdfs is None:
         raise ConfigError(
-            f"job {task.name!r} was not submitted: its uploads go to HDFS, and webhdfs_url is not set in "
+            f"job {task.name!r} was not submitted: its uploads need HDFS, and webhdfs_url is not set in "
             "[OpenPai]; write webhdfs_url = http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI)"
         )
     problems: list[Problem] = []
@@ -60,7 +60,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
 def _prepared(
     folder: Path, named: Mapping[Any, Any], hdfs: WebHdfs, problems: list[Problem]
 ) -> Iterator[Upload]:
-    """Yield the uploads; what is wrong with the others is added to the problems."""
+    """Yield the valid uploads; the problems of the others are added to ``problems``."""
     from luigi_pai.hdfs import HdfsError, TransferError, Upload  # noqa: PLC0415  costs what only HDFS needs
 
     for local, destination in named.items():
@@ -74,7 +74,7 @@ def _prepared(
 
 
 def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) -> Iterator[Problem]:
-    """Yield what is wrong if more goes to the code folder than a container takes."""
+    """Yield a problem if the uploads to the code folder are larger than a container accepts."""
     from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  as above
 
     if not code_dir:
@@ -89,8 +89,8 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) 
         largest = sorted(sizes, reverse=True)[:_SHOWN]
         yield Problem(
             "uploads",
-            f"{total:,} bytes go to code_dir, and OpenPAI copies at most {CODE_LIMIT:,} into a container; "
-            "put what is no code into a folder that the job reads from HDFS, or into .paiignore (largest: "
+            f"{total:,} bytes for code_dir; OpenPAI copies at most {CODE_LIMIT:,} into a container; "
+            "move data to a folder that the job reads from HDFS, or exclude it in .paiignore (largest: "
             + ", ".join(f"{name} {size:,}" for size, name in largest)
             + ")",
         )

@@ -236,9 +236,9 @@ def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
     with pytest.raises(PaiJobLost) as caught:
         job.wait()
     assert str(caught.value) == (
-        f"job 'j' is no longer known to {faulty.url}: it was deleted, or it ended and was forgotten while "
-        "nobody looked; if its results are complete, and on HDFS, put a file _SUCCESS into its output "
-        "folder, else run the task again to submit it anew"
+        f"job 'j' is no longer on {faulty.url}: it was deleted, or it ended longer ago than the "
+        "server keeps jobs; if its results on HDFS are complete, put a file _SUCCESS into its output folder, "
+        "else run the task again to submit it again"
     )
     assert caught.value.job_name == "j"
     assert 160 <= clock.monotonic() - began < 220

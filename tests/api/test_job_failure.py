@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-import responses
 
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -32,12 +31,6 @@ FAILED = JobStatus(
         TaskStatus("worker", 1, state="FAILED", exit_code=255, attempt=2),
     ),
 )
-
-
-@pytest.fixture
-def rest():
-    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-        yield mock
 
 
 @pytest.fixture
@@ -68,7 +61,7 @@ def test_everything_that_is_known_is_said(cluster, rest):
         "    Traceback\n"
         "    ValueError: bad rate\n"
         "  job page: http://pai.test/job-detail.html?username=admin&jobName=j\n"
-        "  run the task again to submit the next attempt"
+        "  run the task again to submit the job again"
     )
 
 

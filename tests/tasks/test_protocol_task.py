@@ -180,7 +180,7 @@ def test_v1_is_never_asked(cluster):
 
 def test_on_a_v1_cluster(pai):
     """OpenPAI 0.7 has no job protocols: one clear error."""
-    with pytest.raises(PaiHttpError, match=r"job protocols and the v2 dialect begin with 0\.15"):
+    with pytest.raises(PaiHttpError, match=r"job protocols and API version v2 need 0\.15"):
         Study().run()
     assert pai.posts() == []
 

@@ -42,10 +42,10 @@ class DialectDetector:
         session: the connection to the rest-server.
         state: shared between forked processes; holds the result.
         api_version: ``auto``, ``v1`` or ``v2``.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs on a v2 cluster.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
 
     Attributes:
-        given: ``v1`` or ``v2`` where the settings name it; None where it is detected.
+        given: ``v1`` or ``v2`` if set in the settings; None if it is detected.
     """
 
     def __init__(self, session: Session, state: SharedState, api_version: str, fs_uri: str | None) -> None:

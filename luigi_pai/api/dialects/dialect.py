@@ -1,4 +1,4 @@
-"""What the two dialects of the REST API have in common: the calls that a Cluster makes."""
+"""Dialect: the requests that both dialects of the REST API have."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Capabilities", "Dialect", "LogFile"]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What servers of a dialect can do beyond submit, status, list, stop and config.
+    """Capabilities of the servers of a dialect beyond submit, status, list, stop and config.
 
     Attributes:
-        logs: they give out the logs of tasks (1.4 and later).
-        events: they give out the events of a job (1.3 and later).
-        tags: a job has tags (1.3 and later).
-        list_filters: a list can be filtered and paged (1.2 and later).
-        whole_lists: a list has every job of a user that is known (not so on LTP, which leaves out those
-            in virtual clusters that the user may no longer use; it is noticed on 1.5).
-        shared_names: a name is taken for all users, not only for its owner's jobs.
-        output_folders: a job without an output folder gets one on HDFS from the server.
-        retention: seconds after its end for which a job is known, by default.
+        logs: logs of tasks (1.4 and later).
+        events: events of a job (1.3 and later).
+        tags: tags of a job (1.3 and later).
+        list_filters: lists can be filtered and paged (1.2 and later).
+        whole_lists: a list has every job of a user. LTP omits jobs in virtual clusters that the user may
+            no longer use; it is recognised on 1.5.
+        shared_names: job names are unique among all users, not per user.
+        output_folders: the server chooses an output folder on HDFS for a job without one.
+        retention: seconds for which an ended job is kept, by default.
     """
 
     logs: bool
@@ -48,8 +48,7 @@ class LogFile:
 
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
-        uri: where it is, relative to the cluster's site; it carries what is
-            needed to read it, and is not shown.
+        uri: its URL, relative to the web portal. It may contain a token and is never shown.
         paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
     """
 
@@ -59,25 +58,25 @@ class LogFile:
 
 
 class Dialect(Protocol):
-    """One of the two ways to talk to a rest-server.
+    """A dialect of the REST API.
 
     Every method takes the plain NAME of a job of the session's user and raises the errors
     of ``Session.request``.
 
     Attributes:
         version: ``v1`` or ``v2``, as in ``api_version``.
-        can: what its servers can do.
+        can: the capabilities of its servers.
     """
 
     version: str
     can: Capabilities
 
     def job_name(self, name: str) -> str:
-        """Return the name that a job has on servers of this dialect."""
+        """Return the name of a job on servers of this dialect."""
         ...
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
-        """Return what is posted for a job, as plain dicts and lists; secrets as ``******``.
+        """Return the document that is posted for a job, secrets as ``******``.
 
         Raises:
             SpecError: the job cannot be written in this dialect.
@@ -93,7 +92,7 @@ class Dialect(Protocol):
         ...
 
     def status(self, name: str) -> JobStatus:
-        """Return what the server says of a job now."""
+        """Return the status of a job."""
         ...
 
     def attempt(self, name: str, number: int) -> JobStatus:
@@ -122,19 +121,19 @@ class Dialect(Protocol):
         ...
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return the output folder that a stored job names, None where it names none."""
+        """Return the output folder of a stored job; None if it has none."""
         ...
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return what the cluster recorded of a job; nothing where ``can.events`` is False."""
+        """Return the events of a job; an empty list without ``can.events``."""
         ...
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
-        """Return the logs of a task of a job; nothing where ``can.logs`` is False."""
+        """Return the logs of a task of a job; empty without ``can.logs``."""
         ...
 
     def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with what they have and what of it is in use."""
+        """Return the virtual clusters by name, with their capacity and usage."""
         ...
 
     def info(self) -> dict[str, Any]:

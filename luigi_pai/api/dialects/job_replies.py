@@ -1,7 +1,6 @@
-"""What servers say of jobs, read as JobStatus: one reading for both dialects.
+"""Conversion of a server's replies about jobs to JobStatus, for both dialects.
 
-The fields of 1.8 are those of 0.7 and more (API.md of either release); what a
-server does not say is None.
+1.8 has all fields of 0.7 and more (API.md of either release). A field missing in the reply is None.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ __all__ = ["job_status", "listed_jobs"]
 
 
 def job_status(name: str, reply: Any) -> JobStatus:
-    """Return the status that the answer for one job says.
+    """Return the status in the reply for one job.
 
     Args:
-        name: of the job, as it was asked for.
-        reply: the JSON of the answer.
+        name: of the job, as requested.
+        reply: the JSON of the reply.
 
     Raises:
-        InvalidReply: it says no state.
+        InvalidReply: it has no state.
     """
     status = reply.get("jobStatus") if isinstance(reply, dict) else None
     if not isinstance(status, dict) or not isinstance(status.get("state"), str):
-        raise InvalidReply(f"the server's answer for job {name!r} has no jobStatus.state")
+        raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
     roles = reply.get("taskRoles")
     return _status_of(name, status, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
 
@@ -36,13 +35,13 @@ def listed_jobs(rows: Any) -> list[JobStatus]:
     """Return the jobs of a list, in its order.
 
     Args:
-        rows: the JSON of the answer, or of its ``data``.
+        rows: the JSON of the reply, or of its ``data``.
 
     Raises:
-        InvalidReply: it is no list.
+        InvalidReply: it is not a list.
     """
     if not isinstance(rows, list):
-        raise InvalidReply(f"the server answered a list of jobs with {type(rows).__name__}")
+        raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
     return [
         _status_of(_plain_name(row), row)
         for row in rows
@@ -51,7 +50,7 @@ def listed_jobs(rows: Any) -> list[JobStatus]:
 
 
 def _plain_name(row: dict[str, Any]) -> str:
-    """Return the name of a job in a list without the user that some releases put before it."""
+    """Return the name of a job in a list without the USER~ that some releases add."""
     name: str = row["name"]
     return name.removeprefix(f"{row.get('username')}~")
 
@@ -75,7 +74,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         created_ms=_integer(fields.get("createdTime")) or _integer(fields.get("submissionTime")),
         launched_ms=_integer(fields.get("launchedTime")) or _integer(fields.get("appLaunchedTime")) or None,
         completed_ms=_integer(fields.get("completedTime")) or None,
-        # v2 servers, which have no application to track, know 0 and 1 only
+        # v2 servers send 0 and 1 only
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
         tracking_url=tracking_url,
         virtual_cluster=_text(fields.get("virtualCluster")),
@@ -117,7 +116,7 @@ def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
 
 
 def _address(value: Any) -> str | None:
-    """Return the address of a page; from 1.4 on, ``containerLog`` is a path of the API."""
+    """Return the URL of a page; from 1.4 on, ``containerLog`` is a path of the API instead."""
     text = _text(value)
     return text if text and text.startswith(("http://", "https://")) else None
 
@@ -134,7 +133,7 @@ def _text(value: Any) -> str | None:
 
 
 def _integer(value: Any) -> int | None:
-    """Return a number that a server wrote as a number or as a string."""
+    """Return a number that a server sends as a number or as a string."""
     number = _number(value)
     return None if number is None else int(number)
 

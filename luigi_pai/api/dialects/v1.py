@@ -1,4 +1,4 @@
-"""The v1 dialect, of OpenPAI 0.7 to 0.14: paths and bodies."""
+"""V1Dialect: the REST API of OpenPAI 0.7 to 0.14."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["V1Dialect"]
 
 _JOBS = "/api/v1/jobs"
 _LAUNCHER_HINT = (
-    "the launcher behind the server refused the job and its reason was lost; it is known to refuse "
-    "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports that begin at a fixed number"
+    "the launcher of the cluster refused the job; the server does not pass on the reason. Launchers refuse "
+    "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
 )
-_TILDE_HINT = "OpenPAI 0.8 to 0.14 take no '~' in a name: choose another name for the task"
+_TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another name for the task"
 
 
 class V1Dialect:
-    """The calls of the v1 dialect, see ``Dialect``.
+    """The requests of API version v1, see ``Dialect``.
 
     Args:
         session: the connection to the rest-server.
@@ -51,7 +51,7 @@ class V1Dialect:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._since_0_12 = False  # seen on an answer
+        self._since_0_12 = False  # recognised by a reply
 
     def job_name(self, name: str) -> str:
         """Return the name as it is."""
@@ -77,7 +77,7 @@ class V1Dialect:
             raise error.extended(hint) from None
 
     def status(self, name: str) -> JobStatus:
-        """Return what the server says of a job now."""
+        """Return the status of a job."""
         reply = self._session.request("GET", _path(name), authorize=False)
         status = job_status(name, reply)
         self._since_0_12 |= "retryDetails" in reply["jobStatus"]
@@ -111,9 +111,9 @@ class V1Dialect:
         except PaiHttpError as error:
             if (error.status, error.code) != (404, "UnknownError"):
                 raise
-            # 0.7 hands on what the launcher behind it says of a job that it does not know
+            # 0.7 passes on the launcher's reply for a job that does not exist
             raise JobNotFound(
-                f"there is no job {name!r} to stop",
+                f"job {name!r} was not stopped: the server has no job of that name",
                 status=404,
                 code=error.code,
                 server_message=error.server_message,
@@ -122,7 +122,7 @@ class V1Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job config that a job was submitted with.
 
-        It is an object on 0.7, a string that holds one on 0.8 to 0.11.
+        It is an object on 0.7, a string with its JSON on 0.8 to 0.11.
         """
         path = f"{_path(name)}/config"
         reply = self._session.request("GET", path, authorize=False)
@@ -130,16 +130,16 @@ class V1Dialect:
             try:
                 reply = json.loads(reply)
             except ValueError:
-                raise InvalidReply(f"the server answered {path} with a text that is no JSON") from None
+                raise InvalidReply(f"the server answered {path} with a text instead of JSON") from None
         return object_of(reply, path)
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return ``outputDir``; the server has put its own HDFS in place of $PAI_DEFAULT_FS_URI."""
+        """Return ``outputDir``; the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
         folder = config.get("outputDir")
         return folder if isinstance(folder, str) and folder else None
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return nothing: these servers record no events."""
+        """Return an empty list: these servers have no events."""
         del name
         return []
 
@@ -155,7 +155,7 @@ class V1Dialect:
         )
 
     def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with what they have and what of it is in use."""
+        """Return the virtual clusters by name, with their capacity and usage."""
         path = "/api/v1/virtual-clusters"
         return object_of(self._session.request("GET", path, authorize=False), path)
 
@@ -170,9 +170,9 @@ class V1Dialect:
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
 
-        0.10 and 0.11 answer alike, so the link is wrong on 0.11.
+        Replies of 0.10 and 0.11 are the same, so the link is wrong on 0.11.
         """
-        del username  # with it, the page asks for another kind of job, and finds none
+        del username  # with it, the page looks for another kind of job and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"
         return f"{page}?{urlencode({'jobName': name})}"
 
@@ -181,8 +181,8 @@ def _config_of(job: PaiJob | JobProtocol) -> PaiJob:
     if isinstance(job, PaiJob):
         return job
     wrong = (
-        "is a job of the YAML protocol, and the cluster speaks v1 (OpenPAI 0.7 to 0.14), which runs "
-        "v1 job configs only: PaiJob, or a PaiTask"
+        "is a job of the YAML protocol, and this cluster (OpenPAI 0.7 to 0.14, API version v1) runs v1 job "
+        "configs only; use PaiJob or PaiTask"
     )
     raise SpecError(str(job.name), [Problem("", wrong)])
 

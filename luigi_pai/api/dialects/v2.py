@@ -1,4 +1,4 @@
-"""The v2 dialect, of OpenPAI 0.15 to 1.8 and its successor LTP: paths and bodies."""
+"""V2Dialect: the REST API of OpenPAI 0.15 to 1.8 and of its successor LTP."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
 class V2Dialect:
-    """The calls of the v2 dialect, see ``Dialect``.
+    """The requests of API version v2, see ``Dialect``.
 
     A job's full name is ``USER~NAME``; every method takes the NAME of a job of the
     session's user.
 
     Args:
         session: the connection to the rest-server.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, for v1 jobs.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
     """
 
     version = "v2"
@@ -66,7 +66,7 @@ class V2Dialect:
     # jobs
 
     def job_name(self, name: str) -> str:
-        """Return the name with the characters that v2 servers take."""
+        """Return the name in characters that v2 servers allow."""
         return v2_name(name)
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class V2Dialect:
         """Post a job protocol, YAML text.
 
         Raises:
-            PaiHttpError: with what the server finds wrong, as one line each.
+            PaiHttpError: the job was refused; the text lists the problems.
         """
         try:
             self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
@@ -93,10 +93,10 @@ class V2Dialect:
             raise with_explanation(error, f"POST {self._session.url(_JOBS)}") from None
 
     def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
-        """Return a job as a protocol: a v1 job is converted.
+        """Return a job as a protocol; a v1 job is converted.
 
         Raises:
-            SpecError: it cannot be.
+            SpecError: it cannot be converted.
         """
         if not isinstance(job, PaiJob):
             return job
@@ -111,15 +111,15 @@ class V2Dialect:
         return conversion.protocol
 
     def status(self, name: str) -> JobStatus:
-        """Return what the server says of a job now."""
+        """Return the status of a job."""
         return job_status(name, self._of_job(name))
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return what the server says of a start of a job by the cluster, counted from 0 (1.1 and later).
+        """Return the status of an attempt of a job, counted from 0 (1.1 and later).
 
         Raises:
-            JobNotFound: there is no such job, or no such start of it.
-            ServerFault: the server failed; so LTP 1.5 says, too, that there is no such start.
+            JobNotFound: the job or the attempt does not exist.
+            ServerFault: the server failed; LTP 1.5 sends this for a missing attempt too.
         """
         return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
@@ -134,21 +134,21 @@ class V2Dialect:
         order: str | None = None,
         limit: int | None = None,
     ) -> list[JobStatus]:
-        """Return jobs that the server still knows, in its order, page after page.
+        """Return jobs that the server lists, in its order, page by page.
 
-        Releases before 1.2 know no filter but ``username`` (0.16 and later), and those
-        before 1.3 no tags: they answer with more.
+        Releases before 1.2 ignore all filters but ``username`` (0.16 and later), those before 1.3
+        ignore ``tags``.
 
         Args:
-            username: their owner; all users' where not given.
-            keyword: text that is part of their name, owner or virtual cluster.
+            username: their owner; default: all users.
+            keyword: part of their name, owner or virtual cluster.
             states: ``WAITING``, ``RUNNING``, ...
-            virtual_clusters: where they run.
-            tags: of which they have one.
+            virtual_clusters: names.
+            tags: jobs with at least one of them.
             order: ``FIELD,ASC`` or ``FIELD,DESC``, FIELD of jobName, submissionTime,
                 username, vc, retries, totalTaskNumber, totalGpuNumber, state,
-                completionTime; newest first where not given.
-            limit: how many at most; all where not given.
+                completionTime; default: newest first.
+            limit: maximum number; default: all.
         """
         several = {"state": states, "vc": virtual_clusters, "tagsContain": tags}
         query = {key: ",".join(values) for key, values in several.items()}
@@ -178,7 +178,7 @@ class V2Dialect:
         return self._object_of_job(name, "/config")
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return the address of the prerequisite of type output, if there is just one."""
+        """Return the URI of the prerequisite of type output, if there is exactly one."""
         prerequisites = config.get("prerequisites")
         named = prerequisites if isinstance(prerequisites, list) else []
         outputs = [
@@ -191,10 +191,10 @@ class V2Dialect:
         """Return the path of a job's page."""
         return f"job-detail.html?{urlencode({'username': username, 'jobName': name})}"
 
-    # what a job has
+    # logs, attempts, events, tags
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
-        """Return the logs of the last start of a task."""
+        """Return the logs of the last attempt of a task."""
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         return self.logs(
             status.name,
@@ -215,14 +215,14 @@ class V2Dialect:
         task_attempt: int = 0,
         tail: bool = False,
     ) -> tuple[LogFile, ...]:
-        """Return the logs of a task (1.4 and later; before, ``TaskStatus.log_url`` is a page).
+        """Return the logs of a task (1.4 and later; earlier releases have ``TaskStatus.log_url``).
 
         Args:
             name: of the job.
             role: of the task, as the server shows it.
             index: of the task in its role.
-            job_attempt: which start of the job.
-            task_attempt: which start of the task in it.
+            job_attempt: of the job, from 0.
+            task_attempt: of the task within it, from 0.
             tail: only the end of them.
         """
         task = f"/attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
@@ -235,12 +235,12 @@ class V2Dialect:
         )
 
     def task_attempts(self, name: str, role: str, index: int = 0, *, job_attempt: int = 0) -> dict[str, Any]:
-        """Return a task with all its starts, as the server says it (1.4 and later)."""
+        """Return a task with all its attempts, as the server sends it (1.4 and later)."""
         task = f"attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}/attempts"
         return self._object(f"{self._path(name)}/{task}")
 
     def job_attempts(self, name: str) -> builtins.list[Any]:
-        """Return the earlier starts of a job by the cluster, as the server's history has them.
+        """Return the earlier attempts of a job, as the server sends them.
 
         Raises:
             ServerFault: the cluster keeps no history.
@@ -248,17 +248,17 @@ class V2Dialect:
         return self._list(f"{self._path(name)}/job-attempts")
 
     def events(self, name: str, kind: str | None = None) -> builtins.list[dict[str, Any]]:
-        """Return what Kubernetes noted of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
+        """Return the Kubernetes events of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
         query = f"?{urlencode({'type': kind})}" if kind else ""
         rows = self._object_of_job(name, f"/events{query}").get("data")
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
     def add_tag(self, name: str, tag: str) -> None:
-        """Put a tag on a job (1.3 and later)."""
+        """Add a tag to a job (1.3 and later)."""
         self._session.request("PUT", f"{self._path(name)}/tag", body={"value": tag})
 
     def remove_tag(self, name: str, tag: str) -> None:
-        """Take a tag off a job (1.3 and later)."""
+        """Remove a tag from a job (1.3 and later)."""
         self._session.request("DELETE", f"{self._path(name)}/tag", body={"value": tag})
 
     # the cluster
@@ -268,7 +268,7 @@ class V2Dialect:
         return self._object(f"{_API}/info")
 
     def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with what they have and what of it is in use."""
+        """Return the virtual clusters by name, with their capacity and usage."""
         return self._object(f"{_API}/virtual-clusters")
 
     def virtual_cluster(self, name: str) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class V2Dialect:
         return self._object(f"{_API}/virtual-clusters/{quote(name, safe='')}")
 
     def storages(self, *, default: bool = False) -> builtins.list[dict[str, Any]]:
-        """Return the storages that the user may mount (1.0 and later); only the default ones if asked."""
+        """Return the storages that the user may mount (1.0 and later), or the default ones only."""
         rows = self._object(f"{_API}/storages{'?default=true' if default else ''}").get("storages")
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
@@ -294,7 +294,7 @@ class V2Dialect:
         """GET something of a job.
 
         Raises:
-            JobNotFound: there is no such job.
+            JobNotFound: the job does not exist.
         """
         path = self._path(name) + rest
         try:
@@ -308,27 +308,27 @@ class V2Dialect:
         raise self._missing(name, path) or fault
 
     def _missing(self, name: str, path: str) -> JobNotFound | None:
-        """Return the error for a job that is not there; None if it is there.
+        """Return the error for a job that does not exist; None if it exists.
 
-        LTP 1.5 answers alike for a job that is not there and for one that it cannot read from its
-        database: 500 "Failed to retrieve job". Of a task, whichever, it says which of the two it is.
+        LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
+        of its database. Its reply for a task of the job, any task, tells them apart.
 
         Args:
             name: of the job.
-            path: what was answered so, for the error.
+            path: of the request with that reply, for the error.
 
         Raises:
-            ServerFault: the database does not answer.
+            ServerFault: the database has failed.
         """
         try:
             self._session.request("GET", self._path(name) + _NO_TASK)
         except (AuthenticationError, RateLimited, ServerFault):
             raise
         except PaiHttpError as error:
-            words = self._session.redacted(f"Job {self._user}~{name} is not found.")
-            if isinstance(error, JobNotFound) and error.server_message == words:
-                return error.reworded(f"GET {self._session.url(path)}: {words}")
-        return None  # it is the task that is not found
+            message = self._session.redacted(f"Job {self._user}~{name} is not found.")
+            if isinstance(error, JobNotFound) and error.server_message == message:
+                return error.reworded(f"GET {self._session.url(path)}: {message}")
+        return None  # the task is missing, not the job
 
     def _object(self, path: str) -> dict[str, Any]:
         return object_of(self._session.request("GET", path), path)

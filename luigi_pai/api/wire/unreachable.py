@@ -1,4 +1,4 @@
-"""Why a request had no answer: one line that names the setting to correct."""
+"""The error for a request without a reply: one line that names the setting to correct."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _NOT_YET_VALID, _EXPIRED, _WRONG_HOST, _WRONG_ADDRESS = 9, 10, 62, 64  # OpenSSL
 
 @dataclass(frozen=True)
 class FailedRequest:
-    """A request without an answer.
+    """A request without a reply.
 
     Attributes:
         method, url: of the request.
-        server: the address in ``pai_url``.
+        server: the URL in ``pai_url``.
         connect_timeout, read_timeout: seconds.
-        proxy_variable: the environment variable that names the proxy, or None without a proxy.
+        proxy_variable: the environment variable of the proxy; None without a proxy.
         environment: proxies and CA bundle.
-        sent: whether any of the request was handed to a connected socket; None if not known.
-        answered: whether the server has answered an earlier request.
-        redirected_to: the other server that it was redirected to before it failed.
+        sent: whether any of the request was written to a connected socket; None if not known.
+        answered: whether the server has replied to an earlier request.
+        redirected_to: the other server to which it was redirected before it failed.
     """
 
     method: str
@@ -60,24 +60,24 @@ class FailedRequest:
 
     @property
     def is_servers(self) -> bool:
-        """Whether the request is for the rest-server, and not for a log or where a redirect leads."""
+        """Whether the request is for the rest-server, not for a log or the target of a redirect."""
         below = self.url.startswith(self.server.rstrip("/") + "/")
         return self.redirected_to is None and (below or _origin(self.url) == _origin(self.server))
 
     @property
     def target(self) -> str:
-        """The address to name in a text: that of the configuration, or the other host's."""
+        """The URL to name in a text: that of the configuration, or the other host's."""
         if self.redirected_to is not None:
-            return f"{self.redirected_to}, where {_origin(self.url)} redirects to,"
+            return f"{self.redirected_to} (redirected from {_origin(self.url)})"
         return self.server if self.is_servers else _origin(self.url)
 
     def hint(self, advice: str) -> str:
-        """Return advice about ``pai_url``, if it is the address that failed."""
+        """Return advice about ``pai_url``, if the failed request was for it."""
         return f"; {advice}" if self.is_servers else ""
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Say in one line why there is no answer. Libraries' texts name pools, not servers.
+    """Return the error for a request without a reply. Texts of the libraries name pools, not servers.
 
     Args:
         failed: the request.
@@ -103,14 +103,14 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
         return tls_port_error(failed)
     through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
     return ClusterUnreachable(
-        f"the connection to {failed.target}{through} broke before it answered "
+        f"the connection to {failed.target}{through} broke before a reply "
         f"({failed.method}): {_reason(causes)}",
         answer_lost=_is_lost(failed, error, causes),
     )
 
 
 def tls_port_error(failed: FailedRequest) -> ClusterUnreachable:
-    """Return the error for http to a server that speaks TLS; it cannot have understood the request."""
+    """Return the error for http to a server that speaks TLS; it cannot have read the request."""
     return ClusterUnreachable(
         f"{failed.target} speaks TLS, not http"
         + failed.hint(f"write https:// in place of http:// in {_SETTING}")
@@ -118,7 +118,7 @@ def tls_port_error(failed: FailedRequest) -> ClusterUnreachable:
 
 
 def proxy_login_error(failed: FailedRequest) -> ClusterUnreachable:
-    """Return the error for a proxy's 407; the request went no further."""
+    """Return the error for a proxy's 407; the request was not forwarded."""
     return ClusterUnreachable(_proxy_login(failed))
 
 
@@ -131,14 +131,14 @@ def _bad_url(failed: FailedRequest, error: Exception) -> PaiError:
         failed.sent is None and not isinstance(error, (LocationParseError, requests.RequestException))
     )
     if followed:
-        return InvalidReply(f"{url} redirects to what is not a valid URL: {reason}")
+        return InvalidReply(f"{url} redirects to an invalid URL: {reason}")
     if failed.is_servers:
         return ClusterUnreachable(f"pai_url = {failed.server!r} is not a valid URL: {reason}; {_REACH_HINT}")
     return ClusterUnreachable(f"{url!r} is not a valid URL: {reason}")
 
 
 def _redirect(failed: FailedRequest, error: Exception) -> str | None:
-    """Return the server that a redirect led to, if it is another one."""
+    """Return the server of a redirect, if it is another one."""
     if isinstance(error, NotTls):
         asked = error.url
     elif isinstance(error, requests.RequestException) and error.request is not None:
@@ -153,7 +153,7 @@ def _redirect(failed: FailedRequest, error: Exception) -> str | None:
 
 
 def _ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
-    """Return what is wrong with the CA bundle, if that is why; requests loads it when it connects."""
+    """Return the problem of the CA bundle, if it is the cause; requests loads it when it connects."""
     bundle = failed.environment.verify
     if not isinstance(bundle, str):
         return None
@@ -228,7 +228,7 @@ def _tls(failed: FailedRequest, error: Exception, causes: Sequence[BaseException
         )
     if failed.url.startswith("https:") and failed.sent is False and _is_timeout(causes):
         return (
-            f"{failed.target} took the connection but did not complete the TLS handshake within "
+            f"{failed.target} accepted the connection but did not complete the TLS handshake within "
             f"{failed.connect_timeout:g} s" + failed.hint(f"check host and port of {_SETTING}")
         )
     return None
@@ -251,16 +251,17 @@ def _certificate(failed: FailedRequest, refused: BaseException) -> str:
 
 def _timeouts(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     if isinstance(error, requests.exceptions.ConnectTimeout):
-        return f"{failed.target} did not take a connection within {failed.connect_timeout:g} s" + failed.hint(
-            _REACH_HINT
+        return (
+            f"{failed.target} did not accept a connection within {failed.connect_timeout:g} s"
+            + failed.hint(_REACH_HINT)
         )
     too_long = [cause for cause in causes if isinstance(cause, AnswerTimeout)]
     if too_long:
-        return f"{failed.target} did not finish its answer within {too_long[0].limit:g} s"
+        return f"{failed.target} did not complete its reply within {too_long[0].limit:g} s"
     if any(isinstance(cause, NewConnectionError) for cause in causes):
         return f"cannot reach {failed.target}: {_reason(causes)}" + failed.hint(_REACH_HINT)
     if _is_timeout(causes):
-        return f"{failed.target} took the connection but did not answer within {failed.read_timeout:g} s"
+        return f"{failed.target} accepted the connection but did not reply within {failed.read_timeout:g} s"
     return None
 
 
@@ -325,7 +326,7 @@ def _host_of(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    """Yield an exception of requests and all exceptions nested in it, the outermost first."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:
@@ -337,7 +338,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _reason(causes: Sequence[BaseException]) -> str:
-    """Return the system's own words for a failure, or else the library's."""
+    """Return the system's text for a failure, else the library's."""
     return _system_reason(causes) or redact(str(causes[-1])) or type(causes[-1]).__name__
 
 
