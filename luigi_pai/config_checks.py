@@ -21,6 +21,8 @@ _WORDS = {
     "hdfs_auth": ("simple", "kerberos"),
     "api_version": ("auto", "v1", "v2"),
     "on_forgotten": ("fail", "submit"),
+    "on_kill": ("leave", "stop"),
+    "console": ("luigi", "quiet"),
 }
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.task_argument import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -184,25 +183,10 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
 
 
 def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
-    from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
-    from luigi.parameter import ParameterException  # noqa: PLC0415
-    from luigi.task_register import TaskClassException  # noqa: PLC0415
-
-    from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415
+    from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415  loads Luigi
     from luigi_pai.task import PaiTask  # noqa: PLC0415
 
-    sys.path.insert(0, "")
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
-        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
-        give_up("render", f"{error}; {hint}", EXIT_USAGE)
-    try:
-        with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
-            task = parser.get_task_obj()
-    except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
-        give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+    task = task_named("render", module, arguments)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
     try:

@@ -7,10 +7,11 @@ job"); names, order and defaults of the arguments are those of
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import Path, path_text
@@ -39,6 +40,8 @@ _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
 """Fields in which ``null`` has a meaning to the server: never."""
 
 _DEEPEST = 100
+
+T = TypeVar("T")
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
@@ -242,6 +245,22 @@ class PaiJob(_Fields):
         self.jobEnvs = jobEnvs
         self.extras = extras
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
+        """Read a job config, as ``to_dict`` writes it; what is not there has the server's default.
+
+        Fields that no release knows are left out: see ``luigi_pai.spec.validate``.
+
+        Raises:
+            TypeError: ``taskRoles`` is no list of task roles, or one has no name or command.
+        """
+        roles = document.get("taskRoles")
+        tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
+        for role in tasks:
+            ports = role.portList
+            role.portList = [_read(Port, port) for port in (ports if isinstance(ports, list) else ())]
+        return _read(cls, {**document, "tasks": tasks})
+
     def to_json(self) -> str:
         """Return the job as the JSON text that is posted.
 
@@ -261,6 +280,15 @@ class PaiJob(_Fields):
         """Return the job as plain dicts and lists, with the content of ``to_json``."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
+
+
+def _read(cls: type[T], document: Any) -> T:
+    """Return an object of a class from the fields of a document that its constructor takes."""
+    if not isinstance(document, Mapping):
+        raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
+    taken = inspect.signature(cls).parameters
+    given = {key: value for key, value in document.items() if key in taken}
+    return cls(**{key: value for key, value in given.items() if value is not None or key in _NULL_IS_A_VALUE})
 
 
 def methods_in(job: PaiJob) -> list[str]:

@@ -16,7 +16,15 @@ from luigi_pai.spec.methods import METHOD, is_method
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["attempt_name", "check_name", "folded", "latest_attempts", "room_for_attempts", "v2_name"]
+__all__ = [
+    "attempt_name",
+    "base_name",
+    "check_name",
+    "folded",
+    "latest_attempts",
+    "room_for_attempts",
+    "v2_name",
+]
 
 _SUFFIX = "__attempt"
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
@@ -45,6 +53,12 @@ def attempt_name(name: str, number: int) -> str:
     ``NAME``, then ``NAME__attempt2``, ``NAME__attempt3``, ...
     """
     return name if number == 1 else f"{name}{_SUFFIX}{number}"
+
+
+def base_name(name: str) -> str:
+    """Return the name of a piece of work by the name of one of its submissions."""
+    found = _NUMBERED.fullmatch(name)
+    return found["base"] if found and int(found["number"]) > 1 else name
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:

@@ -81,15 +81,16 @@ class _Log(SmallBodyHandler):
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
-    async def send(self, path: Path, start: int) -> None:
-        """Send a file from ``start`` (negative: from its end) to where it ends now."""
+    async def send(self, path: Path, start: int, end: int | None) -> None:
+        """Send a file from ``start`` (negative: from its end) to before ``end``, or to where it ends now."""
         try:
             file = path.open("rb")
         except FileNotFoundError:  # the task is just being started
             return
         with file:
             length = _length(file)
-            await self.send_part(file, max(0, length + start) if start < 0 else min(start, length), length)
+            begin = max(0, length + start) if start < 0 else min(start, length)
+            await self.send_part(file, begin, length if end is None else min(length, end))
 
     async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
         """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""
@@ -110,21 +111,22 @@ class LogPage(_Log):
     """The output of a task, for people and as 0.7.1 has it."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send stdout, stderr, or both, from byte ``start`` (negative: from the end), as YARN does."""
+        """Send stdout, stderr, or both, from ``start`` (negative: from the end) to ``end``, as YARN does."""
         files = self.files(container_id)
-        start = self._start()
+        start, end = self._number("start") or 0, self._number("end")
         self.begin()
         if stream:
-            await self.send(_file(files, stream), start)
+            await self.send(_file(files, stream), start, end)
             return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send(_file(files, name), start)
+            await self.send(_file(files, name), start, end)
             self.write("\n")
 
-    def _start(self) -> int:
+    def _number(self, name: str) -> int | None:
+        text = self.get_query_argument(name, None)
         try:
-            return int(self.get_query_argument("start", "0"))
+            return None if text is None else int(text)
         except ValueError:
             raise HTTPError(400) from None
 
