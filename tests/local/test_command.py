@@ -494,8 +494,10 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     large = {"name": "main", "command": "true", "cpuNumber": 3}
     code = SUBMIT.format(job={"jobName": "large", "image": "x", "taskRoles": [large]})
     done = run_python(code, "--virtual-cluster", "default:cpu=2")
-    why = "it does not fit into virtual cluster default: 3 CPUs wanted, 2 there"
-    said = f"job large of admin waits for ever: {why} (--virtual-cluster says what there is)"
+    said = (
+        "job large of admin: virtual cluster default has 2 CPUs in all, the job wants 3 CPUs: it can never "
+        "run. Stop it, and ask for less or start the local server with --virtual-cluster default:cpu=3"
+    )
     assert f"luigi-pai local: {said}\n" in done.stderr
     assert done.stderr.count("large") == 1
 

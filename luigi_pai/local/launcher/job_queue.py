@@ -106,8 +106,14 @@ class WaitingLine:
 
     def why(self, job: Job) -> str | None:
         """Return why a job, or some task of it, waits; None if nothing of it does."""
-        if job.id in self._jobs:
-            return self._reasons.get(job.id, "jobs before it wait")
+        if job.id in self._jobs and job.id not in self._reasons:
+            ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
+            place = (
+                "it is the next"
+                if not ahead
+                else f"{ahead} {'job is' if ahead == 1 else 'jobs are'} before it"
+            )
+            return f"{place} in virtual cluster {job.virtual_cluster}"
         return self._reasons.get(job.id)
 
     @property

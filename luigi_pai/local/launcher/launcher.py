@@ -172,12 +172,7 @@ class Launcher:
     def _short(self, job: Job, shortage: Shortage) -> None:
         """Write down that a job has to wait for resources, and warn of one that waits for ever."""
         if shortage.for_ever:
-            self._warnings.warning(
-                "job %s of %s waits for ever: %s (--virtual-cluster says what there is)",
-                job.name,
-                job.username,
-                shortage.reason,
-            )
+            self._warnings.warning("job %s of %s: %s", job.name, job.username, shortage.reason)
         if job.generation > 1:
             try:
                 self._notes.happened(job, "FailedScheduling", shortage.reason, warning=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.virtual_clusters import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from luigi_pai.local.config.virtual_clusters import VirtualCluster
 
 __all__ = ["Holding", "Scheduler", "Shortage"]
+
+_UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,20 +134,29 @@ class Scheduler:
         cluster = self.clusters.get(name)
         if cluster is None:
             return Shortage(f"there is no virtual cluster {name} any more", for_ever=True)
-        lacking = sum(wanted, Resources()).beyond(cluster.has, "there")
-        if lacking:
-            return Shortage(f"it does not fit into virtual cluster {name}: {lacking}", for_ever=True)
-        return None
+        lacking = sum(wanted, Resources()).beyond(cluster.has)
+        if not lacking:
+            return None
+        has = asdict(cluster.has)
+        more = ",".join(f"{key}={count}" for key, count in lacking.items())
+        return Shortage(
+            f"virtual cluster {name} has {_listed({key: has[key] for key in lacking})} in all, "
+            f"the job wants {_listed(lacking)}: it can never run. Stop it, and ask for less or "
+            f"start the local server with --virtual-cluster {name}:{more}",
+            for_ever=True,
+        )
 
     def _shortage(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
         never = self.never(name, wanted)
         if never is not None:
             return never
         total, cluster = sum(wanted, Resources()), self.clusters[name]
-        free = cluster.has - self.used(name)
-        lacking = total.beyond(Resources(free.cpu, free.memory, self._free_gpus(name).bit_count()), "free")
+        free = replace(cluster.has - self.used(name), gpu=self._free_gpus(name).bit_count())
+        lacking = total.beyond(free)
         if lacking:
-            return Shortage(f"virtual cluster {name} has no room now: {lacking}")
+            there, has = asdict(free), asdict(cluster.has)
+            left = _listed({key: f"{max(0, there[key])} of {has[key]}" for key in lacking})
+            return Shortage(f"virtual cluster {name} has {left} free, the job wants {_listed(lacking)}")
         running = self.running_tasks
         if running and running + len(wanted) > self._max_tasks:
             return Shortage(
@@ -156,6 +167,14 @@ class Scheduler:
     def _free_gpus(self, cluster: str) -> int:
         """Return the bit map of a virtual cluster's GPUs that no task has."""
         return self._gpus[cluster] & ~self._taken
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    """Return counts as text: ``2 CPUs and 1 GPU``."""
+    return " and ".join(
+        f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
+        for key, count in counts.items()
+    )
 
 
 def _lowest(gpus: int, count: int) -> int:

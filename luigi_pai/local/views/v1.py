@@ -45,8 +45,15 @@ def job_row(job: Job) -> dict[str, Any]:
     }
 
 
-def job_detail(job: Job, store: Store, address: Address) -> dict[str, Any]:
-    """Return a job as GET /jobs/NAME shows it."""
+def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
+    """Return a job as GET /jobs/NAME shows it.
+
+    Args:
+        job: the job.
+        store: the store of its attempts and tasks.
+        address: the server's address.
+        waits_for: why a WAITING job waits; its diagnostics, which 0.7.1 leaves null until the end.
+    """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
     roles: dict[str, Any] = {}
@@ -65,6 +72,8 @@ def job_detail(job: Job, store: Store, address: Address) -> dict[str, Any]:
             "createdTime": job.created,
             "completedTime": job.completed,
             **_application(job, attempt, tasks, store, address),
+            "appExitDiagnostics": f"waiting: {waits_for}" if waits_for is not None else job.diagnostics,
+            "appExitType": job.exit_type,
             "virtualCluster": job.virtual_cluster,
         },
         "taskRoles": roles,
@@ -84,8 +93,6 @@ def _application(
         "appLaunchedTime": attempt and attempt.launched,
         "appCompletedTime": attempt and attempt.completed,
         "appExitCode": job.exit_code,
-        "appExitDiagnostics": job.diagnostics,
-        "appExitType": job.exit_type,
     }
 
 

@@ -12,6 +12,11 @@ from luigi_pai.local.config.virtual_clusters import Resources, virtual_clusters
 from luigi_pai.local.launcher.job_queue import WaitingLine
 from luigi_pai.local.launcher.scheduler import Scheduler
 
+NEVER = (
+    "virtual cluster default has 4 CPUs in all, the job wants 5 CPUs: it can never run. "
+    "Stop it, and ask for less or start the local server with --virtual-cluster default:cpu=5"
+)
+
 
 class Line(WaitingLine):
     """A line that remembers what it began, and whom it told why they wait."""
@@ -56,7 +61,7 @@ def test_jobs_of_a_virtual_cluster_begin_in_the_order_they_came(line):
         line.put(number, cpu, cluster=cluster)
     assert line.moved() == [1, 4]
     assert line.moved() == []
-    assert line.told == [(2, "virtual cluster default has no room now: 2 CPUs wanted, 1 free")]
+    assert line.told == [(2, "virtual cluster default has 1 of 4 CPUs free, the job wants 2 CPUs")]
     line.end(1)
     assert line.moved() == [2, 3]
 
@@ -68,8 +73,8 @@ def test_one_that_never_fits_is_told_at_once_whoever_is_before_it(line):
     line.moved()
     told = list(line.told)
     job = line.put(3, 5)
-    assert line.told == [*told, (3, "it does not fit into virtual cluster default: 5 CPUs wanted, 4 there")]
-    assert line.why(job) == "it does not fit into virtual cluster default: 5 CPUs wanted, 4 there"
+    assert line.told == [*told, (3, NEVER)]
+    assert line.why(job) == NEVER
     line.end(1)
     assert line.moved() == [2]
     line.remove(job)
@@ -81,7 +86,7 @@ def test_one_that_never_fits_holds_nobody_up(line):
     large, gone = line.put(1, 5), line.put(2, 1, cluster="old")
     line.put(3, 4)
     assert line.moved() == [3]
-    assert line.why(large) == "it does not fit into virtual cluster default: 5 CPUs wanted, 4 there"
+    assert line.why(large) == NEVER
     assert line.why(gone) == "there is no virtual cluster old any more"
 
 
@@ -92,7 +97,7 @@ def test_the_bound_of_the_machine_holds_everybody_up():
         job = line.put(number, 1, tasks, cluster)
     assert line.moved() == [1]
     assert line.told == []
-    assert line.why(job) == "jobs before it wait"
+    assert line.why(job) == "it is the next in virtual cluster b"
     line.end(1)
     assert line.moved() == [2]
     line.end(2)
@@ -131,7 +136,7 @@ def test_what_passes_is_said_of_a_job_before_what_does_not(wanted, line):
     job = line.put(1, wanted, **LOOSE)
     line.put(2, 1)
     assert line.moved() == []
-    assert line.why(job) == "virtual cluster default has no room now: 3 CPUs wanted, 2 free"
+    assert line.why(job) == "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs"
 
 
 def test_tasks_that_fit_begin_whatever_waits_before_them(line):
@@ -151,7 +156,7 @@ def test_tasks_that_fit_begin_whatever_waits_before_them(line):
     line.moved()
     line.move({1: SimpleNamespace(job=job, waiting=tasks, place=place, wanted=wanted)})
     assert [cpu for cpu, _ in placed] == [2]
-    assert line.told == [(1, "virtual cluster default has no room now: 3 CPUs wanted, 2 free")]
+    assert line.told == [(1, "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs")]
 
 
 def test_a_job_is_told_once_why_it_waits(line):
@@ -162,9 +167,11 @@ def test_a_job_is_told_once_why_it_waits(line):
     large = line.put(4, 4)
     for number in range(3):
         assert line.moved() == []
-        assert line.why(large) == (f"virtual cluster default has no room now: 4 CPUs wanted, {number} free")
+        assert line.why(large) == (
+            f"virtual cluster default has {number} of 4 CPUs free, the job wants 4 CPUs"
+        )
         line.end(number)
-    assert line.told == [(4, "virtual cluster default has no room now: 4 CPUs wanted, 0 free")]
+    assert line.told == [(4, "virtual cluster default has 0 of 4 CPUs free, the job wants 4 CPUs")]
     line.end(3)
     assert line.moved() == [4]
     line.put(5, 1)
@@ -184,7 +191,7 @@ def test_a_job_that_waited_for_the_machine_is_told_when_it_waits_for_its_cluster
     line.end(1)
     line.scheduler.take("default", [Resources(cpu=1)])
     line.moved()
-    assert line.told == [(2, "virtual cluster default has no room now: 2 CPUs wanted, 1 free")]
+    assert line.told == [(2, "virtual cluster default has 1 of 2 CPUs free, the job wants 2 CPUs")]
 
 
 def test_what_is_known_of_a_job_is_forgotten_when_it_waits_no_longer(line):
@@ -250,7 +257,7 @@ def test_tasks_that_wait_come_before_later_jobs(line):
     line.put(2, 1)
     line.move({1: run})
     assert (len(placed), line.began) == (1, [])
-    assert line.why(job) == "virtual cluster default has no room now: 3 CPUs wanted, 1 free"
+    assert line.why(job) == "virtual cluster default has 1 of 4 CPUs free, the job wants 3 CPUs"
     line.scheduler.release(placed)
     line.move({1: run})
     assert (len(placed), len(line.began), line.why(job)) == (2, 1, None)

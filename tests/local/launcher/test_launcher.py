@@ -161,7 +161,7 @@ def test_a_job_whose_begin_cannot_be_written_down_is_not_forgotten(bench, monkey
 
     async def scenario(bench):
         job = bench.v1("a", role("true", cpuNumber=2, gpuNumber=1))
-        await at_once(lambda: bench.launcher.why_waiting(job) != "jobs before it wait")
+        await at_once(lambda: bench.launcher.why_waiting(job) != "it is the next in virtual cluster default")
         why = bench.launcher.why_waiting(job)
         ended = await bench.ended(job)
         return why, ended.exit_code, ended.retries, bench.held()
@@ -299,7 +299,10 @@ def test_a_stop_that_cannot_be_written_down_has_not_happened(runs, bench, monkey
     async def scenario(bench):
         job = bench.v1("a", role("sleep 60", cpuNumber=1 if runs else 99))
         await until(
-            lambda: bool(bench.launcher._runs) == runs and bench.line.why(job) != "jobs before it wait"
+            lambda: (
+                bool(bench.launcher._runs) == runs
+                and bench.line.why(job) != "it is the next in virtual cluster default"
+            )
         )
         Disk(monkeypatch, bench.store, "save_job", 1)
         with pytest.raises(sqlite3.OperationalError):
@@ -370,7 +373,7 @@ def test_an_event_that_cannot_be_written_down_keeps_nobody_from_beginning(bench,
         return disk.left, why, ends, bench.held()
 
     ended = bench(scenario, virtual_clusters=("default:cpu=3,memory=999,gpu=1",))
-    said = "virtual cluster default has no room now: 2 CPUs wanted, 1 free"
+    said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
     assert ended == (0, said, [0, 0], [])
 
 
@@ -448,7 +451,7 @@ def test_a_line_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
 
 async def waiting_for_ever(bench, kind):
     job = bench.job(kind, "true", cpu=99)
-    await until(lambda: "it does not fit" in bench.line.why(job))
+    await until(lambda: "can never run" in bench.line.why(job))
     return job
 
 
@@ -492,7 +495,7 @@ async def before_a_further_try(bench, kind):
 async def while_tasks_wait(bench, kind):
     """Of a job without gang allocation one runs, the other has no room; a gang waits as a whole."""
     job = bench.job(kind, "sleep 60", tasks=2, cpu=3)
-    await until(lambda: "has no room" in (bench.line.why(job) or "it does not fit"))
+    await until(lambda: "free, the job wants" in (bench.line.why(job) or ""))
     return job
 
 

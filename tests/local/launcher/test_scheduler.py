@@ -30,22 +30,29 @@ def test_a_gang_gets_everything_or_nothing(scheduler):
     """Nothing is held by one that does not fit."""
     taken(scheduler, "default", ONE, ONE)
     shortage = scheduler.take("default", [ONE, ONE, ONE])
-    assert shortage == Shortage("virtual cluster default has no room now: 3 CPUs wanted, 2 free")
-    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE.times(2), 2)
+    assert shortage == Shortage("virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs")
+    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE + ONE, 2)
     taken(scheduler, "default", ONE, ONE)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "has", "wants", "option"),
     [
-        (Resources(cpu=5), "5 CPUs wanted, 4 there"),
-        (Resources(memory=1001, gpu=9), "1001 MB of memory wanted, 1000 there; 9 GPUs wanted, 4 there"),
+        (Resources(cpu=5), "4 CPUs", "5 CPUs", "cpu=5"),
+        (
+            Resources(memory=1001, gpu=9),
+            "1000 MB of memory and 4 GPUs",
+            "1001 MB of memory and 9 GPUs",
+            "memory=1001,gpu=9",
+        ),
     ],
 )
-def test_what_can_never_fit_is_told_apart(wanted, said, scheduler):
-    """Whether anything runs or not."""
+def test_what_can_never_fit_is_told_apart(wanted, has, wants, option, scheduler):
+    """Whether anything runs or not; with the option that lets it run."""
     assert scheduler.take("default", [wanted]) == Shortage(
-        f"it does not fit into virtual cluster default: {said}", for_ever=True
+        f"virtual cluster default has {has} in all, the job wants {wants}: it can never run. Stop it, and "
+        f"ask for less or start the local server with --virtual-cluster default:{option}",
+        for_ever=True,
     )
 
 
@@ -62,7 +69,9 @@ def test_no_gpu_is_given_twice_at_a_time(scheduler):
     first, second = taken(scheduler, "default", GPU, Resources(gpu=2))
     (other,) = taken(scheduler, "b", Resources(gpu=2))
     assert [gpu_numbers(one.gpus) for one in (first, second, other)] == ["0", "1,2", "4,5"]
-    assert scheduler.take("default", [Resources(gpu=2)]).reason.endswith("2 GPUs wanted, 1 free")
+    assert scheduler.take("default", [Resources(gpu=2)]).reason.endswith(
+        "has 1 of 4 GPUs free, the job wants 2 GPUs"
+    )
     scheduler.release([first])
     (again,) = taken(scheduler, "default", Resources(gpu=2))
     assert gpu_numbers(again.gpus) == "0,3"

@@ -198,7 +198,7 @@ def test_what_is_in_use_is_shown_by_virtual_cluster():
         query = {"username": "admin", "jobName": waiting}
         shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
         assert "Waits because" in shown.text
-        assert "1 GPUs wanted, 0 free" in shown.text
+        assert "GPUs free, the job wants 1 GPU" in shown.text
 
 
 def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):

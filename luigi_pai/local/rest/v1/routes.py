@@ -15,7 +15,7 @@ from luigi_pai.local.node.joi import Refused
 from luigi_pai.local.rest.base import body_rules
 from luigi_pai.local.rest.base.api import ApiHandler, route
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.store.records import WAITING, NewJob
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class V1Handler(ApiHandler):
         self.answer_json(self.api.rows.as_json(ids))
 
     async def _get(self, name: str) -> None:
-        self.answer(200, job_detail(self._job(name), self.api.store, self.api.address))
+        job = self._job(name)
+        waits_for = self.api.launcher.why_waiting(job) if job.sub_state == WAITING else None
+        self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _post(self) -> None:
         bearer = self._bearer()
