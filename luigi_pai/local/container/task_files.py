@@ -118,7 +118,11 @@ class TaskFiles:
         return self.folder / "runtime"
 
     def prepare_role(
-        self, scripts: Mapping[str, str], links: Mapping[str, Path], notes: Iterable[str]
+        self,
+        scripts: Mapping[str, str],
+        links: Mapping[str, Path],
+        notes: Iterable[str],
+        warnings: Iterable[str] = (),
     ) -> None:
         """Make the folder, scripts and logs of a v2 task.
 
@@ -126,6 +130,7 @@ class TaskFiles:
             scripts: their texts by file name; secrets stand in them, so nobody else may read them.
             links: folders that appear within the working folder, by the path that they have there.
             notes: sentences to begin the plugins' log with.
+            warnings: sentences to begin the error log with.
 
         Raises:
             OSError: the disk does not take them.
@@ -140,7 +145,7 @@ class TaskFiles:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(folder)
         self.stdout.touch()
-        self.stderr.touch()
+        self.stderr.write_text("".join(f"luigi-pai local: {line}\n" for line in warnings), "utf-8")
         self.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
 
     def remove(self) -> None:

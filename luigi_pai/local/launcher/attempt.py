@@ -20,6 +20,7 @@ from luigi_pai.local.container.exit_specs import EXIT_LOST
 from luigi_pai.local.container.redaction import hider
 from luigi_pai.local.container.role_scripts import role_scripts
 from luigi_pai.local.container.runtime_exit import runtime_exit
+from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.launcher.completion import Outcome, attempt_outcome, retry, retry_delay
 from luigi_pai.local.store.jobs import now_ms
 from luigi_pai.local.store.records import Task
@@ -351,7 +352,8 @@ class AttemptRun:
         )
         links = self._around.storages.mounts(self.job.spec["storages"])
         environment = task_environment_v2(self.job, self.attempt, self.tasks, task, place, self._holdings)
-        return partial(files.prepare_role, scripts, links, notes), environment
+        wrong = mount_notes(absolute_mounts(links, scripts.values()))
+        return partial(files.prepare_role, scripts, links, [*mount_notes(links), *notes], wrong), environment
 
     async def _ended(self, task: Task) -> None:
         """Wait until a task has ended, end what it left behind, and write down its exit code.
