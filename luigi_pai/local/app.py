@@ -13,7 +13,7 @@ from luigi_pai.local.faults.control import FaultControl
 from luigi_pai.local.node.addresses import is_address, is_loopback
 from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
-from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, StopJob
+from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, OldJobList, StopJob
 from luigi_pai.local.rest.v1.routes import V1Handler
 from luigi_pai.local.rest.v2.routes import SHARED_PATHS, LtpHandler, V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
@@ -64,6 +64,7 @@ def make_app(
             *rest[apis],
             *api.hdfs.routes(),
             (r"/", JobListPage, pages),
+            (r"/job-list\.html", OldJobList, pages),
             (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
             (r"/job-log", JobLog, pages),
             (r"/stop-job", StopJob, pages),
@@ -80,6 +81,7 @@ def make_app(
         log_function=_log_request,
         log=log,
         loopback_only=loopback_only,
+        netloc=api.address.netloc,
         own_names=set()
         if loopback_only
         else {name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
@@ -103,7 +105,8 @@ class _Stranger(RestHandler):
             403,
             "ForbiddenOriginError",
             "The local server answers to requests for this machine only, by its address or its own name, "
-            "not to pages of other sites.",
+            "not to pages of other sites. A proxy in front of it has to send "
+            f'"Host: {self.settings["netloc"]}", and no Origin of its own name.',
         )
 
 

@@ -34,6 +34,7 @@ from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.services import Surroundings
 from luigi_pai.local.log_lines import LogLines
+from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.node.addresses import is_loopback
 from luigi_pai.local.releases.release import release_of
 from luigi_pai.local.rest.base.api import Api
@@ -70,6 +71,7 @@ class LocalServer:
         address: where it is.
         hdfs: where its HDFS is.
         bin: the folder of the ``hdfs`` command.
+        config_lines: the lines for luigi.cfg that point at it.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -141,6 +143,7 @@ class LocalServer:
         notes = JobNotes(self._store, Notifier(self._webhook))
         self._launcher = Launcher(around, self._log, notes)
         limits, release = parse_limits(settings.rate_limits), release_of(settings.api)
+        self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
         api = Api(
             store=self._store,
             users=users,
@@ -155,6 +158,7 @@ class LocalServer:
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
             release=release,
+            config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
