@@ -27,7 +27,8 @@ from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.connections import FaultDesk, FaultyServer
+from luigi_pai.local.faults.active import ActiveFaults
+from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
@@ -161,9 +162,10 @@ class LocalServer:
             config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
-        self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
+        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
+        app = make_app(api, settings.api, self._log, active, loopback_only=is_loopback(settings.host))
+        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)

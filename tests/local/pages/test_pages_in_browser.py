@@ -246,7 +246,7 @@ def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, brows
         "cpu": 1,
         "memoryMB": 10,
         "gpu": 0,
-        "ports": {"a-long-label": 2},
+        "ports": {"a_long_label": 2},
     }
     name = v2.submit(protocol(roles=roles))
     v2.wait(name, "RUNNING")
