@@ -32,10 +32,10 @@ from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
-from luigi_pai.local.launcher.services import Surroundings
+from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.node.addresses import is_loopback
-from luigi_pai.local.releases.release import release_of
+from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
@@ -112,7 +112,7 @@ class LocalServer:
         for logger in (self._log, logging.getLogger("tornado")):
             logger.propagate = False
             logger.addHandler(self._log_file)
-        self._store = Store(data / "server.sqlite")
+        self._store = Store(data / "server.sqlite", releases_by_api(settings.api))
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
@@ -126,8 +126,11 @@ class LocalServer:
         self.hdfs = hdfs.address
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
-        around = Surroundings(
+        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
+        notes = JobNotes(self._store, Notifier(self._webhook))
+        services = Services(
             store=self._store,
+            events=notes,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
@@ -136,10 +139,8 @@ class LocalServer:
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
-        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        notes = JobNotes(self._store, Notifier(self._webhook))
-        self._launcher = Launcher(around, self._log, notes)
-        limits, release = parse_limits(settings.rate_limits), release_of(settings.api)
+        self._launcher = Launcher(services, self._log)
+        limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
         api = Api(
             store=self._store,
             users=users,
