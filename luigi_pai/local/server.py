@@ -41,6 +41,7 @@ from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobNotes
 from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.job_states import state_sql
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -183,6 +184,22 @@ class LocalServer:
     def running_tasks(self) -> int:
         """How many task processes there are."""
         return self._launcher.running_tasks
+
+    def jobs_since(self, time: int) -> tuple[int, list[str]]:
+        """Count the jobs that were submitted since a time, in milliseconds since 1970 UTC.
+
+        Returns:
+            How many there are, and the names of those that failed, the newest first.
+        """
+        state = state_sql(*self._store.releases.values())
+        sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
+        rows = self._store.rows(sql, (time,))
+        return len(rows), [name for name, state in rows if state == "FAILED"]
+
+    def stop_jobs(self) -> None:
+        """Stop every job, as its user would."""
+        for job in self._store.unfinished_jobs():
+            self._launcher.stop(job)
 
     def hurry(self) -> None:
         """End tasks without grace: the user asked twice."""

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_start import ContainerExit, Preparation
 from luigi_pai.local.container.v2.environment import task_environment
 from luigi_pai.local.container.v2.role_scripts import role_scripts
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.container.task_files import TaskFiles
-    from luigi_pai.local.container.task_start import TaskStart
+from luigi_pai.local.container.task_start import TaskStart
 
 __all__ = ["exit_of", "prepare"]
 
@@ -35,7 +36,9 @@ def prepare(start: TaskStart) -> Preparation:
         os.fsencode(start.files.folder).decode("utf-8", "replace"),  # scripts are UTF-8 whatever the locale
     )
     links = start.storages.mounts(start.job.spec["storages"])
-    make_files = partial(_make_files, start.files, scripts, links, start.notes)
+    warnings = mount_notes(absolute_mounts(links, scripts.values()))
+    notes = [*mount_notes(links), *start.notes]
+    make_files = partial(_make_files, start.files, scripts, links, notes, warnings)
     return Preparation(make_files, task_environment(start))
 
 
@@ -45,7 +48,11 @@ def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> Contai
 
 
 def _make_files(
-    files: TaskFiles, scripts: Mapping[str, str], links: Mapping[str, Path], notes: Iterable[str]
+    files: TaskFiles,
+    scripts: Mapping[str, str],
+    links: Mapping[str, Path],
+    notes: Iterable[str],
+    warnings: Iterable[str],
 ) -> None:
     """Make the folder, scripts and logs of a task.
 
@@ -54,6 +61,7 @@ def _make_files(
         scripts: their texts by file name; they contain secrets, so only this user may read them.
         links: folders that appear within the working folder, by the path that they have there.
         notes: sentences to begin the plugins' log with.
+        warnings: sentences to begin the error log with.
 
     Raises:
         OSError: the files cannot be written.
@@ -68,5 +76,9 @@ def _make_files(
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(folder)
     files.stdout.touch()
-    files.stderr.touch()
-    files.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+    files.stderr.write_text(_log_lines(warnings), "utf-8")
+    files.runtime.write_text(_log_lines(notes), "utf-8")
+
+
+def _log_lines(sentences: Iterable[str]) -> str:
+    return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
