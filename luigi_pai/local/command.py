@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE
-from luigi_pai.local.container.environment import past_proxies
+from luigi_pai.local.container.environment import without_proxies
 from luigi_pai.local.guard import Guard
 from luigi_pai.local.luigi_config import compose, earlier_config, open_pai_section
 from luigi_pai.local.scratch import Scratch, sweep
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 def _environment(server: LocalServer, config: Path) -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
-    return past_proxies(environment) | {
+    return without_proxies(environment) | {
         "LUIGI_CONFIG_PATH": str(config),
         "PAI_DEFAULT_FS_URI": server.hdfs.fs_uri,
         "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url,

@@ -9,11 +9,10 @@ from urllib.parse import urlencode
 from luigi_pai.local.node.json_text import whole_number
 from luigi_pai.local.pages.first_steps import first_steps
 from luigi_pai.local.pages.html import Html, Sort, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
-from luigi_pai.local.views.v1 import job_link, job_state
-from luigi_pai.local.views.v2.jobs import job_state_v2
-from luigi_pai.local.views.v2.search import STATE_SQL
+from luigi_pai.local.views.job_states import job_state, state_sql
+from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["jobs_page", "state_mark", "state_of"]
+__all__ = ["jobs_page", "state_mark"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
@@ -42,14 +41,14 @@ _KEPT = ("q", "state", "sort")
 
 _COLUMNS = {
     "Job": "name",
-    "State": STATE_SQL,
+    "State": "state",
     "Submitted": "id",
     "Duration": "COALESCE(completed, CAST(strftime('%s', 'now') AS INTEGER) * 1000) - created",
     "User": "username",
     "Virtual cluster": "virtual_cluster",
     "Exit code": "exit_code",
 }
-"""The columns that sort the list, and what they sort it by."""
+"""The columns that sort the list, and the SQL that they sort it by; ``state`` stands for `state_sql`."""
 _LARGEST_FIRST = ("Submitted", "Duration")
 
 
@@ -76,10 +75,13 @@ class _Order:
         kept = {key: query[key] for key in ("q", "state") if query.get(key)}
         return cls(column or "Submitted", column is None or asked.startswith("-"), kept)
 
-    @property
-    def sql(self) -> str:
+    def sql(self, state: str) -> str:
+        """Return the ORDER BY; ``state`` is the SQL of a job's state."""
         way = "DESC" if self.is_descending else "ASC"
-        return f"{_COLUMNS[self.column]} {way} NULLS LAST, id DESC"
+        if self.column == "Submitted":
+            return f"id {way}"  # the primary key needs no sorting
+        by = state if self.column == "State" else _COLUMNS[self.column]
+        return f"{by} {way} NULLS LAST, id DESC"
 
     @property
     def words(self) -> str:
@@ -101,11 +103,6 @@ class _Order:
         return Sort(f"/?{urlencode(query)}", order)
 
 
-def state_of(job: Job) -> str:
-    """Return a job's state, as its own API calls it."""
-    return job_state(job) if job.generation == 1 else job_state_v2(job)
-
-
 def state_mark(state: str) -> Html:
     """Return a state as it is shown everywhere."""
     return tag("span", state, class_=f"state {state}")
@@ -119,12 +116,13 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
         query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1;
             ``sort``, a column, with ``-`` before it in descending order.
     """
-    where, values = _choice(query)
+    state = state_sql(*api.store.releases.values())
+    where, values = _choice(query, state)
     found = int(api.store.rows(f"SELECT COUNT(*) FROM jobs WHERE {where}", values)[0][0])  # noqa: S608 - constants
     last = max(1, -(-found // _AT_ONCE))
     shown = min(last, whole_number(query.get("page", "")) or 1)
     order = _Order.of(query)
-    clauses = f"WHERE {where} ORDER BY {order.sql} LIMIT ? OFFSET ?"
+    clauses = f"WHERE {where} ORDER BY {order.sql(state)} LIMIT ? OFFSET ?"
     jobs = api.store.select_jobs(clauses, [*values, _AT_ONCE, (shown - 1) * _AT_ONCE])
     in_use = tag("div", _in_use(api), id="in-use", data_part=True)
     is_new = not found and where == _EVERY_JOB
@@ -139,14 +137,14 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     return page("Jobs", *content, live=True)
 
 
-def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
-    """Return the condition that a query stands for, and its values."""
+def _choice(query: Mapping[str, str], state: str) -> tuple[str, list[Any]]:
+    """Return the condition that a query stands for, and its values; ``state`` is the SQL of a job's state."""
     conditions, values = [_EVERY_JOB], []
     for word in query.get("q", "").split()[:_MOST_WORDS]:
         conditions.append(f"instr({_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
-        conditions.append(f"{STATE_SQL} = ?")
+        conditions.append(f"{state} = ?")
         values.append(query["state"])
     return " AND ".join(conditions), values
 
@@ -186,13 +184,13 @@ def _rows(jobs: list[Job], order: _Order) -> Html:
     rows = (
         (
             tag("a", job.name, href=job_link(job), id=f"job-{job.id}"),
-            state_mark(state_of(job)),
+            state_mark(job_state(job)),
             time_of_day(job.created),
             duration(job.created, job.completed or now_ms()),
             job.username,
             job.virtual_cluster,
             job.exit_code,
-            f"v{job.generation}",
+            job.release.api,
             job.retries,
         )
         for job in jobs

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.pages.html import Html, join, tag
-from luigi_pai.local.pages.job_list import state_mark, state_of
+from luigi_pai.local.pages.job_list import state_mark
+from luigi_pai.local.views.job_states import job_state
 from luigi_pai.local.views.v1 import job_link
 from luigi_pai.spec.names import attempt_name, latest_attempts
 
@@ -22,8 +23,8 @@ _MOST = 20
 def submission_links(store: Store, job: Job) -> Html | None:
     """Return links to all submissions of a job's task, each with its state; None if there is one only."""
     first = next(iter(latest_attempts([job.name])), job.name)
-    where = "WHERE NOT deleted AND username = ? AND generation = ? AND substr(name, 1, ?) = ?"
-    found = store.select_jobs(where, [job.username, job.generation, len(first), first])
+    where = "WHERE NOT deleted AND username = ? AND api = ? AND substr(name, 1, ?) = ?"
+    found = store.select_jobs(where, [job.username, job.release.api, len(first), first])
     by_name = {other.name: other for other in found}
     last = latest_attempts(by_name).get(first, 1)
     names = [attempt_name(first, number) for number in range(1, last + 1)]
@@ -31,7 +32,7 @@ def submission_links(store: Store, job: Job) -> Html | None:
     if len(shown) <= 1:
         return None
     return join(
-        tag("span", _shown(other, job), " ", state_mark(state_of(other)), class_="submission")
+        tag("span", _shown(other, job), " ", state_mark(job_state(other)), class_="submission")
         for other in shown
     )
 

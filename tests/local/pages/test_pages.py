@@ -216,7 +216,9 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
         with store.changing():
             for number in range(10_000):
                 spec = {"taskRoles": [role_spec]}
-                job = store.add_job(NewJob(f"many-{number}", "admin", "default", {}, spec, 1 + number % 2))
+                job = store.add_job(
+                    NewJob(f"many-{number}", "admin", "default", {}, spec, f"v{1 + number % 2}")
+                )
                 job.sub_state, job.exit_code, job.completed = COMPLETED, number % 3, job.created
                 store.save_job(job)
         store.close()

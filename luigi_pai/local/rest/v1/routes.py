@@ -115,7 +115,9 @@ class V1Handler(ApiHandler):
             raise ApiError(400, "UnknownError", "Bad Request")
         await self._prepare_hdfs(name, username)
         try:
-            job = self.api.store.add_job(NewJob(name, username, virtual_cluster, self.body, spec))
+            job = self.api.store.add_job(
+                NewJob(name, username, virtual_cluster, self.body, {**spec, "gang": True})
+            )
         except NameTaken:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
         self.api.launcher.add(job)
@@ -178,7 +180,9 @@ class V1Handler(ApiHandler):
         raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
 
     def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
-        jobs = [job for job in self.api.store.unfinished_jobs() if job.generation == 1 and not job.deleted]
+        jobs = [
+            job for job in self.api.store.unfinished_jobs() if job.release.api == "v1" and not job.deleted
+        ]
         return virtual_clusters(self.api.launcher.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:

@@ -204,7 +204,7 @@ async def _pods(handler: AccessV2) -> None:
     items = [
         _pod(job, task)
         for job in handler.api.store.unfinished_jobs()
-        if job.generation > 1
+        if job.release.api == "v2"
         for attempt in [handler.api.store.last_attempt(job)]
         if attempt is not None and attempt.completed is None
         for task in handler.api.store.tasks(attempt)
