@@ -8,7 +8,7 @@ import pytest
 from places import DATA
 from protocol_client import protocol, task_role
 
-from luigi_pai.local.node.ajv import complaints
+from luigi_pai.local.node.ajv import schema_errors
 from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.schema_problems import schema
 
@@ -33,7 +33,7 @@ BAD_NAME = {
 
 
 def found(**change):
-    return complaints(schema("protocol.v2"), {**json.loads(protocol("true")), **change})
+    return schema_errors(schema("protocol.v2"), {**json.loads(protocol("true")), **change})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_every_complaint_about_the_corpus_is_the_recorded_one():
         error = releases["v1.8.0"].get("error") or {}
         if error.get("message", "").startswith("[{"):
             document = read_yaml((CORPUS / name).read_text("utf-8")).value
-            assert complaints(schema("protocol.v2"), document) == json.loads(error["message"]), name
+            assert schema_errors(schema("protocol.v2"), document) == json.loads(error["message"]), name
             told += 1
     assert told == 6
 
@@ -127,7 +127,7 @@ def test_a_valid_protocol_has_none():
 
 def test_what_is_not_an_object_is_said_to_be_none():
     """The reply to a body of another content type."""
-    assert complaints(schema("protocol.v2"), ["object Object"]) == [
+    assert schema_errors(schema("protocol.v2"), ["object Object"]) == [
         {
             "keyword": "type",
             "dataPath": "",

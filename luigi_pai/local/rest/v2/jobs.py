@@ -133,7 +133,7 @@ async def _submit(handler: AccessV2) -> None:
     document = await run(submission.read_protocol, body, release)
     name, user = document["name"], bearer.username
     submitter = handler.api.users.get(user)
-    release.check_leave(document, {} if submitter is None else submitter.extension)
+    release.check_quota(document, {} if submitter is None else submitter.extension)
     handler.require_database()
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job_of(user, name) is not None:

@@ -40,7 +40,7 @@ def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     if isinstance(document, dict):
         known = {field: value for field, value in document.items() if field not in release.beyond_spec}
     problems = validate_protocol(known, release=release.spec_release)
-    wrong = release.complaints(document) if problems or known != document else []
+    wrong = release.schema_errors(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document, release)
