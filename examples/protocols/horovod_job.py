@@ -11,7 +11,7 @@ In this folder::
     luigi-pai render horovod_job TrainHorovod --nodes 4 --filled
 
     # on this machine; the stand-in starts nothing, but says whether the barrier held and what it was told
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module horovod_job TrainHorovod --local-scheduler \\
         --launcher "python $PWD/stand_in/mpirun.py" --fabric true
 

@@ -11,7 +11,7 @@ In this folder::
     luigi-pai render tensorflow_job TrainDistributed --instances 4 --filled
 
     # on this machine; the stand-in does the same over the same ports, with a model of four numbers
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module tensorflow_job Scaling --local-scheduler \\
         --program "python $PWD/stand_in/parameter_server.py"
 

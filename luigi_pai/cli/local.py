@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,11 +206,7 @@ def _say_end(end: CommandEnd) -> None:
 
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
-    from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
-
     address, hdfs = server.address, server.hdfs
-    password = server.settings.password or DEFAULT_PASSWORD
-    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
     click.secho(f"{_RELEASES[server.settings.api]} on this machine", bold=True)
     click.echo(
         f"""
@@ -220,13 +217,7 @@ def _welcome(server: LocalServer) -> None:
 
 For luigi.cfg:
 
-  [OpenPai]
-  pai_url = {address.url}
-  username = {server.settings.user}
-  password = {shown}
-  fs_uri = {hdfs.fs_uri}
-  webhdfs_url = {hdfs.webhdfs_url}
-  portal_url = {address.url}
+{textwrap.indent(server.config_lines, "  ")}
 
 Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
     )

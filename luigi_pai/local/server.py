@@ -27,13 +27,15 @@ from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.connections import FaultDesk, FaultyServer
+from luigi_pai.local.faults.active import ActiveFaults
+from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
+from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.node.addresses import is_loopback
 from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
@@ -70,6 +72,7 @@ class LocalServer:
         address: where it is.
         hdfs: where its HDFS is.
         bin: the folder of the ``hdfs`` command.
+        config_lines: the lines for luigi.cfg that point at it.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -142,6 +145,7 @@ class LocalServer:
         )
         self._launcher = Launcher(services, self._log)
         limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
+        self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
         api = Api(
             store=self._store,
             users=users,
@@ -156,11 +160,13 @@ class LocalServer:
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
             release=release,
+            config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
-        self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
+        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
+        app = make_app(api, settings.api, self._log, active, loopback_only=is_loopback(settings.host))
+        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "StopJob"]
+__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "OldJobList", "StopJob"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -81,6 +81,14 @@ class JobListPage(_Page):
     def get(self) -> None:
         """Show a page of the jobs of both APIs, newest first."""
         self.show(jobs_page(self.api, self.query()))
+
+
+class OldJobList(_Page):
+    """The list of jobs at its address on a cluster's portal."""
+
+    def get(self) -> None:
+        """Lead to the list."""
+        self.redirect("/")
 
 
 class JobPage(_Page):

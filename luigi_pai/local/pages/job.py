@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
 from luigi_pai.local.pages.job_list import state_mark
+from luigi_pai.local.pages.submissions import submission_links
 from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING, gpu_numbers
@@ -47,8 +47,9 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     tasks = [] if chosen is None else api.store.tasks(chosen)
     goes_on = None if job.sub_state == WAITING else last
     some, others = _tasks(api, job, chosen, tasks)
+    facts = _facts(job, last, api.launcher.why_waiting(job), submission_links(api.store, job))
     content = (
-        tag("div", _facts(job, last, api.launcher.why_waiting(job)), id="facts", data_part=True),
+        tag("div", facts, id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
         tag("div", _reason(api, job, last, tasks if chosen is last else ()), id="reason", data_part=True),
         _output(job, chosen, tasks),
@@ -61,7 +62,7 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     return page(job.name, *content, live=job.sub_state != COMPLETED)
 
 
-def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
+def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions: Html | None) -> Html:
     facts: dict[str, object] = {
         "State": join((state_mark(job_state(job)), f" ({views_of(job).sub_state(job)})")),
         "User": job.username,
@@ -72,12 +73,13 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
         "Ended": time_of_day(job.completed),
         "Duration": duration(job.created, job.completed or now_ms()),
         "Retries": job.retries,
+        "Submissions": submissions,
     }
     if waits_for is not None:
         facts["Waits because"] = waits_for
     if job.exit_code is not None:
         facts["Exit code"] = f"{job.exit_code} ({views_of(job).exit_phrase(job)})"
-    known = ((key, value) for key, value in facts.items() if value not in (None, ""))
+    known = ((key, value) for key, value in facts.items() if value is not None and value != "")
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
 
 
@@ -141,26 +143,36 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
 def _task_table(
     api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[tuple[Task, str]], caption: str
 ) -> Html:
-    heads = ("Task", "State", "Host", "Ports", "GPUs", "Began", "Duration", "Exit code", "Tries", "Output")
+    heads = ("Task", "State", "Exit code", "Output", "Began", "Duration", "Ports", "GPUs", "Tries")
     ended = None if attempt is None else attempt.completed
     rows = []
     for task, state in tasks:
-        ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
+        ports = ", ".join(_ports(label, numbers) for label, numbers in task.ports.items())
         rows.append(
             (
                 task.name,
                 state_mark(state),
-                CONTAINER_IP,
-                ports,
-                gpu_numbers(task.gpus),
+                task.exit_code,
+                tag("span", *_log_links(api, job, task), class_="links"),
                 time_of_day(task.launched),
                 duration(task.launched, task.completed or ended or now_ms()),
-                task.exit_code,
+                ports,
+                _gpus(task.gpus),
                 task.number + 1,
-                tag("span", *_log_links(api, job, task), class_="links"),
             )
         )
     return table(caption, heads, rows)
+
+
+def _ports(label: str, numbers: Sequence[int]) -> str:
+    """Return the ports of a label; they stay on one line."""
+    return f"{label}\N{NO-BREAK SPACE}{','.join(map(str, numbers))}"
+
+
+def _gpus(bits: int) -> str:
+    """Return the GPUs of a task as they are numbered: ``no. 0, 1``."""
+    numbers = gpu_numbers(bits).replace(",", ", ")
+    return f"no. {numbers}" if numbers else "none"
 
 
 def _other_tasks(job: Job, others: Html) -> Html | None:
@@ -188,10 +200,17 @@ def _log_links(api: Api, job: Job, task: Task, place: str = "") -> list[Html]:
 def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
     """Return where the script shows a log that grows; without scripts there are the links.
 
-    The order of the logs stays, so that one that somebody reads is not exchanged for another.
+    It shows the error log of the task that a failed job failed over, otherwise the first
+    log. The order of the logs stays, so that the one being read is not replaced by another.
     """
+    decided = _decided(job, attempt)
     options = [
-        tag("option", f"{task.name} {name}{failed}", value=f"{task.container_id}/{name}")
+        tag(
+            "option",
+            f"{task.name} {name}{failed}",
+            value=f"{task.container_id}/{name}",
+            selected=name == "stderr" and (task.role, task.index) == decided,
+        )
         for task in tasks
         for failed in [" (FAILED)" if _task_state(task, attempt) == "FAILED" else ""]
         for name in job.release.log_streams
@@ -203,7 +222,9 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         tag(
             "p",
             tag("label", "Log of", for_="which-log"),
-            tag("span", tag("select", *options, id="which-log"), id="logs", data_part=True),
+            tag(
+                "span", tag("select", *options, id="which-log", autocomplete="off"), id="logs", data_part=True
+            ),
             tag("label", tag("input", type="checkbox", id="follow", checked=True), " follow its end"),
             class_="search",
         ),
@@ -211,6 +232,14 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         id="output",
         hidden=True,
     )
+
+
+def _decided(job: Job, attempt: Attempt | None) -> tuple[str, int] | None:
+    """Return role and index of the task that an attempt of a failed job failed over."""
+    if attempt is None or attempt.trigger_role is None or attempt.trigger_index is None:
+        return None
+    has_failed = bool(attempt.exit_code) and job_state(job) == "FAILED"
+    return (attempt.trigger_role, attempt.trigger_index) if has_failed else None
 
 
 def _resources(job: Job) -> Html:

@@ -1,7 +1,7 @@
 """jobStatusChangeNotification: an event in the job's list, and a call of the webhook where there is one.
 
 OpenPAI 1.8 sends mails. Here a job that asks for it in its extras has an event
-for each change, and the webhook gets a POST of JSON, which docs/local.md
+for each change, and the webhook gets a POST of JSON, which docs/local-reference.md
 describes. What becomes of a call is nobody's concern but the log's: no job
 waits for it or fails with it.
 """

@@ -166,10 +166,12 @@ class WebHdfsHandler(RequestHandler):
         elif operation == "RENAME":
             options, destination = query.rename_options(), query.destination()
             if options:
-                self.tree.rename2(self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options)
+                self.tree.renames.onto(
+                    self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options
+                )
                 self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.rename(self.hdfs_path, destination, self.user)})
+                self._reply({"boolean": self.tree.renames.into(self.hdfs_path, destination, self.user)})
         elif operation == "SETPERMISSION":
             self.tree.set_permission(self.hdfs_path, self.user, query.permission())
             self._reply_nothing()

@@ -34,7 +34,11 @@ PREFIX = "/rest-server"
 
 @dataclass(frozen=True)
 class Api:
-    """What the routes work with."""
+    """What the routes work with.
+
+    Attributes:
+        config_lines: the lines for luigi.cfg that point at this server.
+    """
 
     store: Store
     users: Users
@@ -49,6 +53,7 @@ class Api:
     rows: JobRows
     groups: Groups
     release: V2Release
+    config_lines: str
     limits: RateLimits | None = None
 
 
