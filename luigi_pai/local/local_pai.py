@@ -62,6 +62,7 @@ class LocalPai:
             or the rules alone; docs/local.md has all of them.
         webhook: the URL that is called when the state of a job changes that wants notifications.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
+        stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
         username: the administrator.
@@ -84,6 +85,7 @@ class LocalPai:
         faults: Any = None,
         webhook: str | None = None,
         rate_limits: str | None = None,
+        stop_grace: float = Settings.stop_grace,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -102,6 +104,7 @@ class LocalPai:
             faults=faults,
             webhook=webhook,
             rate_limits=rate_limits,
+            stop_grace=stop_grace,
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None

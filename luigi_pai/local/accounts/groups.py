@@ -72,7 +72,7 @@ class Groups:
         """
         members = [user for user in self._records.users() if name in self.of(user)]
         for user in members:
-            self.remember(user)
+            self.record_virtual_clusters(user)
         self._records.remove_group(name)
         for user in members:
             names = self.of(user)
@@ -112,9 +112,9 @@ class Groups:
         named = [name for acls in self._lists(user) for name in acls.get("virtualClusters") or ()]
         return [name for name in dict.fromkeys(named) if name in self._virtual_clusters]
 
-    def remember(self, user: User) -> None:
+    def record_virtual_clusters(self, user: User) -> None:
         """Record the virtual clusters that a user may use now."""
-        self._records.remember_clusters(user.name, self.virtual_clusters(user))
+        self._records.record_clusters(user.name, self.virtual_clusters(user))
 
     def past_virtual_clusters(self, user: User) -> list[str]:
         """Return the virtual clusters that a user may use, or could use before."""

@@ -53,7 +53,7 @@ class UserRecords:
         self._store.rows("DELETE FROM users WHERE name = ?", (name,))
         self._store.rows("DELETE FROM past_virtual_clusters WHERE username = ?", (name,))
 
-    def remember_clusters(self, name: str, clusters: Iterable[str]) -> None:
+    def record_clusters(self, name: str, clusters: Iterable[str]) -> None:
         """Record virtual clusters that a user may use."""
         for cluster in clusters:
             self._store.rows("INSERT OR IGNORE INTO past_virtual_clusters VALUES (?, ?)", (name, cluster))

@@ -80,7 +80,7 @@ class Users:
         self._records.save_user(user)
         self._without_password.discard(user.name)
 
-    def lose_password(self, name: str) -> None:
+    def disable_password(self, name: str) -> None:
         """Make password logins of a user fail until their record is saved again, or the server restarts."""
         self._without_password.add(name)
 

@@ -62,8 +62,13 @@ def started(pid: int) -> str | None:
 
 
 async def wait_ended(pid: int, when_started: str | None) -> None:
-    """Wait until the process of this pid and start time has ended; it need not be a child."""
-    while started(pid) == when_started:  # noqa: ASYNC110 - no event tells the end of a process that is no child
+    """Wait until a process has ended, which need not be a child.
+
+    Args:
+        pid: the process.
+        when_started: when it started, as `started` returns it; None for one that had ended by then.
+    """
+    while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - no event tells it
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -128,6 +128,7 @@ def test_the_end_of_a_process_is_awaited(tmp_path):
         with task(tmp_path / "a") as first:
             when = processes.started(first.pid)
             await asyncio.wait_for(processes.wait_ended(first.pid, "another"), 5)
+            await asyncio.wait_for(processes.wait_ended(2**22 + 1, None), 5)  # there is no such process
             child = asyncio.create_task(processes.wait_child(first))
             other = asyncio.create_task(processes.wait_ended(first.pid, when))
             await asyncio.sleep(0.05)

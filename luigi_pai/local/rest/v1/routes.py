@@ -211,7 +211,7 @@ class V1Handler(ApiHandler):
         body = self.checked(body_rules.USER_DELETE)
         self._administrator()
         self.api.users.remove(body["username"])
-        self.api.tokens.end_all(body["username"])
+        self.api.tokens.revoke_of_user(body["username"])
         self.answer(200, {"message": "remove successfully"})
 
     async def _put_user_virtual_clusters(self, name: str) -> None:

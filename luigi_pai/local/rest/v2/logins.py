@@ -124,7 +124,7 @@ async def _revoke(handler: AccessV2, token: str) -> None:
 
 async def _revoke_all(handler: AccessV2) -> None:
     handler.require_admin(handler.person())
-    handler.api.tokens.end_everybodys()
+    handler.api.tokens.revoke_all()
     handler.answer(200, {"message": "All tokens revoked successfully"})
 
 

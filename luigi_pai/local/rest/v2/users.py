@@ -65,7 +65,7 @@ async def _user(handler: AccessV2, name: str) -> None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
     shown = _shown(handler, user)
     if handler.api.release.caches_users:
-        handler.api.users.lose_password(name)
+        handler.api.users.disable_password(name)
     handler.answer(200, shown)
 
 
@@ -107,7 +107,7 @@ def _is_for_administrators(handler: AccessV2, name: str) -> bool:
 
 def _with_password(handler: AccessV2, user: User, password_hash: str) -> User:
     """Return a user with another password; their logins end, their application tokens do not."""
-    handler.api.tokens.end_logins(user.name)
+    handler.api.tokens.revoke_logins(user.name)
     return replace(user, password=password_hash)
 
 
@@ -137,9 +137,9 @@ def _done(handler: AccessV2, user: User, message: str) -> None:
     _check_record(user)
     known = handler.api.users.get(user.name)
     if known is not None:
-        handler.api.groups.remember(known)
+        handler.api.groups.record_virtual_clusters(known)
     handler.api.users.save(user)
-    handler.api.groups.remember(user)
+    handler.api.groups.record_virtual_clusters(user)
     handler.answer(201, {"message": message})
 
 
@@ -205,7 +205,7 @@ async def _delete_user(handler: AccessV2, name: str) -> None:
     if handler.api.groups.is_admin(_found(handler, name)):
         raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
     handler.api.users.remove(name)
-    handler.api.tokens.end_all(name)
+    handler.api.tokens.revoke_of_user(name)
     handler.answer(200, {"message": "user is removed successfully"})
 
 
