@@ -43,7 +43,7 @@ def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str 
     is_known = password in (None, DEFAULT_PASSWORD)
     shown = DEFAULT_PASSWORD if is_known else f"(the one in {PASSWORD_VARIABLE})"
     section = open_pai_section(address, hdfs, user, shown)
-    del section["hdfs_user"]  # the user name, unless said otherwise
+    del section["hdfs_user"]  # the default is the user name
     return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
 

@@ -1,4 +1,4 @@
-"""The local server as a whole: takes a data folder, listens, serves, ends cleanly."""
+"""The local server as a whole: locks a data folder, listens, serves, shuts down."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class LocalServer:
 
 
 def _why(error: OSError | sqlite3.Error) -> str:
-    """Return what is wrong with a file, and which one, if that is known."""
+    """Return the text of a file error, with the file's name if it is known."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -287,7 +287,7 @@ def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
 
 
 def _whereabouts(data: Path) -> dict[str, Any]:
-    """Return what ``server.json`` says; nothing where there is none yet."""
+    """Return the content of ``server.json``; empty if it does not exist yet."""
     try:
         known = json.loads((data / "server.json").read_text("utf-8"))
     except (OSError, ValueError):

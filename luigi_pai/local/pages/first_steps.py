@@ -1,4 +1,4 @@
-"""What the list of jobs shows while there are none: how to run the first one."""
+"""The list of jobs while it is empty: how to run the first job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML that cannot be injected into: whatever is no `Html` yet is escaped where it is put in."""
+"""HTML without injection: all text that is not `Html` yet is escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class Html(str):
-    """A text that is markup already; made by this module only."""
+    """Text that is markup; only this module makes it."""
 
     __slots__ = ()
 
@@ -103,8 +103,8 @@ def page(title: str, *content: object, live: bool = False) -> str:
     Args:
         title: its title and heading.
         content: what comes below the heading.
-        live: it changes: the script brings parts of it up to date, and a
-            browser without scripts loads it again.
+        live: the script updates parts of it; a browser without scripts
+            loads it again every few seconds.
     """
     again = tag("noscript", tag("meta", http_equiv="refresh", content=_REFRESH_SECONDS)) if live else None
     head = tag(

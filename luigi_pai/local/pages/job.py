@@ -1,4 +1,4 @@
-"""One job for people: its state, why it ended, its output and tasks, its attempts and events."""
+"""The page of a job: state, reason, log, tasks, attempts and events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_ATTEMPTS = 100
 _MOST_EVENTS = 100
 _TASKS_AT_ONCE = 20
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
-"""Those that somebody looks for first."""
+"""In the order in which a reader looks for them."""
 
 
 def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) -> str:
@@ -84,14 +84,14 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions
 
 
 def _stopping(job: Job, stop_form: Html | None) -> Html | None:
-    """Return what is shown of stopping a job: the form, or that it is being stopped."""
+    """Return the stop form of a job, or the note that it is being stopped."""
     if job.sub_state == COMPLETED:
         return None
     return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
 
 
 def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
-    """Return why a job ended, and where all of the output is of the task that decided it."""
+    """Return why a job ended, and links to the logs of the task that decided it."""
     if not job.diagnostics:
         return None
     shown = tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason")
@@ -120,9 +120,9 @@ def _tasks_heading(attempt: Attempt | None, goes_on: Attempt | None) -> Html:
 
 
 def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> tuple[Html, Html]:
-    """Return the table of the tasks, and that of those which it has no room for.
+    """Return the table of the first tasks, and the table of the others.
 
-    Of a job of many tasks it has those that somebody looks for: what failed, then what goes on.
+    The first table of a job with many tasks has the failed ones, then the running ones.
     """
     states = [(task, _task_state(task, attempt)) for task in tasks]
     if not states:
@@ -131,8 +131,8 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
     if len(states) <= _TASKS_AT_ONCE:
         return _task_table(api, job, attempt, states, "Tasks"), Html("")
     counts = Counter(state for _, state in states)
-    said = [join((f"{counts[state]} ", state_mark(state))) for state in _TASK_STATES if counts[state]]
-    words = [join((", " if number else "", one)) for number, one in enumerate(said)]
+    parts = [join((f"{counts[state]} ", state_mark(state))) for state in _TASK_STATES if counts[state]]
+    words = [join((", " if number else "", one)) for number, one in enumerate(parts)]
     states.sort(key=lambda pair: _TASK_STATES.index(pair[1]))
     some, others = states[:_TASKS_AT_ONCE], states[_TASKS_AT_ONCE:]
     summary = tag("p", f"{len(states)} tasks: ", *words, ".")
@@ -176,7 +176,7 @@ def _gpus(bits: int) -> str:
 
 
 def _other_tasks(job: Job, others: Html) -> Html | None:
-    """Return where the tasks are that the first table has no room for; it stays open while they change."""
+    """Return the folded part with the other tasks; once opened it stays open while they change."""
     count = sum(role["taskNumber"] for role in job.roles) - _TASKS_AT_ONCE
     if count <= 0:
         return None
@@ -185,7 +185,7 @@ def _other_tasks(job: Job, others: Html) -> Html | None:
 
 
 def _nothing(job: Job) -> str:
-    """Return what is said where there are no tasks."""
+    """Return the text that stands for a missing table of tasks."""
     return "No task has run." if job.sub_state == COMPLETED else "Nothing runs yet."
 
 
@@ -198,7 +198,7 @@ def _log_links(api: Api, job: Job, task: Task, place: str = "") -> list[Html]:
 
 
 def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
-    """Return where the script shows a log that grows; without scripts there are the links.
+    """Return the part in which the script shows a log; without scripts the links lead to it.
 
     It shows the error log of the task that a failed job failed over, otherwise the first
     log. The order of the logs stays, so that the one being read is not replaced by another.

@@ -1,4 +1,4 @@
-"""The list of jobs for people: a search, a page of it, what is in use."""
+"""The page with the list of jobs: a search, sorting, and the resources in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ACTIVITY = """CASE
         WHERE job_id = jobs.id AND attempts.completed IS NULL AND tasks.completed IS NULL
     ) THEN 'running'
     ELSE 'ending' END"""
-"""What a job does that has not ended; of one that is ending, what its tasks have left is cleaned up."""
+"""The activity of a job that has not ended; ``ending`` is the clean-up after its tasks."""
 _TEXTS = "lower(name || ' ' || username || ' ' || virtual_cluster)"
 _MOST_WORDS = 8
 _EVERY_JOB = "NOT deleted"
@@ -112,7 +112,7 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     """Return the page of the jobs that a query asks for, newest first unless it is sorted otherwise.
 
     Args:
-        api: what there is.
+        api: the objects that routes share.
         query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1;
             ``sort``, a column, with ``-`` before it in descending order.
     """
@@ -138,7 +138,7 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
 
 
 def _choice(query: Mapping[str, str], state: str) -> tuple[str, list[Any]]:
-    """Return the condition that a query stands for, and its values; ``state`` is the SQL of a job's state."""
+    """Return the SQL condition of a query, and its values; ``state`` is the SQL of a job's state."""
     conditions, values = [_EVERY_JOB], []
     for word in query.get("q", "").split()[:_MOST_WORDS]:
         conditions.append(f"instr({_TEXTS}, lower(?))")
@@ -215,7 +215,7 @@ def _other_pages(query: Mapping[str, str], shown: int, last: int) -> Html:
 
 
 def _in_use(api: Api) -> Html:
-    """Return what the running jobs of each virtual cluster have of what there is."""
+    """Return the table of the resources that running jobs use, by virtual cluster."""
     sql = f"""SELECT virtual_cluster, {_ACTIVITY} AS activity, COUNT(*) FROM jobs
         WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, activity"""  # noqa: S608 - constants
     counts = {(name, activity): count for name, activity, count in api.store.rows(sql, (COMPLETED,))}

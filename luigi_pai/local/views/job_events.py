@@ -1,4 +1,4 @@
-"""What is kept beside a v2 job: its tags, and what happened to it."""
+"""Tags and events of v2 jobs."""
 
 from __future__ import annotations
 
@@ -59,11 +59,13 @@ class JobNotes:
         if not job.release.launcher.has_events:
             return
         self._write(job, reason, message, warning=warning, container_id=container_id)
-        told = None if self._notifier is None else self._notifier.happened(job, reason)
-        if told is not None:
-            self._write(job, "JobStatusChangeNotification", told.text, warning=False, container_id=None)
-            if told.call is not None:
-                self._store.when_committed(told.call)
+        notification = None if self._notifier is None else self._notifier.notification(job, reason)
+        if notification is not None:
+            self._write(
+                job, "JobStatusChangeNotification", notification.text, warning=False, container_id=None
+            )
+            if notification.call is not None:
+                self._store.when_committed(notification.call)
 
     def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
         self._store.rows(
@@ -72,12 +74,12 @@ class JobNotes:
         )
 
     def events(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Return what happened to a job, the latest first, as the API shows it but for the job's name.
+        """Return the events of a job, the latest first, as the API shows them, without the job's name.
 
         Args:
             job: the job.
-            kind: ``Normal`` or ``Warning``, of those that are looked at; both where not given.
-            most: how many are looked at; all of them where negative.
+            kind: only events of this type, ``Normal`` or ``Warning``; None for both.
+            most: how many events are read; negative for all.
         """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"

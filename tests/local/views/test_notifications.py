@@ -182,7 +182,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
     in_a_loop(call())
     assert len(receiver.calls) == 3
     assert [record.getMessage() for record in caplog.records if record.name == "tests.webhook"] == [
-        f"webhook at 127.0.0.1: not told that anna~a has succeeded: {problem}" for problem in said
+        f"webhook at 127.0.0.1: not notified that anna~a has succeeded: {problem}" for problem in said
     ]
 
 

@@ -2,7 +2,7 @@
 
 The way of all of them is FsShell's: several sources need a folder that exists;
 one source goes into a folder that exists, or becomes the destination; folders
-are merged; a file that exists is kept, and said, without ``-f``.
+are merged; a file that exists is kept, and reported, without ``-f``.
 
 Standard library only, see `executable`.
 """
@@ -158,7 +158,7 @@ def _copy(
     """Copy files and folders.
 
     Args:
-        shell: where faults are told.
+        shell: reports faults.
         items: what to copy.
         destination: where to.
         replace: write over files that exist.

@@ -118,8 +118,8 @@ class RemoteFileSystem:
 
     Args:
         url: of the NameNode, ``http://HOST:PORT``.
-        user: who asks.
-        setting: what says where it is, for the message when nobody answers.
+        user: the user of the requests.
+        setting: the setting that has its address, for the message when it does not answer.
         timeout: seconds to wait for a connection, and for each part of an answer.
     """
 

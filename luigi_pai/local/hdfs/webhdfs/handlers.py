@@ -38,7 +38,7 @@ _DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the
 _PLAIN = "/!$&'()*+,;=:@"  # what a path may show as it is
 _BINARY = "application/octet-stream"
 
-# the other operations of WebHDFS 2.7.4, so that an unknown word is told from one that is not served
+# the other operations of WebHDFS 2.7.4, so that an unknown operation differs from one that is not served
 _NOT_SERVED = {
     "GET": "GETFILECHECKSUM GETDELEGATIONTOKEN GETDELEGATIONTOKENS GET_BLOCK_LOCATIONS GETACLSTATUS "
     "GETXATTRS LISTXATTRS CHECKACCESS NULL",
@@ -61,7 +61,7 @@ class WebHdfsHandler(RequestHandler):
     """One WebHDFS request."""
 
     def initialize(self, tree: Tree, appending: asyncio.Lock) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.tree = tree
         self.appending = appending
         self.query = Query("")
@@ -78,7 +78,7 @@ class WebHdfsHandler(RequestHandler):
     def compute_etag(self) -> None:
         """Send no ETag: WebHDFS has none."""
 
-    # around every request
+    # before and after every request
 
     def prepare(self) -> None:
         """Check the request before its body arrives, and open a file for the body."""
@@ -92,7 +92,7 @@ class WebHdfsHandler(RequestHandler):
                 self._check_upload()
             except (
                 RemoteFault
-            ) as fault:  # said when the body is here: a client that still sends hears nothing
+            ) as fault:  # answered when the body is here: a client that still sends reads nothing
                 self.upload_fault = fault
                 connection.set_max_body_size(_DRAINED)
                 return

@@ -156,9 +156,9 @@ class Tree:
 
         Args:
             path: of the file.
-            user: who asks.
+            user: the user of the request.
             overwrite: a file that exists may be replaced.
-            client: address that asks, for the message.
+            client: address of the client, for the message.
         """
         place = self._places.goal(path, user, "RemoteException")
         if place.is_dir():
@@ -289,7 +289,7 @@ class Tree:
 
     @staticmethod
     def _names(place: Path) -> Iterator[str]:
-        """Yield the names in a folder that can be said on the wire."""
+        """Yield the names in a folder that can be written as UTF-8."""
         with os.scandir(place) as entries:
             for entry in entries:
                 if _is_text(entry.name):

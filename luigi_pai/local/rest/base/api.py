@@ -1,4 +1,4 @@
-"""What the routes of both REST APIs share: what they work with, how a route is found, who asks."""
+"""The base of both REST APIs: the objects that routes share, and their dispatch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PREFIX = "/rest-server"
 
 @dataclass(frozen=True)
 class Api:
-    """What the routes work with.
+    """The objects that routes share.
 
     Attributes:
         config_lines: the lines for luigi.cfg that point at this server.
@@ -59,7 +59,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a pattern of paths, and what answers there."""
+    """A method, a pattern of paths, and the handler."""
 
     method: str
     pattern: re.Pattern[str]
@@ -77,7 +77,7 @@ class ApiHandler(RestHandler):
     routes: ClassVar[Sequence[Route]] = ()
 
     def initialize(self, api: Api) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.api = api
 
     async def get(self) -> None:

@@ -140,7 +140,7 @@ async def _refresh_storages(handler: AccessV2) -> None:
 
 
 def _chosen(handler: AccessV2, name: str | None) -> list[str] | None:
-    """Return which of the older routes' objects are asked for; None for all."""
+    """Return the names that a request to one of the older routes selects; None for all."""
     return [name] if name is not None else handler.get_query_arguments("names") or None
 
 

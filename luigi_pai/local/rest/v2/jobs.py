@@ -94,7 +94,7 @@ def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
 
 
 def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
-    """Return who asks for a list, where that limits it."""
+    """Return the user that a list is limited to, on releases that limit it."""
     user, groups = handler.api.users.get(bearer.username), handler.api.groups
     if user is None or not handler.api.release.own_virtual_clusters:
         return None

@@ -94,7 +94,7 @@ def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, 
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return the virtual cluster that a protocol asks for; the schema takes what is no text, too."""
+    """Return the virtual cluster of a protocol, as text; the schema accepts other values, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 

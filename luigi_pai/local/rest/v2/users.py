@@ -251,8 +251,8 @@ async def _change_virtual_clusters(handler: AccessV2, name: str) -> None:
     schema = Object({"virtualCluster": Array(String(), required=True)}, root=True)
     names = names_of(handler.checked_by_administrator(schema)["virtualCluster"])
     known = handler.api.users.get(name)
-    nobody = User(name, "", admin=False, virtual_clusters="")
-    user = _in_virtual_clusters(handler, known or nobody, names)
+    blank = User(name, "", admin=False, virtual_clusters="")
+    user = _in_virtual_clusters(handler, known or blank, names)
     if handler.api.groups.is_admin(_found(handler, name)):
         raise ApiError(403, "ForbiddenUserError", "Admin's virtual clusters cannot be updated.")
     _done(handler, user, "Update user virtualCluster data successfully.")

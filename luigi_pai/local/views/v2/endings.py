@@ -1,4 +1,4 @@
-"""How attempts and tasks ended, as the v2 API of OpenPAI 1.8 says it."""
+"""How attempts and tasks ended, as the v2 API of OpenPAI 1.8 shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS = {
     EXIT_STOPPED: "User has requested to stop the Framework",
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""What the launcher says where it does not quote a container."""
+"""The launcher's texts for exit codes that no container returned."""
 
 
 def ending(shown: ShownAttempt) -> dict[str, Any]:
@@ -31,8 +31,8 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
     trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
     code, completed = record.exit_code, record.completed
     info = _info(trigger) if code else {}
-    said = record.trigger_message or ""
-    text = said if said.startswith(ALL_ENDED) else _text(code, info)
+    message = record.trigger_message or ""
+    text = message if message.startswith(ALL_ENDED) else _text(code, info)
     runtime = None if "init" in info else info or None
     return {
         "appProgress": 0 if completed is None else 1,
@@ -71,11 +71,11 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return _TEXTS[code]
     if "init" in info:  # no pattern knows the code of an init container that failed
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
-        said = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
-        return f"Pod failed: PodPattern unmatched:\n{said}"
+        shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
+        return f"Pod failed: PodPattern unmatched:\n{shown}"
     container: dict[str, Any] = {"name": "app"}
     if info:
-        said = write_yaml({key: value for key, value in info.items() if key != "name"})
-        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{said}[PAI_RUNTIME_ERROR_END]"
+        shown = write_yaml({key: value for key, value in info.items() if key != "name"})
+        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{shown}[PAI_RUNTIME_ERROR_END]"
     container["code"] = code
     return f"Pod failed: PodPattern matched:\n{write_yaml({'containers': [container]})}"
