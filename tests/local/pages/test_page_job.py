@@ -9,7 +9,7 @@ import pytest
 from luigi_pai.local.pages import job as page_job
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import Attempt, NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 
 MANY = 150
 
@@ -39,14 +39,14 @@ def test_a_page_has_the_last_hundred_attempts(job):
 
 def test_a_page_reads_the_last_hundred_events(store, job, monkeypatch):
     """No more of them leave the database."""
-    notes = JobNotes(store)
+    events = JobEvents(store)
     for number in range(MANY):
-        notes.record(job, "Tried", f"for the {number}th time")
+        events.record(job, "Tried", f"for the {number}th time")
     read = []
     rows = store.rows
     monkeypatch.setattr(store, "rows", lambda *asked: read.append(rows(*asked)) or read[-1])
-    shown = "".join(page_job._events(SimpleNamespace(notes=notes), job))
+    shown = "".join(page_job._events(SimpleNamespace(events=events), job))
     assert [len(found) for found in read] == [100]
     assert "for the 149th time" in shown
     assert "for the 49th time" not in shown
-    assert len(notes.events(job)) == MANY
+    assert len(events.of(job)) == MANY
