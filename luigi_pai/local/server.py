@@ -41,9 +41,10 @@ from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_rows import JobRows
 from luigi_pai.local.views.job_states import state_sql
+from luigi_pai.local.views.job_tags import JobTags
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -131,10 +132,10 @@ class LocalServer:
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        notes = JobNotes(self._store, Notifier(self._webhook))
+        events = JobEvents(self._store, Notifier(self._webhook))
         services = Services(
             store=self._store,
-            events=notes,
+            events=events,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
@@ -155,7 +156,8 @@ class LocalServer:
             virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            notes=notes,
+            events=events,
+            tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),

@@ -282,7 +282,7 @@ def _attempts(job: Job, attempts: Sequence[Attempt]) -> tuple[object, ...]:
 
 
 def _events(api: Api, job: Job) -> tuple[object, ...]:
-    events = api.notes.events(job, most=_MOST_EVENTS)
+    events = api.events.of(job, most=_MOST_EVENTS)
     if not events:
         return ()
     rows = (

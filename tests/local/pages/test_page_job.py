@@ -10,7 +10,7 @@ from luigi_pai.local.config.settings import Address
 from luigi_pai.local.pages.job import job_page
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 
 MANY = 150
 
@@ -32,7 +32,7 @@ def shown(store, job):
     """Return the page of a job."""
     api = SimpleNamespace(
         store=store,
-        notes=JobNotes(store),
+        events=JobEvents(store),
         address=Address("127.0.0.1", 9186),
         launcher=SimpleNamespace(why_waiting=lambda _: None),
     )
@@ -53,9 +53,9 @@ def test_a_page_has_the_last_hundred_attempts(store, job):
 
 def test_a_page_reads_the_last_hundred_events(store, job, monkeypatch):
     """No more of them leave the database."""
-    notes = JobNotes(store)
+    events = JobEvents(store)
     for number in range(MANY):
-        notes.record(job, "Tried", f"for the {number}th time")
+        events.record(job, "Tried", f"for the {number}th time")
     read = []
     rows = store.rows
 
@@ -70,4 +70,4 @@ def test_a_page_reads_the_last_hundred_events(store, job, monkeypatch):
     assert read == [100]
     assert "for the 149th time" in text
     assert "for the 49th time" not in text
-    assert len(notes.events(job)) == MANY
+    assert len(events.of(job)) == MANY

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.rest.base.rate_limits import RateLimits
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.views.job_events import JobNotes
+    from luigi_pai.local.views.job_events import JobEvents
     from luigi_pai.local.views.job_rows import JobRows
+    from luigi_pai.local.views.job_tags import JobTags
 
 __all__ = ["PREFIX", "Api", "ApiHandler", "Route", "route"]
 
@@ -48,7 +49,8 @@ class Api:
     virtual_clusters: tuple[str, ...]
     hdfs: ClusterHdfs
     folders: JobFolders
-    notes: JobNotes
+    events: JobEvents
+    tags: JobTags
     storages: Storages
     rows: JobRows
     groups: Groups

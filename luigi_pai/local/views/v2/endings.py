@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.launcher.completion import ALL_ENDED
-from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, exit_spec
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, exit_spec
+from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["diagnostics", "ending"]
 _TEXTS = {
     0: "Pod succeeded",
     EXIT_LOST: "Pod was deleted by others",
-    EXIT_STOPPED: "User has requested to stop the Framework",
+    FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
 """The launcher's texts for exit codes that no container returned."""
@@ -49,7 +50,7 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
         "appExitTriggerMessage": record.trigger_message,
         "appExitTriggerTaskRoleName": record.trigger_role,
         "appExitTriggerTaskIndex": record.trigger_index,
-        "appExitType": None if code is None else "Failed" if code else "Succeeded",
+        "appExitType": None if code is None else FRAMEWORK_CONTROLLER.exit_type(code),
     }
 
 
