@@ -15,7 +15,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _DIGITS = 18
-"""Of a number that anything is counted with; Python reads no more than 4300."""
+"""Digits of a number that is used; Python reads no more than 4300."""
 
 
 def read_json(text: str) -> Any:
@@ -31,7 +31,7 @@ def read_json(text: str) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """Return what digits stand for, 10**18 where that is less; None for any other text."""
+    """Return the number that digits stand for, at most 10**18; None for any other text."""
     if not re.fullmatch("[0-9]+", text):
         return None
     digits = text.lstrip("0") or "0"

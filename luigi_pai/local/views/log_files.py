@@ -1,4 +1,4 @@
-"""The output of tasks over HTTP: as plain text, whole or the end of it, while they run too."""
+"""The logs of tasks over HTTP, as plain text, whole or in part, also while they grow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
     """Return where the logs of a v2 task are: names and paths on this server.
 
-    The paths carry a token of their own that ends after a day; whoever has one
+    The paths carry a token of their own that ends after a day; anyone who has one
     can read this log and nothing else.
 
     Args:
@@ -62,7 +62,7 @@ class _Log(SmallBodyHandler):
     """Sends files of a task."""
 
     def initialize(self, api: Api) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.api = api
 
     def files(self, container_id: str) -> TaskFiles:
@@ -77,7 +77,7 @@ class _Log(SmallBodyHandler):
         return self.api.folders.of_task(task.folder)
 
     def begin(self) -> None:
-        """Say that plain text comes, which may be more the next time."""
+        """Set the headers of plain text that may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
@@ -135,9 +135,9 @@ class LogFile(_Log):
     """The output of a task, where 1.8's log list points: a file that nginx would serve, which may grow."""
 
     async def get(self, name: str) -> None:
-        """Send a log as it is now, the range of it that is asked for, or its last 16 KiB.
+        """Send a log as it is now, the requested range of it, or its last 16 KiB.
 
-        ``user-all`` is stdout, then stderr: nobody has written down which line came first.
+        ``user-all`` is stdout, then stderr: the order of their lines is not recorded.
         """
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
@@ -175,11 +175,11 @@ class LogFile(_Log):
 
 
 class _NotSatisfiableError(Exception):
-    """No part of a log is in the ranges that are asked for."""
+    """No part of a log is in the requested ranges."""
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the bytes that a Range header asks for, as nginx reads it; None for all of them.
+    """Return the bytes of a Range header, as nginx reads it; None for all of them.
 
     Several ranges are answered with all, which a server may do.
 

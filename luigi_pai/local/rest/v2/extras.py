@@ -75,7 +75,7 @@ def _property(value: Any, name: str) -> Any:
 
 
 def _team_storages(plugins: Any, otherwise: Any) -> Any:
-    """Return the storages of the older way to ask for them; ``otherwise`` if nobody asks so."""
+    """Return the storages of the plugin ``teamwise_storage``; ``otherwise`` if it is not used."""
     wanted = otherwise
     for plugin in _iterated(plugins, f"config.extras.{PLUGIN}"):
         if _property(plugin, "plugin") != _TEAM_STORAGE:
