@@ -47,6 +47,7 @@ def test_percent_in_names_is_broken_without_us(backend: Backend, fs: WebHdfs, ho
     assert names(fs, home) == [{"local": "a%20b", "real": "a b"}[backend.name]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**26], ids=lambda size: f"{size}B")
 def test_sizes(size: int, fs: WebHdfs, home: str) -> None:
     """Files of 0 bytes to 64 MiB come back as they were sent."""
@@ -69,6 +70,7 @@ def test_deep_trees(fs: WebHdfs, home: str) -> None:
     assert names(fs, home) == []
 
 
+@pytest.mark.slow
 def test_many_entries(backend: Backend, fs: WebHdfs, home: str) -> None:
     """A folder of 10,000 entries is listed whole, and in order."""
     backend.make_folders([f"{home}/many/{number:05}" for number in range(10_000)])

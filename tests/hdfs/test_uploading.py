@@ -332,6 +332,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -
     monkeypatch.setattr(Stage, "send", fail)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("error", [HdfsError("broken"), KeyboardInterrupt()])
 def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, error):
@@ -489,6 +490,7 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
         assert names(fs, "/") == ([] if is_new else ["code"])
 
 
+@pytest.mark.slow
 @NEEDS_REAL_HDFS
 @pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
 def test_over_the_quota_of_a_real_hdfs(real_backend, source):
@@ -533,6 +535,7 @@ def test_an_upload_that_waits_says_so(fs, home, source, caplog):
         assert waiting.result(30).moved == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
@@ -597,6 +600,7 @@ def test_what_a_killed_upload_left_is_removed(fs, home, source, monkeypatch):
     assert not fs.exists(left)
 
 
+@pytest.mark.slow
 def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):
     """For 100 small files fewer than 10 questions where to write them; then what was written is right."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
@@ -633,6 +637,7 @@ def test_an_address_that_no_longer_works(local_backend, tmp_path, monkeypatch):
     assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(20))
 
 
+@pytest.mark.slow
 def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
     """Folders are not made one by one: 200 files in 20 folders cost little more than a request each."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"

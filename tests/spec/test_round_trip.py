@@ -104,6 +104,7 @@ def test_all_real_protocols_are_there():
     assert len(CORPUS) == 53
 
 
+@pytest.mark.slow
 @settings(deadline=None, database=None, max_examples=200)
 @given(PROTOCOLS)
 def test_a_made_protocol_goes_through_unharmed(document):

@@ -45,8 +45,6 @@ from luigi_pai import (
     ServerFault,
 )
 
-pytestmark = pytest.mark.slow
-
 ONCE, FOR_EVER = 1, math.inf
 OK = None  # the task is done
 

@@ -416,6 +416,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
     assert ended == (None, 1, [])
 
 
+@pytest.mark.slow
 def test_a_line_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
     """Whether those before it can ever run or not: the server goes on answering."""
 

@@ -134,6 +134,7 @@ def verdict(text, release):
         return error.status, error.code
 
 
+@pytest.mark.slow
 def test_protocols_of_the_corpus_have_the_verdict_of_1_8():
     """Nobody's job is refused for the change."""
     seen = 0
