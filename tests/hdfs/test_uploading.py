@@ -374,7 +374,9 @@ def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, mo
         for number, part in enumerate(parts(self)):
             if self.name == "big" and number == 3:
                 if backend.name == "real":
-                    _await_temporary(fs, home)  # a DataNode that opens the file after the break leaves it behind
+                    _await_temporary(
+                        fs, home
+                    )  # a DataNode that opens the file after the break leaves it behind
                 raise self._wrong("Input/output error")
             yield part
 
