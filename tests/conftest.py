@@ -29,6 +29,7 @@ SLOW = (
     "cli",
     "whole",
     "hdfs/test_datanodes.py",
+    "hdfs/test_uploading.py",
     "local/container/test_ports.py",
     "local/container/test_tensorboard_plugin.py",
     "local/faults",
@@ -39,6 +40,7 @@ SLOW = (
     "local/launcher/test_scheduling.py",
     "local/pages/test_job_page_layout.py",
     "local/pages/test_page_access.py",
+    "local/pages/test_pages.py",
     "local/pages/test_pages_in_browser.py",
     "local/rest/test_ltp_users.py",
     "local/rest/test_rate_limits.py",
@@ -49,8 +51,10 @@ SLOW = (
     "package/test_typing.py",
     "tasks/test_early_kubernetes.py",
     "tasks/test_fault_matrix.py",
+    "tasks/test_uploads.py",
 )
-SLOW_FIXTURES = {"chromium", "own_pai"}  # each test has a process to itself
+# A process for each test, or a second and third server for each worker.
+SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 
 # `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard

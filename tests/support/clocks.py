@@ -28,6 +28,11 @@ class FastClock:
         self.factor = factor
         self._time, self._monotonic = time.time(), time.monotonic()
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds of this clock since its start."""
+        return self.monotonic() - self._monotonic
+
     def time(self) -> float:
         return self._time + (time.monotonic() - self._monotonic) * self.factor
 
