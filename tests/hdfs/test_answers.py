@@ -54,9 +54,9 @@ def break_off_in_the_file(handler: Any) -> None:
         handler.close_connection = True
 
 
-def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object]) -> HdfsError:
+def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object], **options: Any) -> HdfsError:
     """Return the error that work on a server raises."""
-    with scripted_fs(script) as fs, pytest.raises(HdfsError) as caught:
+    with scripted_fs(script, **options) as fs, pytest.raises(HdfsError) as caught:
         work(fs)
     return caught.value
 
@@ -207,7 +207,7 @@ def endless(status: int) -> Callable[[Any], None]:
 def test_limits_of_length(status: int) -> None:
     """An answer without an end is given up after 128 MiB, and not asked for again."""
     script = endless(status)
-    error = raised(script, lambda fs: fs.exists("/p"))
+    error = raised(script, lambda fs: fs.exists("/p"), read_timeout=20)  # 128 MiB, whatever the load
     assert ": the answer is longer than 128 MiB; check webhdfs_url in [OpenPai]" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
@@ -217,7 +217,8 @@ def test_limits_of_length(status: int) -> None:
 def test_limits_of_what_is_compressed() -> None:
     """Nothing compressed was asked for: it is not unpacked."""
     body = gzip.compress(json.dumps(STATUS).encode() + b" " * 20 * MIB)
-    error = raised(answering(200, body, Content_Encoding="gzip"), lambda fs: fs.exists("/p"))
+    script = answering(200, body, Content_Encoding="gzip")
+    error = raised(script, lambda fs: fs.exists("/p"), read_timeout=20)
     assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
 
 
