@@ -12,7 +12,7 @@ from luigi_pai.api.caches import Cache, FinishedJobs, Lookup
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
-from luigi_pai.api.log_files import LogFiles
+from luigi_pai.api.logs.files import LogFiles
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session

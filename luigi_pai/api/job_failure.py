@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs import deciding_task, last_lines, printable
+from luigi_pai.api.logs.failed_task import deciding_task, last_lines, printable
 from luigi_pai.api.watcher import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import redact_values

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.log_streams import LogLine, LogReader
+    from luigi_pai.api.logs.reader import LogLine, LogReader
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["logs", "print_lines", "report_unreadable"]
@@ -44,7 +44,7 @@ def logs(
     `ROLE/INDEX |` in front. OpenPAI 1.4 and later give logs out whole; before, they are read
     from the node where the task ran, if this machine reaches it.
     """
-    from luigi_pai.api.log_streams import STREAMS, LogReader  # noqa: PLC0415  costs what only logs needs
+    from luigi_pai.api.logs.reader import STREAMS, LogReader  # noqa: PLC0415  costs what only logs needs
 
     role, index = _task(task)
     with plain_failures("logs", "stopped; the job goes on"):
@@ -66,7 +66,7 @@ def logs(
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
     """Print lines of logs, without what a terminal would obey; with the task where there are several."""
-    from luigi_pai.api.logs import printable  # noqa: PLC0415  as above
+    from luigi_pai.api.logs.failed_task import printable  # noqa: PLC0415  as above
 
     for line in lines:
         several = len(reader.tasks()) > 1

@@ -221,7 +221,7 @@ def _wait(handle: Job) -> None:
 
 
 def _follow(handle: Job) -> None:
-    from luigi_pai.api.log_streams import LogReader  # noqa: PLC0415  as above
+    from luigi_pai.api.logs.reader import LogReader  # noqa: PLC0415  as above
     from luigi_pai.cli.logs import print_lines, report_unreadable  # noqa: PLC0415
 
     reader = LogReader(handle.cluster, handle.name)

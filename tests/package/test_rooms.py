@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -40,7 +41,7 @@ def test_imports_point_one_way(tmp_path):
     )
     run = run_python(code, ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "Contracts: 8 kept, 0 broken." in run.stdout
+    assert re.search(r"Contracts: [1-9]\d* kept, 0 broken\.", run.stdout)
 
 
 @pytest.mark.tree
