@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[str]
+else:
+    _ParamType = click.ParamType  # generic from click 8.2 on
+
 __all__ = ["JOB", "connect", "latest_submission", "listed", "named"]
 
 LATEST = "@latest"
@@ -79,7 +84,7 @@ def listed(cluster: Cluster, pattern: str) -> list[JobStatus]:
     return [job for job in cluster.list() if fnmatchcase(job.name, pattern)]
 
 
-class _JobName(click.ParamType[str]):
+class _JobName(_ParamType):
     """The name of a job, completed from the user's jobs."""
 
     name = "job"

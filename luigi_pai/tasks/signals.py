@@ -39,7 +39,8 @@ def before_signals(act: Callable[[], None]) -> Iterator[None]:
     handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
 
     def raise_it(number: int, _: FrameType | None) -> None:
-        restore()  # a second signal ends at once
+        for other in handled:  # a main process that ends sends SIGTERM to its children after a Ctrl-C
+            signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
     def restore() -> None:
@@ -54,6 +55,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[None]:
         thread = threading.Thread(target=act, daemon=True)
         thread.start()
         thread.join(_LONGEST)
+        restore()
         os.kill(os.getpid(), signalled.number)
         raise KeyboardInterrupt from None  # the signal was handled, and the process goes on
     finally:

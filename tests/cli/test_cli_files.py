@@ -262,8 +262,10 @@ def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
         assert process.returncode == 1
         assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
         assert errors.count("\n") == 1
-        assert there == here == []
-    assert [place.name for place in here if not place.name.startswith(".")] == []
+        assert there == []
+        assert [place for place in here if place.name.startswith(".")] == []
+    # a whole file may just have been published
+    assert [place.stat().st_size for place in here if not place.name.startswith(".")] in ([], [512 * 1024**2])
     assert not fs.exists(f"{home}/in")
     (tmp_path / "src" / "big").write_text("small")
     written = run(*words).stdout

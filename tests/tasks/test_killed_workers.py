@@ -183,7 +183,7 @@ def test_a_worker_ends(pipeline, end, workers, can_stop, on_kill):
     stopped = can_stop and on_kill == "stop"
     pipeline.wait_for("STOPPED" if stopped else "RUNNING")
     if can_stop:
-        said = "was asked to stop" if stopped else f"job {pipeline.name} goes on"
+        said = "was asked to stop" if stopped else f"job {pipeline.name} continues"
         assert said in output
     second = pipeline.start(workers=1, on_kill="leave")
     latest = f"{pipeline.name}__attempt2" if stopped else pipeline.name
