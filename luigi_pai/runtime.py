@@ -464,7 +464,7 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
             raise ContainerError(
                 f"OpenPAI v1 does not say how many GPUs {peer} has: give mpi_hosts(slots=...)"
             )
-        hosts.append(f"{peer.host}:{slots or peer.gpus or 1}")
+        hosts.append(f"{peer.address().rpartition(':')[0]}:{slots or peer.gpus or 1}")
     return ",".join(hosts)
 
 
@@ -515,6 +515,8 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 class _Meeting:
     """A barrier at the port of the first task, which tells the others who is missing, at last nobody.
 
+    Where one gives up, it says so, and all others give up with it.
+
     Args:
         word: what all say who mean this barrier.
         peers: who takes part; their places in this list are their ranks.
@@ -529,6 +531,7 @@ class _Meeting:
         self._deadline = deadline
         self._texts: "dict[socket.socket, bytes]" = {}
         self._ranks: "dict[socket.socket, int]" = {}
+        self._is_over = False
 
     def gather(self) -> "list[int]":
         """Wait for all others as the first task, and return the ranks of those that did not come."""
@@ -546,9 +549,11 @@ class _Meeting:
                 ) from None
             server.listen(128)
             try:
-                while self._missing() and self._left() > 0:
+                while self._missing() and self._left() > 0 and not self._is_over:
                     self._step(server)
                 missing = self._missing()
+                self._is_over = True
+                self._tell(missing)
                 self._part()
             finally:
                 for connection in self._texts:
@@ -578,9 +583,11 @@ class _Meeting:
             return False
         self._texts[connection] += text
         said = self._texts[connection]
-        if not text or connection in self._ranks or len(said) > _LONGEST:
+        if not text or len(said) > _LONGEST:
             return False
-        if b"\n" in said:
+        if connection in self._ranks:  # it gives up
+            self._is_over = True
+        elif b"\n" in said:
             try:
                 word, rank = json.loads(said.decode("utf-8"))
             except ValueError:
@@ -598,7 +605,7 @@ class _Meeting:
     def _tell(self, missing: "list[int]") -> None:
         for connection in list(self._ranks):
             try:
-                connection.sendall(json.dumps(missing).encode("ascii") + b"\n")
+                connection.sendall(json.dumps([missing, self._is_over]).encode("ascii") + b"\n")
             except OSError:
                 self._drop(connection)
 
@@ -628,11 +635,14 @@ class _Meeting:
                     connection.sendall(json.dumps([self._word, rank]).encode("ascii") + b"\n")
                     connection.settimeout(max(self._left(), 0.001))
                     with connection.makefile("rb") as lines:
-                        for line in lines:
-                            missing = json.loads(line.decode("ascii"))
-                            if not missing:
-                                return []
-                            connection.settimeout(max(self._left(), 0.001))
+                        try:
+                            for line in lines:
+                                missing, is_over = json.loads(line.decode("ascii"))
+                                if is_over:
+                                    return list(missing)
+                                connection.settimeout(max(self._left(), 0.001))
+                        except socket.timeout:
+                            connection.sendall(b"\n")
             except (OSError, ValueError):
                 pass
             time.sleep(min(_RETRY, max(self._left(), 0)))
