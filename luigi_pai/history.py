@@ -254,7 +254,7 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(self._cluster.dialect.document(self._work.job()), stored)
+        fields = differing_fields(self._cluster.dialect.document(self._work.job_named(status.name)), stored)
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:

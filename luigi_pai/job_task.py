@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.attributes import Task, attribute
 from luigi_pai.luigi_page import has_page
+from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.work import Work
 
@@ -42,6 +42,11 @@ class JobTask(Task):
         return None
 
     @attribute
+    def runtime(self) -> bool:
+        """``pai_runtime.py``, a copy of ``luigi_pai.runtime``, is to be in the containers."""
+        return False
+
+    @attribute
     def accepts_messages(self) -> bool:
         """Luigi's page may send ``stop``, which stops the job."""
         return has_page()
@@ -59,9 +64,12 @@ class JobTask(Task):
         Raises:
             SpecError: the job cannot be sent as it is written.
         """
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  costs what only looking needs
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only looking needs
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
 
-        return rendered(self.job(), filled=filled)
+        job = self.job()
+        name = job.jobName if isinstance(job, PaiJob) else job.name
+        return rendered(for_containers(job, name, with_runtime=self.runtime), filled=filled)
 
     def complete(self) -> bool:
         """Return whether the work is done.

@@ -20,6 +20,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.job_task import JobTask
 from luigi_pai.outputs import own_targets
 from luigi_pai.source import folder_of
+from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.templates.secrets import secret_values
@@ -151,7 +152,7 @@ class _ProtocolWork(Work):
         self._task = task
 
     def job_named(self, name: str) -> JobProtocol:
-        return self._task.job().renamed(name)
+        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
 
     def targets(self) -> list[luigi.Target]:
         return own_targets(self._task, PaiProtocolTask)

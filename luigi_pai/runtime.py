@@ -22,6 +22,8 @@ if MYPY:  # to type checkers this is true
     import socket
 
 __all__ = [
+    "ATTEMPT_SUFFIX",
+    "REPORTS",
     "VARIABLES",
     "BarrierTimeout",
     "ContainerError",
@@ -131,7 +133,10 @@ def variables(api: str, key: str, value: object, **fields: object) -> "dict[str,
     return {name.format(**fields): str(value) for name in names}
 
 
-_ATTEMPT = re.compile(r"(?P<name>.+)__attempt(?P<number>[1-9][0-9]{0,8})", re.DOTALL)
+ATTEMPT_SUFFIX = "__attempt"
+"""What a job is called after that is submitted again: ``NAME__attempt2``, ``NAME__attempt3``."""
+
+_ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 
 
 def attempt_of(job: str) -> "tuple[str, int]":

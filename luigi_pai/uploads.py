@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.source import folder_of
+from luigi_pai.spec.containers import RUNTIME_FILE, RUNTIME_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +38,14 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
         SpecError: something cannot be sent. Nothing was.
         HdfsError: HDFS refused something or did not answer.
     """
-    named: Any = task.uploads
-    if not named:
-        return
+    named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
         wrong = f"{type(named).__name__} is not a dict of local paths and the paths on HDFS they go to"
         raise SpecError(task.name, [Problem("uploads", wrong)])
+    if task.runtime:
+        named = {**named, **_runtime(task.name, code_dir)}
+    if not named:
+        return
     if hdfs is None:
         raise ConfigError(
             f"job {task.name!r} was not submitted: its uploads go to HDFS, and webhdfs_url is not set in "
@@ -55,6 +58,14 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
         raise SpecError(task.name, problems)
     for upload in uploads:
         upload.send()
+
+
+def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
+    """Return where ``pai_runtime.py`` goes: into the code folder."""
+    if not code_dir:
+        wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on HDFS"
+        raise SpecError(job, [Problem("runtime", wrong)])
+    return {str(RUNTIME_FILE): f"{code_dir.rstrip('/')}/{RUNTIME_NAME}"}
 
 
 def _prepared(

@@ -8,6 +8,7 @@ from luigi_pai import __version__
 from luigi_pai.cli.files import get, ls, put
 from luigi_pai.cli.jobs import convert, render, validate
 from luigi_pai.cli.local import local
+from luigi_pai.cli.runtime import runtime
 
 __all__ = ["main"]
 
@@ -18,5 +19,5 @@ def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
 
 
-for _command in (convert, get, local, ls, put, render, validate):
+for _command in (convert, get, local, ls, put, render, runtime, validate):
     main.add_command(_command)

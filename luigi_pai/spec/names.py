@@ -1,7 +1,8 @@
 """Names of jobs and roles: what they must be, and what servers make of them.
 
 A job that failed is submitted again as ``NAME__attempt2``, then ``NAME__attempt3``:
-servers keep a name for ever. This module alone knows how these names are made.
+servers keep a name for ever. This module makes these names; the suffix is that of ``luigi_pai.runtime``,
+which reads it in containers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
 from luigi_pai.spec.methods import METHOD, is_method
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attempt_name", "check_name", "folded", "latest_attempts", "room_for_attempts", "v2_name"]
 
-_SUFFIX = "__attempt"
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")

@@ -45,7 +45,8 @@ task = runtime.current()
 print(json.dumps([
     task.api, task.user, task.job, task.name, task.attempt, task.role, task.index, task.count, task.rank,
     task.world_size, task.host, task.ports, task.gpus, task.cpus, task.memory_mb, task.shm_mb,
-    task.virtual_cluster, task.work_dir, [[str(peer), peer.host, peer.ports, peer.gpus] for peer in task.peers],
+    task.virtual_cluster, task.work_dir,
+    [[str(peer), peer.host, peer.ports, peer.gpus] for peer in task.peers],
 ], sort_keys=True))
 """
 
