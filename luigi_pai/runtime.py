@@ -367,7 +367,8 @@ class Task:
         """Return GPUs, CPUs, memory and shared memory of a role's task; on v1, of the own role's."""
         text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
         if text:
-            return [int(number) for number in text.split(",")]
+            gpus, cpus, memory, shared = _numbers(text)
+            return [gpus, cpus, memory, shared or None]
         values = [self._read(key) for key in ("gpus", "cpus", "memory_mb", "shm_mb")]
         return [None if value is None else int(value) for value in values]
 
