@@ -27,8 +27,6 @@ from luigi_pai.local.config.settings import (
     HdfsAddress,
     Settings,
 )
-from luigi_pai.local.config.virtual_clusters import Resources
-from luigi_pai.local.config.virtual_clusters import virtual_clusters as of_texts
 from luigi_pai.local.container.processes import kill_all_under
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ __all__ = ["LocalPai"]
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
-_PRETENDED = Resources(cpu=1024, memory=1024 * 1024, gpu=8)
 
 
 class LocalPai:
@@ -54,9 +51,8 @@ class LocalPai:
         port: the port; 0 for any free one. A restart keeps it.
         username: the administrator.
         password: their password.
-        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. What is not said
-            is 1024 CPUs, 1048576 MB of memory and 8 GPUs, on every machine, so that a test that passes on
-            one passes on another.
+        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
+            are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
@@ -98,7 +94,7 @@ class LocalPai:
             self.data,
             user=username,
             password=password,
-            virtual_clusters=tuple(map(str, of_texts(virtual_clusters, _PRETENDED))),
+            virtual_clusters=tuple(virtual_clusters),
             max_tasks=Settings.max_tasks if max_tasks is None else max_tasks,
             hdfs=hdfs,
             fs_uri=fs_uri,

@@ -32,15 +32,16 @@ from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
-from luigi_pai.local.launcher.services import Surroundings
+from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.node.addresses import is_loopback
-from luigi_pai.local.releases.release import release_of
+from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobNotes
 from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.job_states import state_sql
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class LocalServer:
         for logger in (self._log, logging.getLogger("tornado")):
             logger.propagate = False
             logger.addHandler(self._log_file)
-        self._store = Store(data / "server.sqlite")
+        self._store = Store(data / "server.sqlite", releases_by_api(settings.api))
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
@@ -126,8 +127,11 @@ class LocalServer:
         self.hdfs = hdfs.address
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
-        around = Surroundings(
+        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
+        notes = JobNotes(self._store, Notifier(self._webhook))
+        services = Services(
             store=self._store,
+            events=notes,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
@@ -136,10 +140,8 @@ class LocalServer:
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
         )
-        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        notes = JobNotes(self._store, Notifier(self._webhook))
-        self._launcher = Launcher(around, self._log, notes)
-        limits, release = parse_limits(settings.rate_limits), release_of(settings.api)
+        self._launcher = Launcher(services, self._log)
+        limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
         api = Api(
             store=self._store,
             users=users,
@@ -182,6 +184,22 @@ class LocalServer:
     def running_tasks(self) -> int:
         """How many task processes there are."""
         return self._launcher.running_tasks
+
+    def jobs_since(self, time: int) -> tuple[int, list[str]]:
+        """Count the jobs that were submitted since a time, in milliseconds since 1970 UTC.
+
+        Returns:
+            How many there are, and the names of those that failed, the newest first.
+        """
+        state = state_sql(*self._store.releases.values())
+        sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
+        rows = self._store.rows(sql, (time,))
+        return len(rows), [name for name, state in rows if state == "FAILED"]
+
+    def stop_jobs(self) -> None:
+        """Stop every job, as its user would."""
+        for job in self._store.unfinished_jobs():
+            self._launcher.stop(job)
 
     def hurry(self) -> None:
         """End tasks without grace: the user asked twice."""

@@ -62,7 +62,7 @@ class UserRecords:
         """Return the virtual clusters that were written down of a user, and those of their jobs."""
         sql = (
             "SELECT name FROM past_virtual_clusters WHERE username = ?"
-            " UNION SELECT virtual_cluster FROM jobs WHERE username = ? AND generation = 2"
+            " UNION SELECT virtual_cluster FROM jobs WHERE username = ? AND api = 'v2'"
         )
         return [row["name"] for row in self._store.rows(sql, (name, name))]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Storages"]
+__all__ = ["Storages", "absolute_mounts", "mount_notes"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -64,3 +64,18 @@ class Storages:
                 raise ValueError(f"the storage {item['name']} cannot be mounted at {item.get('mountPath')}")
             mounts[path] = self._root / item["name"]
         return mounts
+
+
+def mount_notes(mounts: Iterable[str]) -> list[str]:
+    """Return a sentence for the log of a task on each of its mounts, given below the working folder."""
+    return [
+        f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
+        f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
+        for path in mounts
+    ]
+
+
+def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
+    """Return the mounts that scripts name by their absolute path, which is a folder of this machine here."""
+    text = "\n".join(scripts)
+    return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]

@@ -106,11 +106,11 @@ class FaultyServer(HTTPServerConnectionDelegate):
         found = _JOB.fullmatch("/".join(path.split("/")[:5]))
         if found is None:
             return
-        store, generation, name = self._api.store, int(found[1][1:]), found[2]
+        store, api, name = self._api.store, found[1].lower(), found[2]
         jobs: list[Job | None]
         if name is None:
-            jobs = [*store.jobs(generation=generation)]
-        elif generation == 1:
+            jobs = [*store.jobs(api)]
+        elif api == "v1":
             jobs = [store.job(name)]
         else:
             jobs = [store.job_of(name.partition("~")[0], name.partition("~")[2])]

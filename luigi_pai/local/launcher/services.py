@@ -1,4 +1,4 @@
-"""What all attempts of jobs run with."""
+"""The services that every attempt of a job uses."""
 
 from __future__ import annotations
 
@@ -14,26 +14,32 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.views.job_events import JobNotes
 
-__all__ = ["Surroundings"]
+__all__ = ["Services"]
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all attempts run with.
+class Services:
+    """The services of a server.
 
     Attributes:
-        store: what is known.
+        store: jobs, attempts and tasks.
+        events: the events of jobs.
         folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
-        hdfs: where HDFS is.
+        hdfs: the address of HDFS.
         storages: the folders that v2 jobs mount.
-        scheduler: who has which resources.
+        scheduler: the resources of virtual clusters.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        hurry: set when there is to be no further grace.
+        hurry: set when no further grace is to be given.
+        start_delay: seconds until the first process of an attempt starts: by then the
+            reply to the submission has reached its client.
+        retry_seconds: pause before another try of what a full disk, or a lack of ports, prevented.
     """
 
     store: Store
+    events: JobNotes
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress
@@ -41,3 +47,5 @@ class Surroundings:
     scheduler: Scheduler
     stop_grace: float
     hurry: asyncio.Event
+    start_delay: float = 0.002
+    retry_seconds: float = 1.0

@@ -49,7 +49,7 @@ class StopForms:
         hidden = {
             "username": job.username,
             "jobName": job.name,
-            "api": f"v{job.generation}",
+            "api": job.release.api,
             "token": self._token(job),
         }
         fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]

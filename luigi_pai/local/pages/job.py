@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.pages.job_list import state_mark, state_of
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.pages.job_list import state_mark
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING, gpu_numbers
+from luigi_pai.local.views.job_states import job_state
+from luigi_pai.local.views.job_views import views_of
 from luigi_pai.local.views.v1 import job_link, log_url
-from luigi_pai.local.views.v2.jobs import sub_state_v2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +62,10 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
 
 
 def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
-    sub_state = job.sub_state if job.generation == 1 else sub_state_v2(job)
     facts: dict[str, object] = {
-        "State": join((state_mark(state_of(job)), f" ({sub_state})")),
+        "State": join((state_mark(job_state(job)), f" ({views_of(job).sub_state(job)})")),
         "User": job.username,
-        "API": f"v{job.generation}",
+        "API": job.release.api,
         "Virtual cluster": job.virtual_cluster,
         "Submitted": time_of_day(job.created),
         "Last attempt began": None if attempt is None else time_of_day(attempt.launched),
@@ -76,7 +76,7 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
     if waits_for is not None:
         facts["Waits because"] = waits_for
     if job.exit_code is not None:
-        facts["Exit code"] = f"{job.exit_code} ({_exit_words(job)})"
+        facts["Exit code"] = f"{job.exit_code} ({views_of(job).exit_phrase(job)})"
     known = ((key, value) for key, value in facts.items() if value not in (None, ""))
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
 
@@ -86,12 +86,6 @@ def _stopping(job: Job, stop_form: Html | None) -> Html | None:
     if job.sub_state == COMPLETED:
         return None
     return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
-
-
-def _exit_words(job: Job) -> str:
-    """Return what an ended job's exit code means."""
-    spec = exit_spec(job.exit_code) if job.generation > 1 else None
-    return str(job.exit_type) if spec is None else str(spec["phrase"])
 
 
 def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
@@ -187,12 +181,8 @@ def _log_links(api: Api, job: Job, task: Task, place: str = "") -> list[Html]:
     path = urlsplit(log_url(task, job, api.address)).path
     return [
         join((tag("a", name, href=f"{path}{name}/", id=f"{place}{task.container_id}-{name}"), " "))
-        for name in _logs(job)
+        for name in job.release.log_streams
     ]
-
-
-def _logs(job: Job) -> tuple[str, ...]:
-    return ("stdout", "stderr") if job.generation == 1 else ("stdout", "stderr", "runtime")
 
 
 def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
@@ -204,7 +194,7 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         tag("option", f"{task.name} {name}{failed}", value=f"{task.container_id}/{name}")
         for task in tasks
         for failed in [" (FAILED)" if _task_state(task, attempt) == "FAILED" else ""]
-        for name in _logs(job)
+        for name in job.release.log_streams
     ]
     return tag(
         "section",

@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 from luigi_pai.local.node.json_text import whole_number
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
-from luigi_pai.local.views.v1 import job_link, job_state
-from luigi_pai.local.views.v2.jobs import job_state_v2
-from luigi_pai.local.views.v2.search import STATE_SQL
+from luigi_pai.local.views.job_states import job_state, state_sql
+from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["jobs_page", "state_mark", "state_of"]
+__all__ = ["jobs_page", "state_mark"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
@@ -36,11 +35,6 @@ _TEXTS = "lower(name || ' ' || username || ' ' || virtual_cluster)"
 _MOST_WORDS = 8
 
 
-def state_of(job: Job) -> str:
-    """Return a job's state, as its own API calls it."""
-    return job_state(job) if job.generation == 1 else job_state_v2(job)
-
-
 def state_mark(state: str) -> Html:
     """Return a state as it is shown everywhere."""
     return tag("span", state, class_=f"state {state}")
@@ -53,7 +47,7 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
         api: what there is.
         query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1.
     """
-    where, values = _choice(query)
+    where, values = _choice(query, state_sql(*api.store.releases.values()))
     found = int(api.store.rows(f"SELECT COUNT(*) FROM jobs WHERE {where}", values)[0][0])  # noqa: S608 - constants
     last = max(1, -(-found // _AT_ONCE))
     shown = min(last, whole_number(query.get("page", "")) or 1)
@@ -68,14 +62,14 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     return page("Jobs", *content, live=True)
 
 
-def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
-    """Return the condition that a query stands for, and its values."""
+def _choice(query: Mapping[str, str], state: str) -> tuple[str, list[Any]]:
+    """Return the condition that a query stands for, and its values; ``state`` is the SQL of a job's state."""
     conditions, values = ["NOT deleted"], []
     for word in query.get("q", "").split()[:_MOST_WORDS]:
         conditions.append(f"instr({_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
-        conditions.append(f"{STATE_SQL} = ?")
+        conditions.append(f"{state} = ?")
         values.append(query["state"])
     return " AND ".join(conditions), values
 
@@ -117,12 +111,12 @@ def _rows(jobs: list[Job]) -> Html:
     rows = (
         (
             tag("a", job.name, href=job_link(job), id=f"job-{job.id}"),
-            state_mark(state_of(job)),
+            state_mark(job_state(job)),
             time_of_day(job.created),
             duration(job.created, job.completed or now_ms()),
             job.username,
             job.virtual_cluster,
-            f"v{job.generation}",
+            job.release.api,
             job.retries,
             job.exit_code,
         )

@@ -1,4 +1,4 @@
-"""The releases that the v2 API can be, and everything in which they differ, each as one value."""
+"""The releases that the local server can be: everything in which they differ, each as one value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.node import ajv, ajv8
 from luigi_pai.local.node.express_query import read_flat_query, read_query
 from luigi_pai.local.releases import ltp_rules
+from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
+from luigi_pai.local.releases.framework_launcher import FRAMEWORK_LAUNCHER
 from luigi_pai.local.releases.ltp_schema import PROTOCOL
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 from luigi_pai.spec.schema_problems import schema
@@ -16,8 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from luigi_pai.local.node.express_query import Fields
+    from luigi_pai.local.releases.launcher_rules import LauncherRules
 
-__all__ = ["LTP_1_5", "OPENPAI_1_8", "Release", "release_of"]
+__all__ = [
+    "LTP_1_5",
+    "OPENPAI_0_7_1",
+    "OPENPAI_1_8",
+    "Release",
+    "V2Release",
+    "releases_by_api",
+    "v2_release",
+]
 
 
 def _nothing(*_: Any) -> None:
@@ -26,10 +37,28 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Release:
-    """A release of the v2 API: what its handlers ask wherever releases differ.
+    """A release of OpenPAI, or of its successor.
+
+    Rooms that show or prepare jobs have tables of their own functions, by ``api``.
 
     Attributes:
         name: what people call it.
+        api: ``v1`` or ``v2``, the API that its jobs are submitted to.
+        launcher: what runs its jobs: exit codes, retries, events.
+        log_streams: the names of a task's logs.
+    """
+
+    name: str
+    api: str
+    launcher: LauncherRules
+    log_streams: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class V2Release(Release):
+    """A release of the v2 API, whose jobs are job protocols.
+
+    Attributes:
         version: what ``GET /api/v2/info`` says.
         reader: of the YAML of job protocols.
         spec_release: the release whose refusals of a protocol ``luigi_pai.spec`` is asked for.
@@ -57,7 +86,6 @@ class Release:
             virtual clusters the user had and administers, and has a key for the ssh of jobs.
     """
 
-    name: str
     version: str
     reader: YamlReader
     spec_release: str
@@ -79,8 +107,20 @@ class Release:
     caches_users: bool
 
 
-OPENPAI_1_8 = Release(
+OPENPAI_0_7_1 = Release(
+    name="OpenPAI 0.7.1",
+    api="v1",
+    launcher=FRAMEWORK_LAUNCHER,
+    log_streams=("stdout", "stderr"),
+)
+
+_V2_LOG_STREAMS = ("stdout", "stderr", "runtime")
+
+OPENPAI_1_8 = V2Release(
     name="OpenPAI 1.8",
+    api="v2",
+    launcher=FRAMEWORK_CONTROLLER,
+    log_streams=_V2_LOG_STREAMS,
     version="v1.8.0",
     reader=JS_YAML_3,
     spec_release="1.8.0",
@@ -102,8 +142,11 @@ OPENPAI_1_8 = Release(
     caches_users=False,
 )
 
-LTP_1_5 = Release(
+LTP_1_5 = V2Release(
     name="LTP 1.5",
+    api="v2",
+    launcher=FRAMEWORK_CONTROLLER,
+    log_streams=_V2_LOG_STREAMS,
     version="v1.8.1",
     reader=JS_YAML_4,
     spec_release="1.8.0",
@@ -126,6 +169,21 @@ LTP_1_5 = Release(
 )
 
 
-def release_of(api: str) -> Release:
-    """Return the release that the v2 API of a server is, by what the server was asked to be."""
-    return LTP_1_5 if api == "ltp" else OPENPAI_1_8
+def v2_release(apis: str) -> V2Release:
+    """Return the release whose v2 API a server has.
+
+    Args:
+        apis: the setting ``--api``: ``both``, ``v1``, ``v2`` or ``ltp``.
+    """
+    return LTP_1_5 if apis == "ltp" else OPENPAI_1_8
+
+
+def releases_by_api(apis: str) -> Mapping[str, Release]:
+    """Return the releases whose jobs a server runs, by their APIs.
+
+    A server that has only one API still runs the jobs of the other that its data folder has.
+
+    Args:
+        apis: the setting ``--api``: ``both``, ``v1``, ``v2`` or ``ltp``.
+    """
+    return {release.api: release for release in (OPENPAI_0_7_1, v2_release(apis))}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.store.jobs import in_parts, now_ms
+from luigi_pai.local.store.database import now_ms
+from luigi_pai.local.store.jobs import in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,16 +52,18 @@ class JobNotes:
         self._store.job_changed(job.id)
         return known
 
-    def happened(
+    def record(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Write an event down, and the notification that it brings."""
+        """Record an event and the notification that it brings; not where the release has no events."""
+        if not job.release.launcher.has_events:
+            return
         self._write(job, reason, message, warning=warning, container_id=container_id)
         told = None if self._notifier is None else self._notifier.happened(job, reason)
         if told is not None:
             self._write(job, "JobStatusChangeNotification", told.text, warning=False, container_id=None)
             if told.call is not None:
-                self._store.when_written(told.call)
+                self._store.when_committed(told.call)
 
     def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
         self._store.rows(

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.store.database import now_ms
+from luigi_pai.local.views.job_states import job_state
 from luigi_pai.local.views.v1 import job_link
-from luigi_pai.local.views.v2.jobs import job_state_v2
 
 if TYPE_CHECKING:
     import logging
@@ -80,7 +80,7 @@ class Notifier:
         if reason == "AttemptBegan":
             change = "retried" if job.retries else "running"
         elif reason == "JobEnded":
-            change = job_state_v2(job).lower()
+            change = job_state(job).lower()
         else:
             return None
         if change not in wanted_changes(job):
@@ -135,7 +135,7 @@ class Webhook:
         return {
             "event": "jobStatusChange",
             "change": change,
-            "state": job_state_v2(job),
+            "state": job_state(job),
             "jobName": job.name,
             "username": job.username,
             "virtualCluster": job.virtual_cluster,

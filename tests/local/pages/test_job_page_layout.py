@@ -23,11 +23,11 @@ MANY = 200
 FAILED, SUCCEEDED = 137, range(60)
 
 
-def add_many(store, name="many", generation=2):
+def add_many(store, name="many", api="v2"):
     """Write a job of many tasks that has failed; one task failed, some succeeded, the others were stopped."""
     main = {"name": "w", "taskNumber": MANY, "cpuNumber": 1, "memoryMB": 9, "shmMB": 9, "gpuNumber": 0}
     spec = {"taskRoles": [main], "retryCount": 0}
-    job = store.add_job(NewJob(name, "admin", "default", {}, spec, generation))
+    job = store.add_job(NewJob(name, "admin", "default", {}, spec, api))
     attempt = store.add_attempt(job)
     for index in range(MANY):
         task = Task(f"{job.id:08x}-0000-0000-0000-{index:012d}", attempt.id, "w", index, f"{name}/{index}")

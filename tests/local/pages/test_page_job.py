@@ -24,7 +24,7 @@ def store(tmp_path):
 @pytest.fixture
 def job(store):
     role = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 1, "shmMB": 1, "gpuNumber": 0}
-    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}, generation=2))
+    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}, api="v2"))
 
 
 def test_a_page_has_the_last_hundred_attempts(job):
@@ -41,7 +41,7 @@ def test_a_page_reads_the_last_hundred_events(store, job, monkeypatch):
     """No more of them leave the database."""
     notes = JobNotes(store)
     for number in range(MANY):
-        notes.happened(job, "Tried", f"for the {number}th time")
+        notes.record(job, "Tried", f"for the {number}th time")
     read = []
     rows = store.rows
     monkeypatch.setattr(store, "rows", lambda *asked: read.append(rows(*asked)) or read[-1])

@@ -198,7 +198,7 @@ def test_what_is_in_use_is_shown_by_virtual_cluster():
         query = {"username": "admin", "jobName": waiting}
         shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
         assert "Waits because" in shown.text
-        assert "1 GPUs wanted, 0 free" in shown.text
+        assert "GPUs free, the job wants 1 GPU" in shown.text
 
 
 def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
@@ -210,7 +210,9 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
         with store.changing():
             for number in range(10_000):
                 spec = {"taskRoles": [role_spec]}
-                job = store.add_job(NewJob(f"many-{number}", "admin", "default", {}, spec, 1 + number % 2))
+                job = store.add_job(
+                    NewJob(f"many-{number}", "admin", "default", {}, spec, f"v{1 + number % 2}")
+                )
                 job.sub_state, job.exit_code, job.completed = COMPLETED, number % 3, job.created
                 store.save_job(job)
         store.close()

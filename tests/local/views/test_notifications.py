@@ -18,6 +18,7 @@ from protocol_client import ProtocolClient, protocol
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Address, Settings
+from luigi_pai.local.releases.release import OPENPAI_1_8
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, Job, NewJob
 from luigi_pai.local.views.job_events import JobNotes
@@ -168,6 +169,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
         "Succeeded",
         None,
         deleted=False,
+        release=OPENPAI_1_8,
     )
 
     async def call():
@@ -192,11 +194,11 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
     notes = JobNotes(store, Notifier(webhook))
     role = {"name": "main", "taskNumber": 1, "gpuNumber": 0}
     config = {"extras": {"jobStatusChangeNotification": ALL}, "taskRoles": [role]}
-    job = store.add_job(NewJob("a", "anna", "default", config, config, 2))
+    job = store.add_job(NewJob("a", "anna", "default", config, config, "v2"))
 
     def write(error):
         with store.changing():
-            notes.happened(job, "AttemptBegan", "")
+            notes.record(job, "AttemptBegan", "")
             assert called == []
             if error is not None:
                 raise error

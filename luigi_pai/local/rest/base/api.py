@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
     from luigi_pai.local.launcher.launcher import Launcher
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.rest.base.rate_limits import RateLimits
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.views.job_events import JobNotes
@@ -48,7 +48,7 @@ class Api:
     storages: Storages
     rows: JobRows
     groups: Groups
-    release: Release
+    release: V2Release
     limits: RateLimits | None = None
 
 

@@ -19,7 +19,7 @@ from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, 
 from luigi_pai.local.views.v2.jobs import (
     attempt_summary,
     is_placed,
-    job_detail_v2,
+    job_detail,
     task_attempts,
 )
 from luigi_pai.local.views.v2.search import JobSearch, Viewer
@@ -146,7 +146,7 @@ async def _submit(handler: AccessV2) -> None:
     storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
     spec = await run(submission.spec_of, document, storages, release)
     config = submission.shown_config(document)
-    new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
+    new = NewJob(name, user, cluster, config, spec, api="v2", secrets=document.get("secrets"))
     try:
         job = handler.api.store.add_job(new)
     except NameTaken:
@@ -170,7 +170,7 @@ def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
     tags = handler.api.notes.tags([job]).get(job.id, [])
     handler.answer(
         200,
-        job_detail_v2(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
+        job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED
 from luigi_pai.local.store.records import Attempt, Task
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, exit_spec
 from luigi_pai.local.launcher.completion import ALL_ENDED
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, exit_spec
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:

@@ -11,14 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.exit_specs import EXIT_UNRECOGNISED
 from luigi_pai.local.container.task_files import NOT_INITIALISED
+from luigi_pai.local.container.task_start import ContainerExit
+from luigi_pai.local.releases.exit_specs import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["EXIT_BARRIER", "RuntimeExit", "runtime_exit"]
+__all__ = ["EXIT_BARRIER", "runtime_exit"]
 
 EXIT_BARRIER = 10
 """What the ssh barrier ends with when it has waited in vain."""
@@ -28,7 +29,7 @@ _EXIT_INIT = 1
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-_HIDDEN = 128 * 1024  # as much is read for secrets before it is cut: no protocol, so no secret, is longer
+_REDACTED = 128 * 1024  # is redacted before it is cut: no protocol, so no secret, is longer
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
@@ -106,34 +107,20 @@ _PATTERNS = (
 )
 
 
-@dataclass(frozen=True)
-class RuntimeExit:
-    """How a task ended.
-
-    Attributes:
-        code: the exit code that the job sees.
-        info: what the runtime writes down about a failure, in the words of its termination message; of
-            a task whose init container failed the end of that one's log, as ``init``.
-    """
-
-    code: int
-    info: dict[str, Any]
-
-
 def runtime_exit(
-    code: int, user_logs: Sequence[Path], runtime_log: Path, hide: Callable[[str], str]
-) -> RuntimeExit:
+    code: int, user_logs: Sequence[Path], runtime_log: Path, redact: Callable[[str], str]
+) -> ContainerExit:
     """Translate the exit code of a command that failed.
 
     Args:
         code: what the command, or a plugin before or after it, ended with.
         user_logs: the files of the command's output.
         runtime_log: the file of what plugins wrote.
-        hide: masks the secrets in a text; called before anything is cut off.
+        redact: redacts the secrets in a text; called before anything is cut off.
     """
     if (runtime_log.parent / NOT_INITIALISED).exists():
-        said = hide(_text(_end_of(runtime_log)[-_HIDDEN:]))
-        return RuntimeExit(_EXIT_INIT, {"init": said[-_SHOWN:]})
+        message = redact(_text(_end_of(runtime_log)[-_REDACTED:]))
+        return ContainerExit(_EXIT_INIT, {"init": message[-_SHOWN:]})
     user = b"".join(map(_end_of, user_logs))
     runtime = _end_of(runtime_log)
     small = user.lower()  # of bytes: every letter stays where it is
@@ -147,15 +134,15 @@ def runtime_exit(
         info["exitCode"] = pattern.code
         if places:
             begin, end = min(places)
-            info["matchedUserLogString"] = hide(_text(user[begin : min(end, begin + _HIDDEN)]))[:_SHOWN]
+            info["matchedUserLogString"] = redact(_text(user[begin : min(end, begin + _REDACTED)]))[:_SHOWN]
         if pattern.runtime:
             info["matchedPlatformLogString"] = pattern.runtime
         break
     info["errorLogs"] = {
-        "user": _last_lines(hide(_text(user[-_HIDDEN:])), _USER_LINES),
-        "platform": _last_lines(hide(_text(runtime[-_HIDDEN:])), _RUNTIME_LINES),
+        "user": _last_lines(redact(_text(user[-_REDACTED:])), _USER_LINES),
+        "platform": _last_lines(redact(_text(runtime[-_REDACTED:])), _RUNTIME_LINES),
     }
-    return RuntimeExit(info["exitCode"], info)
+    return ContainerExit(info["exitCode"], info)
 
 
 def _search(pattern: str, text: bytes) -> tuple[int, int] | None:

@@ -15,11 +15,17 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
-from luigi_pai.local.releases.release import LTP_1_5, OPENPAI_1_8, release_of
+from luigi_pai.local.releases.release import (
+    LTP_1_5,
+    OPENPAI_0_7_1,
+    OPENPAI_1_8,
+    releases_by_api,
+    v2_release,
+)
 
 
 def test_a_release_is_a_value():
-    """Nobody changes it, and the two differ in every field but what spec knows so far."""
+    """It cannot be changed. The two of v2 differ in every field but the launcher, and what spec knows."""
     with pytest.raises(FrozenInstanceError):
         LTP_1_5.version = "v2"
     same = [
@@ -27,12 +33,16 @@ def test_a_release_is_a_value():
         for field in fields(LTP_1_5)
         if getattr(LTP_1_5, field.name) == getattr(OPENPAI_1_8, field.name)
     ]
-    assert same == ["spec_release"]
+    assert same == ["api", "launcher", "log_streams", "spec_release"]
 
 
-def test_only_ltp_is_another_release():
-    assert release_of("ltp") is LTP_1_5
-    assert {release_of(api) for api in ("both", "v1", "v2")} == {OPENPAI_1_8}
+def test_a_server_has_one_release_of_each_api():
+    """Also of an API that it does not serve: its data folder may have such jobs."""
+    assert v2_release("ltp") is LTP_1_5
+    assert releases_by_api("ltp") == {"v1": OPENPAI_0_7_1, "v2": LTP_1_5}
+    for apis in ("both", "v1", "v2"):
+        assert v2_release(apis) is OPENPAI_1_8
+        assert releases_by_api(apis) == {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8}
 
 
 def test_ltp_has_one_api():

@@ -13,9 +13,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.plugin_parameters import fill_plugin_secrets
-from luigi_pai.local.container.protocol_spec import server_name
-from luigi_pai.local.container.runtime_exit import EXIT_BARRIER
+from luigi_pai.local.container.v2.plugin_parameters import fill_plugin_secrets
+from luigi_pai.local.container.v2.protocol_spec import server_name
+from luigi_pai.local.container.v2.runtime_exit import EXIT_BARRIER
 from luigi_pai.spec.templates.secrets import fill_secrets
 
 if TYPE_CHECKING:

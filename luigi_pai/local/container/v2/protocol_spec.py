@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.plugin_parameters import read_parameters
+from luigi_pai.local.container.v2.plugin_parameters import read_parameters
 from luigi_pai.spec.templates.commands import entrypoints
 from luigi_pai.spec.templates.references import PLUGIN
 

@@ -4,58 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.environment import CONTAINER_IP, gpu_variables, of_this_machine
-from luigi_pai.local.container.processes import TASK_VARIABLE
+from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
 from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from luigi_pai.local.container.environment import Place
+    from luigi_pai.local.container.task_start import TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["task_environment_v2"]
+__all__ = ["task_environment"]
 
 
 _NAMESPACE = "default"
 
 
-def task_environment_v2(
-    job: Job,
-    attempt: Attempt,
-    tasks: Sequence[Task],
-    task: Task,
-    place: Place,
-    placed: Container[str],
-) -> dict[str, str]:
-    """Return every variable of a v2 task.
-
-    Args:
-        job: the job.
-        attempt: the attempt.
-        tasks: all tasks of the attempt, with their ports.
-        task: the task whose environment is wanted.
-        place: where it runs.
-        placed: the container ids of tasks that have resources, if not of those that have begun. Any
-            other task waits for them (without gang allocation), and has no address yet.
-    """
-    role = next(item for item in job.roles if item["name"] == task.role)
+def task_environment(start: TaskStart) -> dict[str, str]:
+    """Return every variable of a v2 task."""
+    job, task = start.job, start.task
     return {
-        **of_this_machine(place.bin),
-        TASK_VARIABLE: str(place.folder),
-        "LUIGI_PAI_WEBHDFS_URL": place.hdfs.webhdfs_url,
-        "LUIGI_PAI_MOUNTS": str(place.work),
-        "HADOOP_USER_NAME": job.username,
-        "PYTHONUNBUFFERED": "1",
-        **_of_the_launcher(job, attempt, task),
+        **base_variables(start),
+        "LUIGI_PAI_MOUNTS": str(start.files.work),
+        **_of_the_launcher(job, start.attempt, task),
         **_of_the_job(job),
-        **_of_all_tasks(job.roles, tasks, placed),
+        **_of_all_tasks(job.roles, start.tasks, start.allocated),
         **_of_the_task(task),
-        "PAI_WORK_DIR": str(place.work),
-        "PAI_CURRENT_TASK_ROLE_NAME": role["shown"],
+        "PAI_CURRENT_TASK_ROLE_NAME": start.role["shown"],
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
         "PAI_TASK_INDEX": str(task.index),
-        **gpu_variables(task),
     }
 
 
@@ -114,7 +90,7 @@ def _of_the_job(job: Job) -> dict[str, str]:
 
 
 def _of_all_tasks(
-    roles: Sequence[dict[str, Any]], tasks: Sequence[Task], placed: Container[str]
+    roles: Sequence[dict[str, Any]], tasks: Sequence[Task], allocated: Container[str]
 ) -> dict[str, str]:
     """Return how every task finds every other; one that waits for resources has ports, but no address."""
     variables = {"PAI_TASK_ROLE_INSTANCES": ",".join(f"{other.role}:{other.index}" for other in tasks)}
@@ -124,7 +100,7 @@ def _of_all_tasks(
             numbers = ",".join(map(str, ports))
             variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
             variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
-        if other.launched is not None or other.container_id in placed:
+        if other.launched is not None or other.container_id in allocated:
             variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
             hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
     for name, addresses in hosts.items():
