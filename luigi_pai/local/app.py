@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
+from luigi_pai.local.faults.contents import ContentsControl, JobScriptControl
 from luigi_pai.local.faults.control import FaultControl
 from luigi_pai.local.node.addresses import is_address, is_loopback
 from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
+    from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.faults.connections import FaultDesk
     from luigi_pai.local.rest.base.api import Api
 
@@ -36,7 +39,7 @@ _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
-    api: Api, apis: str, log: logging.Logger, desk: FaultDesk, *, loopback_only: bool
+    api: Api, apis: str, log: logging.Logger, desk: FaultDesk, scripts: JobScripts, *, loopback_only: bool
 ) -> LocalApplication:
     """Return the application.
 
@@ -45,6 +48,7 @@ def make_app(
         apis: which APIs there are: ``both``, ``v1``, ``v2`` or ``ltp``.
         log: gets one line a request, without query, body or headers.
         desk: the faults in force.
+        scripts: the jobs whose commands are not run.
         loopback_only: no other machine can reach the server.
     """
     shared = {"api": api}
@@ -74,6 +78,8 @@ def make_app(
                 shared,
             ),
             (FAULTS_PATH, FaultControl, {"api": api, "desk": desk}),
+            (JOB_SCRIPTS_PATH, JobScriptControl, {"api": api, "scripts": scripts}),
+            (CONTENTS_PATH, ContentsControl, {"api": api, "desk": desk, "scripts": scripts}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

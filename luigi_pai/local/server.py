@@ -23,6 +23,7 @@ from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
 from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
@@ -129,6 +130,7 @@ class LocalServer:
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
         notes = JobNotes(self._store, Notifier(self._webhook))
+        scripts = JobScripts()
         services = Services(
             store=self._store,
             events=notes,
@@ -139,6 +141,7 @@ class LocalServer:
             scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
+            scripts=scripts,
         )
         self._launcher = Launcher(services, self._log)
         limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
@@ -159,7 +162,7 @@ class LocalServer:
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
         desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
+        app = make_app(api, settings.api, self._log, desk, scripts, loopback_only=is_loopback(settings.host))
         self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH, Faults
+from luigi_pai.local.config.fault_rules import CONTROL, Faults
 from luigi_pai.local.node.http import NO_DATABASE, logged_path
 from luigi_pai.local.rest.base.api import PREFIX
 from luigi_pai.local.store.records import COMPLETED
@@ -83,7 +83,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
         What a page of another site sends is none of a client's requests: it is refused as ever.
         """
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
-        if path == FAULTS_PATH or self._app.is_strange(headers):
+        if path.startswith(CONTROL) or self._app.is_strange(headers):
             return None
         strike = self._desk.faults.strike(start_line.method, path)
         if strike.seconds:
