@@ -68,8 +68,11 @@ class JobTask(Task):
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
 
         job = self.job()
-        name = job.jobName if isinstance(job, PaiJob) else job.name
-        return rendered(for_containers(job, name, with_runtime=self.runtime), filled=filled)
+        if isinstance(job, PaiJob):
+            job = for_containers(job, job.jobName, with_runtime=self.runtime)
+        else:
+            job = for_containers(job, job.name, with_runtime=self.runtime)
+        return rendered(job, filled=filled)
 
     def complete(self) -> bool:
         """Return whether the work is done.

@@ -179,8 +179,8 @@ class LocalPai:
         Of several rules the first that matches a job's name decides, unless it has been used up.
 
         Args:
-            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds, None
-                for ever), ``waits`` (the job stays in the queue), ``times`` (None for all jobs).
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds,
+                None for ever), ``waits`` (the job stays in the queue), ``times`` (None for all jobs).
 
         Raises:
             ConfigError: naming what is wrong with them.

@@ -32,8 +32,8 @@ def luigi_configured(section: Mapping[str, str], file: Path) -> Iterator[None]:
     """Have tasks read these settings, in this process and in Luigis that it starts.
 
     Args:
-        section: the keys of [OpenPai]; a cluster of another name ([OpenPai:NAME]) gets them too, so that no test
-            submits to it by mistake.
+        section: the keys of [OpenPai]; a cluster of another name ([OpenPai:NAME]) gets them too, so that
+            no test submits to it by mistake.
         file: where the configuration for other processes is written.
     """
     config = luigi.configuration.get_config()

@@ -76,7 +76,7 @@ class Pai:
         if self.server is not None:
             return [job["name"] for job in self.server.jobs()]
         new = [status for status in self.cluster.list() if status.name not in self._before]
-        return [status.name for status in sorted(new, key=lambda status: status.created or 0)]
+        return [status.name for status in sorted(new, key=lambda status: status.created_ms or 0)]
 
     def job(self, name: str) -> Job:
         """Return the handle of a job that was submitted: its status, logs, config.
@@ -163,7 +163,8 @@ class When:
 
         Args:
             code: the exit code of the command, 0 to 255; OpenPAI v2 reports most as 255.
-            stderr, stdout: what it writes.
+            stderr: what it writes.
+            stdout: the same.
             after: seconds that it runs.
             times: for how many jobs; None for all.
         """

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
-]
     "CONTENTS_PATH",
     "CONTROL",
     "FAULTS",
