@@ -18,7 +18,7 @@ def build(task):
 
 
 def test_the_job_asks_for_what_it_needs(pai_mock):
-    """No server: what was posted, and what the task makes of the reply. (There is no HDFS to upload to, either.)"""
+    """No server and no HDFS: what was posted, and that the task is content with the reply."""
 
     class NoUploads(Train):
         uploads = {}
@@ -69,7 +69,17 @@ def test_a_worker_that_was_killed_on_friday(pai):
     """Its job goes on. By Monday the server has forgotten it, and nothing is submitted a second time."""
     pai.when("train-*").succeeds(after=1)
     worker = subprocess.Popen(
-        [sys.executable, "-m", "luigi", "--module", "pipeline", "Train", "--rate", "0.1", "--local-scheduler"],
+        [
+            sys.executable,
+            "-m",
+            "luigi",
+            "--module",
+            "pipeline",
+            "Train",
+            "--rate",
+            "0.1",
+            "--local-scheduler",
+        ],
         cwd=Path(__file__).parent,
     )
     while not pai.submitted and worker.poll() is None:

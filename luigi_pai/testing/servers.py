@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -51,7 +51,7 @@ class Servers:
         if server is not None and api in self._used:
             server.empty()
         self._used.add(api)
-        section = self._section(server, api)
+        section = self._section(server)
         clock, earlier = MovedClock(), CLUSTERS.clock
         reset_clusters()
         CLUSTERS.clock = clock
@@ -76,18 +76,15 @@ class Servers:
             self._local[api] = server
         return self._local[api]
 
-    def _section(self, server: LocalPai | None, api: str) -> Mapping[str, str]:
+    def _section(self, server: LocalPai | None) -> Mapping[str, str]:
         if server is not None:
             return {**server.luigi_section, **_POLLING}
-        given = open_pai_settings()
-        version = {} if api == "both" else {"api_version": api}
-        return {**given, "pai_url": str(self._url), **version}
+        return {**open_pai_settings(), "pai_url": str(self._url)}
 
     @staticmethod
     def _check(pai: Pai, api: str) -> None:
         """Skip a test that is for another API than that of the cluster."""
         if pai.server is None and api != "both":
-            pai.cluster.virtual_clusters()
-            speaks: Any = pai.cluster.dialect.version
+            speaks = pai.cluster.dialect.version  # known since its jobs were listed
             if speaks != api:
                 pytest.skip(f"this test is for {api}, and {pai.url} speaks {speaks}")

@@ -14,7 +14,7 @@ rate = parser.parse_args().rate
 
 slope = 0.0
 points = [(x / 10, 3 * x / 10) for x in range(10)]
-for step in range(STEPS):
+for _step in range(STEPS):
     slope -= rate * sum(2 * x * (slope * x - y) for x, y in points) / len(points)
     loss = sum((slope * x - y) ** 2 for x, y in points) / len(points)
 pai.report(step=STEPS, steps=STEPS, loss=loss)
