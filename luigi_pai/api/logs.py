@@ -1,4 +1,4 @@
-"""The logs of a job's tasks, as far as its servers give them out."""
+"""Logs of a job's tasks: the last lines, made printable."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ __all__ = ["deciding_task", "last_lines", "printable"]
 
 logger = logging.getLogger(__name__)
 
-_STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the one that says most first
+_STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Return a text of a job without what a terminal would obey: escapes and control characters.
+    """Return a text without escape sequences and control characters of a terminal.
 
-    Of a line that was written over with carriage returns, as progress bars are, the last state stays.
+    Of a line that was overwritten with carriage returns, such as a progress bar, the last version is kept.
     """
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPE.sub("", text).split("\n"))
     return "\n".join(_CONTROL.sub("", line) for line in lines)
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
-    """Return the task that made a job end as it did, or the first that failed."""
+    """Return the task that caused the end of a job, or the first failed one."""
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     return next(iter(decided + status.failed_tasks()), None)
 
 
 def last_lines(cluster: Cluster, status: JobStatus) -> tuple[TaskStatus, str] | None:
-    """Return the task that decided the end of a job, and the last lines of its log.
+    """Return the task that caused the end of a job, and the last lines of its log.
 
-    None where there are none to be had: only servers from 1.4 on give logs out,
-    and what fails here is not what went wrong.
+    None if there is no log (1.4 and later have them), or if it cannot be read: that error must not
+    replace the one of the job.
     """
     task = deciding_task(status)
     if task is None or not cluster.dialect.can.logs:

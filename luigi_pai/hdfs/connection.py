@@ -25,7 +25,7 @@ from luigi_pai.hdfs.errors import (
 )
 from luigi_pai.hdfs.retries import Retries
 from luigi_pai.hdfs.session import new_session, progress
-from luigi_pai.hidden_tokens import hide_tokens, redact
+from luigi_pai.redaction import redact, redact_urllib3_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -302,7 +302,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
 
 
-hide_tokens()
+redact_urllib3_logs()
 
 _connections: dict[tuple[int, Account], Connection] = {}
 

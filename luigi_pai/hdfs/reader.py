@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, failed
-from luigi_pai.hidden_tokens import redact
+from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
     import requests

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import responses
 
-from luigi_pai.api.cluster import reset_clusters
+from luigi_pai.api.registry import reset_clusters
 from luigi_pai.testing.configuration import luigi_configured
 
 if TYPE_CHECKING:

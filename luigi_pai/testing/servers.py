@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from luigi_pai.api.cluster import CLUSTERS, reset_clusters
+from luigi_pai.api.registry import CLUSTERS, reset_clusters
 from luigi_pai.local import LocalPai
 from luigi_pai.testing.configuration import luigi_configured, open_pai_settings
 from luigi_pai.testing.pai import MovedClock, Pai

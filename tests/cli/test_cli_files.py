@@ -200,7 +200,7 @@ def test_what_cannot_be_reached_is_3(run, tmp_path, words):
         ("", "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
         (
             "[OpenPai]\nwebhdfs_url = ftp://h\n",
-            "webhdfs_url = 'ftp://h' is not an http:// or https:// address",
+            "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
         ),
         ("[OpenPai]\nread_timeout = soon\nwebhdfs_url = http://h\n", "read_timeout is not a number"),
         ("no section\n", "luigi.cfg cannot be read: File contains no section headers"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from luigi_pai import reset_clusters
-from luigi_pai.api.cluster import CLUSTERS
+from luigi_pai.api.registry import CLUSTERS
 
 if TYPE_CHECKING:
     import pytest

@@ -1,4 +1,4 @@
-"""The requests session of a transport: timed answers, kinds of TLS failures, idle connections watched."""
+"""The requests session of a transport: a deadline for each reply, TLS failures, idle connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["Connections", "NotTls", "TooLong", "progress"]
+__all__ = ["AnswerTimeout", "Connections", "NotTls", "progress"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -41,15 +41,15 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated at once, once for each kind of fault; a longer fault is for the caller to retry."""
+"""A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-_WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
-_QUICK_HANDSHAKE = 3.0  # seconds; after these, a silent server is asked whether it speaks http
-_LOCK_SECONDS = 0.01  # held for microseconds, or, in a forked process, for ever
+_WHOLE_ANSWER = 4  # times read_timeout: maximum time from the first byte of a reply to its last
+_QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
+_LOCK_SECONDS = 0.01  # it is held for microseconds, or, in a forked process, for ever
 
 
 class Connections(requests.Session):
-    """The connections to one rest-server, and to where its redirects and logs lead.
+    """The connections to one rest-server, and to the hosts of its redirects and logs.
 
     Args:
         home: URL of the rest-server; only its idle connections are watched.
@@ -58,7 +58,7 @@ class Connections(requests.Session):
 
     def __init__(self, home: str, environment: Environment) -> None:
         super().__init__()
-        self.trust_env = False  # no .netrc, and the environment is not read at each request
+        self.trust_env = False  # no .netrc; the environment is not read for each request
         self._environment = environment
         self._adapters = []
         for scheme in ("http://", "https://"):
@@ -67,20 +67,20 @@ class Connections(requests.Session):
             self.mount(scheme, adapter)
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Drop the token where a redirect leaves the host."""
+        """Drop the token if a redirect leaves the host."""
         old, new = response.request.url or "", prepared_request.url or ""
         if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
             prepared_request.headers.pop("Authorization", None)
 
     def rebuild_proxies(self, prepared_request: requests.PreparedRequest, proxies: Any) -> Any:
-        """Take the proxy of the host that a redirect leads to."""
+        """Use the proxy of the host that a redirect leads to."""
         proxies = dict(self._environment.route(prepared_request.url or "").proxies)
         return super().rebuild_proxies(prepared_request, proxies)  # type: ignore[no-untyped-call]
 
     def close_dropped(self) -> bool:
-        """Close the idle connections to the rest-server that it has closed; return whether there were any.
+        """Close idle connections that the rest-server has closed; return whether there were any.
 
-        Nothing is sent. Takes a few microseconds.
+        Sends nothing and takes a few microseconds.
         """
         dropped = False
         for adapter in self._adapters:
@@ -102,20 +102,20 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
     return bool(gone)
 
 
-# requests' timeout bounds each silence. What bounds the whole of an answer, so that one that
-# trickles in for ever ends too, is that no more of it is read after its deadline.
+# requests' timeout limits the wait for each part of a reply, not the whole. So a reply is not read
+# after its deadline.
 
 
-class TooLong(TimeoutError):
-    """An answer has taken longer than answers may."""
+class AnswerTimeout(TimeoutError):
+    """A reply has taken longer than the limit."""
 
     def __init__(self, limit: float) -> None:
-        super().__init__(f"it was not finished within {limit:g} s")
+        super().__init__(f"the reply was not complete within {limit:g} s")
         self.limit = limit
 
 
 class _Timed(io.RawIOBase):
-    """What a socket receives, until the deadline: some times its own timeout."""
+    """The bytes received by a socket, until a deadline: a multiple of the socket's timeout."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._raw = connected.makefile("rb", buffering=0)
@@ -127,7 +127,7 @@ class _Timed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         if time.monotonic() > self._end:
-            raise TooLong(self._limit)
+            raise AnswerTimeout(self._limit)
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class _Timed(io.RawIOBase):
 
 
 class _TimedAnswer(HTTPResponse):
-    """An answer that is read until its deadline, and that is an error when it ends too early."""
+    """A reply that is read until its deadline; a truncated body is an error."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -144,23 +144,22 @@ class _TimedAnswer(HTTPResponse):
         self.fp = io.BufferedReader(_Timed(sock))
 
     def read(self, amt: int | None = None) -> bytes:
-        """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
+        """Read the body. urllib3 before 2 accepts a truncated body."""
         data = super().read(amt)
         if amt and not data and self.length:
             raise IncompleteRead(b"", self.length)
         return data
 
 
-# How far a request got decides whether the server may have done what it was asked. The
-# exceptions of urllib3 do not say it; the connection knows.
+# Whether a request was sent decides whether the server may have executed it. urllib3's exceptions do
+# not tell; the connection knows.
 
 
 class _Progress(threading.local):
-    """How far this thread's request got.
+    """The progress of this thread's request.
 
     Attributes:
-        sent: whether any of it was handed to a connected socket; None as long as
-            no connection was asked for.
+        sent: whether any of it was written to a connected socket; None before a connection is opened.
     """
 
     sent: bool | None = None
@@ -170,13 +169,13 @@ progress = _Progress()
 
 
 class _TimedConnection(HTTPConnection):
-    """A connection whose answers have a deadline, and that records what was sent."""
+    """A connection whose replies have a deadline, and that records whether a request was sent."""
 
     response_class = _TimedAnswer
     _connecting = False
 
     def connect(self) -> None:
-        """Connect; what is sent to a proxy meanwhile is not the request."""
+        """Connect; data sent to a proxy meanwhile does not count as the request."""
         if progress.sent is None:
             progress.sent = False
         self._connecting = True
@@ -195,7 +194,7 @@ class _TimedConnection(HTTPConnection):
 
 
 class NotTls(Exception):
-    """A server that was asked with https speaks http. No error of urllib3, so that it is not retried."""
+    """An https request to a server of plain http. Not an error of urllib3, which would retry it."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
@@ -203,11 +202,10 @@ class NotTls(Exception):
 
 
 class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
-    """The same with TLS, where a failed handshake is followed by the question whether the port speaks http.
+    """The same with TLS; after a failed handshake the port is probed for plain http.
 
-    A server that waits for the rest of an http request says nothing to a TLS handshake. So
-    the first handshake is given 3 s; if the port does not speak http, a second one has the
-    whole timeout.
+    A server of plain http does not reply to a TLS handshake: it waits for the rest of a request. So the
+    first handshake has 3 s; if the port does not speak http, a second one has the whole timeout.
     """
 
     _handshake_timeout: float | None = None
@@ -240,7 +238,7 @@ class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
             self.sock.settimeout(whole)
 
     def _new_conn(self) -> socket.socket:
-        """Open the TCP connection. The timeout that its socket has is that of the handshake."""
+        """Open the TCP connection; its timeout is that of the handshake."""
         connected: socket.socket = super()._new_conn()
         if self._handshake_timeout is not None:
             connected.settimeout(self._handshake_timeout)
@@ -259,7 +257,7 @@ _POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _Tim
 
 
 class _TimedAdapter(HTTPAdapter):
-    """An adapter with such connections.
+    """The adapter for these connections.
 
     Attributes:
         home_pools: the pools of direct connections to the rest-server.
@@ -288,7 +286,7 @@ class _TimedAdapter(HTTPAdapter):
 def _new_pool(
     kind: type[HTTPConnectionPool], home: str, home_pools: list[HTTPConnectionPool], *args: Any, **kwargs: Any
 ) -> HTTPConnectionPool:
-    """Make a pool, and list it if it is one of the rest-server's."""
+    """Make a pool; add it to the list if it is for the rest-server."""
     pool = kind(*args, **kwargs)
     if pool.is_same_host(home):
         home_pools[:] = [one for one in home_pools if one.pool is not None] + [pool]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from luigi_pai.redaction import MASK
 from luigi_pai.spec.dialects import mustache
 from luigi_pai.spec.paths import item_of, list_of
 
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["MASK", "fill_secrets", "mask", "masked", "replaced", "secret_values"]
-
-MASK: Final = "******"
-"""What a server shows in place of secrets."""
 
 _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
