@@ -19,6 +19,7 @@ from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.history import History
 from luigi_pai.tasks.luigi_page import link_job_page
 from luigi_pai.tasks.outputs import Outputs
+from luigi_pai.tasks.reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.reports import Report
 
 __all__ = ["TaskRun"]
 
@@ -196,14 +198,18 @@ class TaskRun:
             queue_timeout=self._settings_of("queue_timeout"),
             run_timeout=self._settings_of("run_timeout"),
         )
+        folder = self._definition.output_folder
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock)
         self._show(status)
         try:
             while True:
                 yield watcher.idle()
                 for update in watcher.step():
-                    self._show(update.status)
+                    status = update.status
+                    self._show(status)
                     if update.outcome is not Outcome.CHANGED:
                         return self._end(update)
+                self._show_report(reports.newest(status.name))
         except PaiApiError as error:
             raise error.extended(self._continues(status.name)) from None
         except PaiError:
@@ -251,6 +257,14 @@ class TaskRun:
         if progress is not None and progress != self._progress:
             self._progress = progress
             self._report("set_progress_percentage", progress)
+
+    def _show_report(self, report: Report | None) -> None:
+        """Show a report of the job's containers on Luigi's web page."""
+        if report is None:
+            return
+        self._report("set_status_message", f"{self._logged}; {report.text}")
+        if report.percentage is not None:
+            self._report("set_progress_percentage", report.percentage)
 
     def _report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a Luigi worker sets on a running task."""

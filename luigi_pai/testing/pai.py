@@ -87,7 +87,7 @@ class Pai:
         if self.server is None:
             return self.cluster.job(name)
         for job in self.server.jobs():
-            cluster = self.cluster.speaking(job["api"])
+            cluster = self.cluster.with_api_version(job["api"])
             if job["name"] in (name, cluster.job_name(name)):
                 return cluster.job(job["name"])
         raise AssertionError(
