@@ -6,6 +6,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from requests import RequestException
+
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.runtime import REPORTS, attempt_of
 
@@ -75,7 +77,7 @@ class Reports:
         self._next = self._clock.monotonic() + INTERVAL
         try:
             found = list(self._last_lines(self._hdfs, self._folder))
-        except HdfsError as error:
+        except (HdfsError, RequestException) as error:
             logger.debug("Job %s: its reports cannot be read: %s", job, error)
             return None
         of_job = [values for values in found if values.get("attempt") == attempt_of(job)[1]]
@@ -85,9 +87,9 @@ class Reports:
     def _last_lines(hdfs: WebHdfs, folder: str) -> Iterator[dict[str, Any]]:
         """Yield the last whole line of each file."""
         for path, size in hdfs.listdir(folder, include_size=True):
-            with hdfs.open_reader(path) as file:
-                file.seek(max(0, size - _TAIL))
-                lines = file.read().decode("utf-8", "replace").split("\n")[:-1]
+            server, place = hdfs.at(path)
+            with server.open_file(place, max(0, size - _TAIL)) as reply:
+                lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
             try:
                 values = json.loads(lines[-1])
             except (LookupError, ValueError):  # nothing yet, or a line longer than the tail

@@ -37,6 +37,7 @@ class MovableClock(Clock):
 
 @pytest.fixture
 def hdfs(cluster):
+    assert cluster.webhdfs_url
     return WebHdfs.from_config()
 
 
@@ -54,7 +55,8 @@ def newest(hdfs, folder, job="train"):
     return found.newest(job)
 
 
-def test_luigis_page_shows_the_last_report_while_the_job_runs(cluster, monkeypatch):
+@pytest.mark.usefixtures("cluster")
+def test_luigis_page_shows_the_last_report_while_the_job_runs(monkeypatch):
     """Progress and values, sent by the container's own hdfs command."""
     monkeypatch.setattr(reports, "INTERVAL", 0.2)
     messages, percentages = [], []
