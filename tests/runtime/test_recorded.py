@@ -20,6 +20,7 @@ PROTOCOL = {
         role: {
             "dockerImage": "image",
             "instances": count,
+            "completion": {"minFailedInstances": 1, "minSucceededInstances": -1},
             "commands": [SHOW],
             "resourcePerInstance": {"cpu": 2, "memoryMB": 300, "gpu": 0, "ports": {"tf": 2, "my_label": 1}},
         }
