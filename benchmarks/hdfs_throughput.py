@@ -1,10 +1,10 @@
 """How fast one big file goes to HDFS and comes back, and what that costs in memory.
 
 HdfsTarget beside the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
-`luigi-pai local`, in turn, from and to the local disk. The real HDFS is that of --url, or of
-HDFS_TEST_URL, which ``make bench`` sets where there can be a real one; without, the WebHDFS of a
-local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.9 of the bare client, or a
-process grows by 64 MB or more.
+`luigi-pai local`, in turn, from and to the local disk. Measured on the HDFS of --url, or in turn on
+each real one that the environment names, as ``make bench`` does where there can be real ones; without,
+the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.9 of the bare
+client, or a process grows by 64 MB or more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 import time
 import uuid
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,10 @@ from luigi_pai.hdfs import WebHdfs
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from hadoop_differences import version_at
+from real_hdfs import HADOOPS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -43,6 +47,16 @@ PART = MIB  # what the loops of both clients pass on at once
 LEAST_SPEED = 0.9  # of the bare client's
 MOST_MEMORY = 64_000_000  # bytes that a process may grow by
 OURS, BARE, SHELL, COMMAND = "HdfsTarget", "bare hdfs client", "Hadoop's hdfs dfs", "our hdfs dfs"
+
+
+@dataclass(frozen=True)
+class Hdfs:
+    """An HDFS to measure on, and the folder of its own ``hdfs`` command, if it is known."""
+
+    name: str
+    url: str
+    user: str
+    bin: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -162,50 +176,73 @@ def ways(place: Place, shell: Path | None, command: Path) -> dict[str, tuple[Cal
 # ---------------------------------------------------------------- measuring
 
 
+def real_ones() -> list[Hdfs]:
+    """Return each real HDFS that the environment names."""
+    found = []
+    for hadoop in HADOOPS:
+        url, user, folder = (os.environ.get(hadoop.variable(name)) for name in ("URL", "USER", "BIN"))
+        if url:
+            name = f"HDFS {version_at(url)}"
+            found.append(Hdfs(name, url, user or getpass.getuser(), Path(folder) if folder else None))
+    return found
+
+
 @contextlib.contextmanager
-def hdfs_of(asked: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield URL and user of the HDFS to measure on, and say which it is."""
+def asked_for(asked: argparse.Namespace) -> Iterator[list[Hdfs]]:
+    """Yield what to measure on."""
     if asked.url:
-        print(f"real HDFS at {asked.url}, user {asked.user}")
-        yield asked.url, asked.user
-        return
-    print("no --url and no HDFS_TEST_URL: measured on the WebHDFS of a local OpenPAI, which is no real HDFS")
-    with LocalPai() as pai:
-        yield pai.webhdfs_url, pai.username
+        yield [Hdfs(f"HDFS {version_at(asked.url)}", asked.url, asked.user, asked.bin)]
+    elif found := real_ones():
+        yield found
+    else:
+        print(
+            "no --url and no HDFS_TEST_URL: measured on the WebHDFS of a local OpenPAI, which is no real HDFS"
+        )
+        with LocalPai() as pai:
+            yield [Hdfs("local WebHDFS", pai.webhdfs_url, pai.username)]
 
 
-def compare(place: Place, shell: Path | None, command: Path, rounds: int) -> bool:
-    """Print a table of all ways; return whether HdfsTarget is fast and small enough."""
-    done: dict[str, tuple[list[float], list[float]]] = {}
-    grown: dict[str, int] = {}
-    every = list(ways(place, shell, command).items())
-    for number in range(rounds):
-        first = number % len(every)  # each round begins with another way
-        for name, (put, get) in every[first:] + every[:first]:
-            place.copy.unlink(missing_ok=True)
-            for seconds, work in zip(done.setdefault(name, ([], [])), (put, get), strict=True):
+@dataclass
+class Measured:
+    """The ways on one HDFS, and what each took: seconds of the writes, of the reads, and the most bytes."""
+
+    hdfs: Hdfs
+    place: Place
+    ways: list[tuple[str, tuple[Callable[[], Any], ...]]]
+    done: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    grown: dict[str, int] = field(default_factory=dict)
+
+    def round(self, number: int) -> None:
+        """Write and read each way once; each round begins with another way."""
+        first = number % len(self.ways)
+        for name, (put, get) in self.ways[first:] + self.ways[:first]:
+            self.place.copy.unlink(missing_ok=True)
+            for seconds, work in zip(self.done.setdefault(name, ([], [])), (put, get), strict=True):
                 os.sync()  # what was written before is not to be paid for now
                 taken, growth = work()
                 seconds.append(taken)
-                grown[name] = max(growth, grown.get(name, 0))
-            if not filecmp.cmp(place.source, place.copy, shallow=False):
+                self.grown[name] = max(growth, self.grown.get(name, 0))
+            if not filecmp.cmp(self.place.source, self.place.copy, shallow=False):
                 raise RuntimeError(f"{name} did not bring back what it had put")
-    print(f"\n{place.size // MIB} MiB, {rounds} rounds in turn: medians of the speeds, and of their ratios")
-    print(f"{'':20} {'write MiB/s':>11} {'of bare':>8} {'read MiB/s':>11} {'of bare':>8} {'grows MB':>9}")
-    ratios = {}
-    for name, both in done.items():
-        growth = f"{grown[name] / 1e6:9.1f}" if grown[name] else f"{'':9}"
-        speeds = [place.size / MIB / statistics.median(times) for times in both]
-        ratios[name] = [
-            statistics.median(bare / own for bare, own in zip(theirs, times, strict=True))
-            for theirs, times in zip(done[BARE], both, strict=True)
-        ]
-        (write, read), (of_write, of_read) = speeds, ratios[name]
-        print(f"{name:20} {write:11.0f} {of_write:8.2f} {read:11.0f} {of_read:8.2f} {growth}")
-    slowest = min(ratios[OURS])
-    if slowest < LEAST_SPEED:
-        print(f"broken: HdfsTarget at {slowest:.2f} of the bare client, promised {LEAST_SPEED}")
-    return slowest >= LEAST_SPEED and is_small(OURS, grown[OURS])
+
+    def report(self, rounds: int) -> bool:
+        """Print a table of all ways; return whether HdfsTarget is fast and small enough."""
+        mib = self.place.size / MIB
+        print(f"\n{self.hdfs.name}, {mib:.0f} MiB, {rounds} rounds in turn: medians of speeds and of ratios")
+        print(f"{'':20} {'write MiB/s':>11} {'of bare':>8} {'read MiB/s':>11} {'of bare':>8} {'grows MB':>9}")
+        ratios = {}
+        for name, both in self.done.items():
+            growth = f"{self.grown[name] / 1e6:9.1f}" if self.grown[name] else f"{'':9}"
+            write, read = (mib / statistics.median(times) for times in both)
+            ratios[name] = of_write, of_read = [
+                statistics.median(bare / own for bare, own in zip(theirs, times, strict=True))
+                for theirs, times in zip(self.done[BARE], both, strict=True)
+            ]
+            print(f"{name:20} {write:11.0f} {of_write:8.2f} {read:11.0f} {of_read:8.2f} {growth}")
+        slowest = min(ratios[OURS])
+        if slowest < LEAST_SPEED:
+            print(f"broken: HdfsTarget at {slowest:.2f} of the bare client, promised {LEAST_SPEED}")
+        return slowest >= LEAST_SPEED and is_small(OURS, self.grown[OURS])
 
 
 def is_small(what: str, growth: int) -> bool:
@@ -229,38 +266,48 @@ def formats(place: Place) -> bool:
     return small
 
 
+def measure(every: list[Hdfs], folder: Path, size: int, rounds: int) -> bool:
+    """Measure on each HDFS, in turn; return whether HdfsTarget is good enough on all."""
+    source = folder / "source"
+    with source.open("wb") as file:
+        part = os.urandom(PART)
+        for _ in range(size // PART):
+            file.write(part)
+    install(folder / "bin")
+    path = f"/tmp/hdfs-throughput-{uuid.uuid4().hex[:8]}"
+    all_measured = []
+    good = True
+    with contextlib.ExitStack() as made:
+        for one in every:
+            fs = WebHdfs(one.url, one.user)
+            fs.mkdir(path)
+            made.callback(fs.remove, path)
+            place = Place(one.url, one.user, f"{path}/file", source, folder / "copy", size)
+            shell = one.bin / "hdfs" if one.bin else None
+            if shell is None:
+                print(f"{one.name}: no --bin and no HDFS_TEST_BIN, so without {SHELL}")
+            all_measured.append(
+                Measured(one, place, list(ways(place, shell, folder / "bin" / "hdfs").items()))
+            )
+        for number in range(rounds):
+            for each in all_measured:
+                each.round(number)
+        for each in all_measured:
+            good = each.report(rounds) and good
+            good = formats(replace(each.place, path=f"{path}/formats", size=max(size // 4, MIB))) and good
+    return good
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    variables = {name: os.environ.get(f"HDFS_TEST_{name}") for name in ("URL", "USER", "BIN")}
-    parser.add_argument("--url", default=variables["URL"], help="WebHDFS of a real HDFS: http://HOST:PORT")
-    parser.add_argument(
-        "--user", default=variables["USER"] or getpass.getuser(), help="who may write to /tmp"
-    )
-    parser.add_argument("--bin", default=variables["BIN"], help="folder of Hadoop's own hdfs command")
+    parser.add_argument("--url", help="WebHDFS of a real HDFS: http://HOST:PORT")
+    parser.add_argument("--user", default=getpass.getuser(), help="who may write to /tmp on that of --url")
+    parser.add_argument("--bin", type=Path, help="folder of the hdfs command of that of --url")
     parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the file (1024)")
     parser.add_argument("--rounds", type=int, default=5, help="of each way (5)")
     asked = parser.parse_args()
-    size = asked.size * MIB
-    with hdfs_of(asked) as (url, user), tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        path = f"/tmp/hdfs-throughput-{uuid.uuid4().hex[:8]}"
-        place = Place(url, user, f"{path}/file", here / "source", here / "copy", size)
-        with place.source.open("wb") as file:
-            part = os.urandom(PART)
-            for _ in range(asked.size):
-                file.write(part)
-        install(here / "bin")
-        shell = Path(asked.bin) / "hdfs" if asked.url and asked.bin else None
-        if shell is None:
-            print(f"no --bin and no HDFS_TEST_BIN: without {SHELL}")
-        fs = WebHdfs(url, user)
-        fs.mkdir(path)
-        try:
-            good = compare(place, shell, here / "bin" / "hdfs", asked.rounds)
-            part = Place(url, user, f"{path}/formats", place.source, place.copy, max(size // 4, MIB))
-            good = formats(part) and good
-        finally:
-            fs.remove(path)
+    with asked_for(asked) as every, tempfile.TemporaryDirectory() as folder:
+        good = measure(every, Path(folder), asked.size * MIB, asked.rounds)
     return int(not good)
 
 

@@ -127,6 +127,15 @@ class OpenPai(luigi.Config):
         description="what a run does if the job was submitted and the server no longer has its result: "
         "fail, or submit it again",
     )
+    on_kill = luigi.Parameter(
+        default="leave",
+        description="what becomes of a job when the process that watches it is ended: leave it to the "
+        "next run, or stop it",
+    )
+    console = luigi.Parameter(
+        default="luigi",
+        description="what a terminal shows: all that luigi logs, or quiet, a line for each change of a job",
+    )
     server_retention = luigi.OptionalFloatParameter(
         default=None,
         description="how long the server keeps an ended job; default: that of the release",
@@ -187,6 +196,10 @@ class OpenPai(luigi.Config):
         known: _Current | None = cache.get(cls)
         if known is None or known.source != source:
             settings = cls()
+            if settings.console == "quiet":
+                from luigi_pai.console import install  # noqa: PLC0415  as in _registry
+
+                install()
             known = _Current(source, settings, settings.cluster())
             cache.put(cls, known)
         return known.settings

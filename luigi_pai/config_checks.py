@@ -21,6 +21,8 @@ _WORDS = {
     "hdfs_auth": ("simple", "kerberos"),
     "api_version": ("auto", "v1", "v2"),
     "on_forgotten": ("fail", "submit"),
+    "on_kill": ("leave", "stop"),
+    "console": ("luigi", "quiet"),
 }
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
@@ -53,8 +55,10 @@ def _url_problems(settings: OpenPai) -> Iterator[str]:
             yield f"{name} must not contain a user or password; use the keys username and password"
         elif url and not _is_http(url):
             yield f"{name} = {url!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
-    redirect = settings.webhdfs_redirect
-    if redirect and not _is_redirect(redirect):
+    redirect = settings.webhdfs_redirect or ""
+    if "@" in redirect:
+        yield "webhdfs_redirect must not contain a user or password; HDFS uses neither"
+    elif redirect and not _is_redirect(redirect):
         yield f"webhdfs_redirect = {redirect!r} is not valid; use http://PROXY/{{host}}:{{port}}"
     if not settings.pai_url:
         yield "pai_url is empty; write the URL of the rest-server, http://HOST:9186"

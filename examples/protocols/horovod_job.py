@@ -11,7 +11,7 @@ In this folder::
     luigi-pai render horovod_job TrainHorovod --nodes 4 --filled
 
     # on this machine; the stand-in starts nothing, but checks the barrier and prints its options
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module horovod_job TrainHorovod --local-scheduler \\
         --launcher "python $PWD/stand_in/mpirun.py" --fabric true
 

@@ -11,7 +11,7 @@ In this folder::
     luigi-pai render tensorflow_job TrainDistributed --instances 4 --filled
 
     # on this machine; the stand-in trains a model of four numbers over the same ports
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module tensorflow_job Scaling --local-scheduler \\
         --program "python $PWD/stand_in/parameter_server.py"
 

@@ -6,13 +6,15 @@ import copy
 import logging
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.caches import Cache, FinishedJobs, Lookup
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
+from luigi_pai.api.log_files import LogFiles
 from luigi_pai.api.retries import run_steps
+from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared_state import SharedState
 from luigi_pai.api.submissions import Submissions
@@ -24,8 +26,9 @@ from luigi_pai.spec.names import latest_attempts
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
-    from luigi_pai.api.dialects.dialect import Dialect, LogFile
+    from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
     from luigi_pai.spec.protocol import JobProtocol
@@ -74,6 +77,7 @@ class Cluster:
         url, username, polling, clock: as given.
         portal_url: the web portal.
         cache: for other modules, each with keys of its own; emptied by ``reset``.
+        log_files: fetches the logs that a dialect's ``task_logs`` names.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class Cluster:
         self._retention = retention
         self._finished = FinishedJobs(self.clock)
         self._lookups: Cache = Cache()
+        self.log_files = LogFiles(self._session, self.portal_url)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r}, {self.username!r})"
@@ -118,6 +123,11 @@ class Cluster:
         view = copy.copy(self)
         view._detector = self._detector.with_version(api_version)  # noqa: SLF001  of this class
         return view
+
+    @property
+    def server(self) -> Server:
+        """The server, for checks by people: who it is, the login, limits, storages."""
+        return Server(self._session, self._detector)
 
     # jobs
 
@@ -173,9 +183,34 @@ class Cluster:
                 state.pop("unreachable", None)
         return status
 
-    def list(self) -> list[JobStatus]:
-        """Return all jobs of the user that the server lists, in its order."""
-        return self._detector.call(lambda dialect: dialect.list(self.username))
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        return self._detector.call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+
+    def list(
+        self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs that the server still knows, in its order.
+
+        Args:
+            username: whose; this user's where not given, all users' for None.
+            states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
+            tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
+        """
+        whose = self.username if username == "" else username
+        wanted, tagged = frozenset(states), frozenset(tags)
+        jobs = self._detector.call(lambda dialect: dialect.list(whose, states=wanted, tags=tagged))
+        return [
+            job
+            for job in jobs
+            if (whose is None or job.username in (None, whose))
+            and (not wanted or job.state.value in wanted)
+            and (not tagged or not tagged.isdisjoint(job.tags))
+        ]
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
@@ -196,10 +231,6 @@ class Cluster:
     def page(self, name: str, username: str | None = None) -> str:
         """Return the URL of a job's page in the web portal; the user is the Cluster's by default."""
         return f"{self.portal_url}/{self.dialect.page(name, username or self.username)}"
-
-    def log_text(self, file: LogFile) -> str:
-        """Return the text of a log."""
-        return self._session.text(urljoin(f"{self.portal_url}/", file.uri))
 
     # state
 

@@ -120,7 +120,8 @@ class Job:
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
 
-        Releases before 1.4 have none, ``{}``, but a page with logs: ``TaskStatus.log_url``.
+        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``), which a worker
+        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``{}``.
 
         Args:
             role: the task role, as in ``status().tasks``.
@@ -129,7 +130,7 @@ class Job:
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         files: tuple[LogFile, ...] = self.cluster.dialect.task_logs(status, role, index, tail=tail)
-        return {file.name: self.cluster.log_text(file) for file in files}
+        return {file.name: self.cluster.log_files.text(file) for file in files}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED, else None.

@@ -49,7 +49,7 @@ def last_lines(cluster: Cluster, status: JobStatus) -> tuple[TaskStatus, str] | 
     try:
         files = cluster.dialect.task_logs(status, task.role, task.index, tail=True)
         named = {file.name: file for file in files}
-        logs = (cluster.log_text(named[name]) for name in _STREAMS if name in named)
+        logs = (cluster.log_files.text(named[name]) for name in _STREAMS if name in named)
         text = next((log for log in logs if log.strip()), "")
     except PaiApiError as error:
         logger.debug("No log of %s: %s", status.name, error)

@@ -105,6 +105,12 @@ class Limits:
             window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
             state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
 
+    def left(self) -> dict[str, tuple[int, float]]:
+        """Return of each window that is open how many requests are left, and for how many seconds."""
+        state, now = self._state.read(), self._clock.monotonic()
+        windows = {kind.value: self._window(state, kind) for kind in Kind}
+        return {name: (int(of["left"]), of["ends"] - now) for name, of in windows.items() if of is not None}
+
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
         """Return for how many seconds polling should pause, so that requests last until the window's end."""
         window = self._window(self._state.read(), kind)

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
 from luigi_pai.api.shared_state import SharedState
-from luigi_pai.api.tokens import is_valid, lifetime
+from luigi_pai.api.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -19,7 +19,6 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
-    PaiHttpError,
 )
 from luigi_pai.redaction import redact, redact_values
 
@@ -166,26 +165,26 @@ class Session:
         """
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
-    def text(self, url: str) -> str:
-        """Return the text at a URL of the cluster: the log of a task.
-
-        The token is not sent: the URL has its own.
+    def get(self, url: str, *, part: str | None = None) -> requests.Response:
+        """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
 
         Args:
-            url: as sent by the server.
+            url: absolute; it may carry what is needed to read it, as those of logs do.
+            part: value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: no reply in time.
-            PaiHttpError: the status is not 2xx.
+            ClusterUnreachable: nobody answered in time.
         """
-        response = self._transport.send("GET", url, None, None)
-        if not is_success(response):
-            raise PaiHttpError(
-                f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
-                status=response.status_code,
-            )
-        response.encoding = "utf-8"
-        return response.text
+        return self._transport.send("GET", url, None, None, part=part)
+
+    def token_life(self) -> float | None:
+        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
+
+        Raises:
+            AuthenticationError: the login was refused.
+        """
+        end = expiry(self._kept_token() or self._login(None))
+        return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
         """Return a token that is not the refused one."""

@@ -91,6 +91,10 @@ class JobStatus:
         sub_state: the launcher's more detailed state.
         attempt: number of the current attempt, from 0 (v2 only).
         tasks: its tasks, by role and index.
+        retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
+            ``resource`` (0.12 and later).
+        tags: its tags (1.3 and later).
+        gpus: of all its instances; only in lists (1.2 and later).
     """
 
     name: str
@@ -113,6 +117,9 @@ class JobStatus:
     sub_state: str | None = None
     attempt: int | None = None
     tasks: tuple[TaskStatus, ...] = ()
+    retry_causes: tuple[tuple[str, int], ...] = ()
+    tags: tuple[str, ...] = ()
+    gpus: int | None = None
 
     @property
     def finished(self) -> bool:
@@ -137,13 +144,21 @@ class JobStatus:
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
-    def summary(self) -> str:
-        """Return the status as one line: state, tasks, retries, virtual cluster while it waits."""
+    def summary(self, reason: str | None = None) -> str:
+        """Return the status in a line: state, tasks, retries, and where or why it waits.
+
+        Args:
+            reason: why it waits, where that is known.
+        """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
             parts.append(f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}")
         if self.retries:
             parts.append(f"retry {self.retries}")
-        if self.state is JobState.WAITING and self.virtual_cluster:
+        if self.state is not JobState.WAITING:
+            return ", ".join(parts)
+        if reason is not None:
+            return f"{', '.join(parts)}: {reason}"
+        if self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
         return ", ".join(parts)

@@ -48,7 +48,9 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
 
 
 def _code_of(error: PaiError) -> int:
-    from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  only needed for errors
+    if isinstance(error, ClusterUnreachable):
+        return EXIT_UNREACHABLE
+    from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
     if isinstance(error, (ClusterUnreachable, HdfsUnreachable)):
         return EXIT_UNREACHABLE

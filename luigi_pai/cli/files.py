@@ -11,9 +11,7 @@ import click
 from luigi_pai.cli.failures import plain_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from luigi_pai.hdfs.connection import Connection
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["get", "ls", "put"]
 
@@ -63,24 +61,16 @@ def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     with plain_failures("ls", "stopped"):
         from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as in put
 
-        entries = list(_entries(*WebHdfs.from_config().at(path), "", recursive=recursive))
+        server, place = WebHdfs.from_config().at(path)
+        entries = [
+            (below[len(place) :].lstrip("/") or place.rpartition("/")[2], status)
+            for below, status in server.walk(place, recursive=recursive)
+        ]
     if as_json:
         click.echo(json.dumps([_facts(name, status) for name, status in entries], indent=2))
         return
     for line in _table([_row(name, status) for name, status in entries]):
         click.echo(line)
-
-
-def _entries(
-    server: Connection, path: str, above: str, *, recursive: bool
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the name, as seen from the path, and the FileStatus of each entry."""
-    for status in server.list_status(path):
-        name = f"{above}{status['pathSuffix'] or path.rpartition('/')[2]}"
-        yield name, status
-        if recursive and status["type"] == "DIRECTORY":
-            below = f"{path.rstrip('/')}/{status['pathSuffix']}"
-            yield from _entries(server, below, f"{name}/", recursive=True)
 
 
 def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +67,11 @@ _NAMED = 5
     show_default=True,
     help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8, ltp is its successor LTP 1.5.",
 )
+@click.option("--faults", metavar="FILE|JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
-    "--faults", metavar="FILE|JSON", help="What is to go wrong, to test clients: see docs/local.md."
-)
-@click.option(
-    "--webhook", metavar="URL", help="Called when a v2 job that asks for it begins, is tried again or ends."
+    "--webhook",
+    metavar="URL",
+    help="URL that is called when a v2 job that wants notifications begins, is tried again or ends.",
 )
 @click.option(
     "--rate-limits",
@@ -89,7 +90,7 @@ _NAMED = 5
 @click.option(
     "--insecure-bind",
     is_flag=True,
-    help="Allow such a --host: whoever knows a password can then run commands here as you.",
+    help="Allow such a --host: anyone who knows a password can then run commands here as you.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 def local(
@@ -170,7 +171,7 @@ def local(
 
 
 def _show_warnings() -> None:
-    """Have what somebody should know at once written to standard error, too."""
+    """Write warnings of the server to standard error, too."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("luigi-pai local: %(message)s"))
     logging.getLogger("luigi_pai.local.warnings").addHandler(handler)
@@ -205,11 +206,7 @@ def _say_end(end: CommandEnd) -> None:
 
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
-    from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
-
     address, hdfs = server.address, server.hdfs
-    password = server.settings.password or DEFAULT_PASSWORD
-    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
     click.secho(f"{_RELEASES[server.settings.api]} on this machine", bold=True)
     click.echo(
         f"""
@@ -220,13 +217,7 @@ def _welcome(server: LocalServer) -> None:
 
 For luigi.cfg:
 
-  [OpenPai]
-  pai_url = {address.url}
-  username = {server.settings.user}
-  password = {shown}
-  fs_uri = {hdfs.fs_uri}
-  webhdfs_url = {hdfs.webhdfs_url}
-  portal_url = {address.url}
+{textwrap.indent(server.config_lines, "  ")}
 
 Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
     )

@@ -4,7 +4,6 @@ Imported only where it is needed: it costs the ``hdfs`` library and Luigi's ``co
 """
 
 from luigi_pai.hdfs.client import WebHdfs
-from luigi_pai.hdfs.downloading import download
 from luigi_pai.hdfs.errors import (
     FileAlreadyExists,
     HdfsError,
@@ -15,8 +14,7 @@ from luigi_pai.hdfs.errors import (
 )
 from luigi_pai.hdfs.paths import hdfs_path
 from luigi_pai.hdfs.target import HdfsFlagTarget, HdfsTarget
-from luigi_pai.hdfs.transfer import Transfer
-from luigi_pai.hdfs.uploading import Upload, upload
+from luigi_pai.hdfs.transfer import Transfer, Upload, download, upload
 
 __all__ = [
     "FileAlreadyExists",

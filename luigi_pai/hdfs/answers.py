@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ __all__ = ["Answer", "answer_of", "leads_on"]
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
 
+_TYPES = ("DIRECTORY", "FILE", "SYMLINK")
+_LARGEST = 2**63  # of a Java long
+_LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates
+_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # the last are no characters: they cannot be written in UTF-8
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 
@@ -88,26 +93,41 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST
+
+
 def _is_status(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str)
+    return (
+        isinstance(value, dict)
+        and value.get("type") in _TYPES
+        and _is_size(value.get("length"))
+        and type(value.get("modificationTime")) is int
+        and abs(value["modificationTime"]) < _LAST_TIME
+        and isinstance(value.get("owner"), str)
+        and isinstance(value.get("group"), str)
+        and isinstance(value.get("permission"), str)
+        and re.fullmatch("[0-7]{1,5}", value["permission"]) is not None
+    )
 
 
 def _is_summary(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(count), int) for count in _COUNTS)
+    return isinstance(value, dict) and all(_is_size(value.get(count)) for count in _COUNTS)
 
 
 def _is_listing(value: Any) -> bool:
+    """Return whether it lists a folder, or a file, without a name. Names are read here only."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
-    return isinstance(entries, list) and all(map(_is_entry, entries))
+    if not isinstance(entries, list) or not all(map(_is_status, entries)):
+        return False
+    names = [entry.get("pathSuffix") for entry in entries]
+    is_file = names == [""] and entries[0]["type"] != "DIRECTORY"
+    return is_file or (all(map(_is_name, names)) and len({*names}) == len(names))
 
 
-def _is_entry(value: Any) -> bool:
-    return (
-        _is_status(value)
-        and isinstance(value.get("pathSuffix"), str)
-        and isinstance(value.get("length"), int)
-        and isinstance(value.get("modificationTime"), int)
-    )
+def _is_name(value: Any) -> bool:
+    """Return whether a value can be the name of a file, on HDFS and here."""
+    return isinstance(value, str) and value not in ("", ".", "..") and not _IN_NO_NAME.search(value)
 
 
 def _is_boolean(value: Any) -> bool:

@@ -1,222 +1,97 @@
-"""One HTTP session per process and HDFS, on the ``hdfs`` library."""
+"""The operations of one HDFS; one connection per process and account."""
 
 from __future__ import annotations
 
 import atexit
-import logging
+import contextlib
 import os
-import time
-from dataclasses import dataclass, replace
+import posixpath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urljoin, urlsplit
 
-from hdfs import Client
-from urllib3.exceptions import HTTPError
-
-from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
-from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
-from luigi_pai.hdfs.errors import (
-    HdfsError,
-    HdfsUnreachable,
-    failed,
-    no_namenode,
-    refused,
-    unanswered,
-)
-from luigi_pai.hdfs.retries import Retries
-from luigi_pai.hdfs.session import new_session, progress
-from luigi_pai.redaction import redact, redact_urllib3_logs
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
+from luigi_pai.hdfs.paths import child_of
+from luigi_pai.hdfs.transport import AS_SENT, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import requests
 
-__all__ = ["Account", "Connection", "connection"]
+    from luigi_pai.hdfs.answers import Answer
+    from luigi_pai.hdfs.session import Account
 
-logger = logging.getLogger("luigi-interface")
+__all__ = ["Connection", "connection"]
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
-_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
-_LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
-_LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
-_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
-_AS_SENT = {"user.name": None}  # an address that a NameNode sent names the user already
+_MAYBE_BELOW_A_FILE = (
+    "AccessControlException",
+    "FileAlreadyExistsException",
+    "ParentNotDirectoryException",
+)
 
 
-@dataclass(frozen=True)
-class Account:
-    """Whom to talk to, as whom, and how patiently.
-
-    Attributes:
-        bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
-        user: the user on HDFS; with Kerberos it is the one of the ticket.
-        auth: ``simple`` or ``kerberos``.
-        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
-        verify: check TLS certificates; True, False or a file of CA certificates.
-        connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer.
-    """
-
-    bases: tuple[str, ...]
-    user: str
-    auth: str = "simple"
-    redirect: str | None = None
-    verify: bool | str = True
-    connect_timeout: float = 10.0
-    read_timeout: float = 30.0
-
-
-class Connection(Client):  # type: ignore[misc]  # the library has no types
-    """The operations of one HDFS, as one account.
-
-    Paths are absolute and normalised. What is refused, and what gets no answer,
-    is an HdfsError. Requests that may be done twice are retried after transient
-    errors, see ``Retries``; any other is sent once.
-
-    Of several NameNodes, the one that answered last is asked first. One that is
-    on standby, or did not get the request, is passed over; a request that
-    changes something and whose answer is lost is an error, for it may be done.
-    """
+class Connection(Transport):
+    """The operations of one HDFS, as one account. Paths are absolute and normalised."""
 
     def __init__(self, account: Account) -> None:
-        self._account = account
-        self._active = account.bases[0]
-        self._alone = len(account.bases) == 1
-        self._twice: bool | None = None  # whether DataNodes decode paths twice
-        timeout = (account.connect_timeout, account.read_timeout)
-        super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
+        super().__init__(account)
+        self._owner = account.user if account.auth == "simple" else ""
 
     @property
-    def server(self) -> str:
-        """Host and port of the NameNode that answered last."""
-        return urlsplit(self._active).netloc
+    def patience(self) -> float:
+        """Seconds to wait altogether before retries."""
+        return self._account.patience
 
-    def resolve(self, hdfs_path: str) -> str:
-        """Return the path as it is: ``#LATEST`` is a name like any other."""
-        return hdfs_path
-
-    def close(self) -> None:
-        """Close what is kept open; it opens again when it is needed."""
-        self._session.close()
-
-    # how requests are sent
-
-    def _request(self, method: str, url: str, **about: Any) -> Answer:
-        """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
-        quoted = url.removeprefix(_LIBRARYS_BASE)
-        path, operation = unquote(quoted), about["params"]["op"]
-        answer = self._ask_namenodes(method, quoted, path, operation, about)
-        if not leads_on(answer.reply, operation):
-            return answer
-        answer.reply.close()
-        address = self._datanode(answer.reply, answer.reply.headers["Location"], path, operation)
-        alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
-        stream = about.get("stream", False)
-        return self._retried(method, address, path, operation, alone=alone, stream=stream, params=_AS_SENT)
-
-    def _datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return where to send what a NameNode sent on."""
-        try:
-            address = datanode_address(urljoin(reply.url, location), self._account.redirect)
-        except ValueError:
-            address = ""
-        if not address:
-            reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
-            raise failed(operation, path, self.server, reason, next_step="check webhdfs_url in [OpenPai]")
-        other = encoded_twice(address)
-        return other if other and self._datanodes_decode_twice(address, path) else address
-
-    def _datanodes_decode_twice(self, address: str, path: str) -> bool:
-        if self._twice is None:
-            try:
-                probe, how = probe_of_decoding(address), {"stream": True, "params": _AS_SENT}
-                self._retried("GET", probe, path, "OPEN", alone=False, **how).reply.close()
-            except HdfsError as error:
-                if error.exception not in _OF_THE_PROBE:
-                    raise
-                self._twice = _OF_THE_PROBE[error.exception]
-        return bool(self._twice)
-
-    def _ask_namenodes(
-        self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
-    ) -> Answer:
-        about = {**about, "allow_redirects": False}
-        passed: list[HdfsError] = []
-        for base in self._by_turns():
-            try:
-                answer = self._retried(method, base + quoted, path, operation, alone=self._alone, **about)
-            except HdfsError as error:
-                if not _may_be_done_elsewhere(method, error):
-                    raise
-                passed.append(error)
-            else:
-                self._active = base
-                return answer
-        raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
-
-    def _by_turns(self) -> Iterator[str]:
-        """Yield the NameNodes, the one that answered last first."""
-        bases = self._account.bases
-        first = bases.index(self._active)
-        yield from bases[first:]
-        yield from bases[:first]
-
-    def _retried(
-        self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
-    ) -> Answer:
-        """Send a request, again after transient errors where it may be done twice."""
-        retries = Retries(method, operation, alone=alone)
-        while True:
-            try:
-                reply = self._send(method, url, path, operation, **about)
-                return replace(answer_of(operation, path, reply), maybe_done=retries.maybe_done)
-            except HdfsError as error:
-                failure = error
-            pause = retries.pause_after(failure)
-            if pause is None:
-                raise failure
-            logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
-            time.sleep(pause)
-
-    def _send(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once, and return the reply unless it is a refusal."""
-        headers = {
-            "Content-Type": "application/octet-stream",  # HttpFS wants to be told
-            "Accept-Encoding": "identity",  # what arrives is counted
-        }
-        progress.sent = False
-        namenodes = [urlsplit(base).netloc for base in self._account.bases]
-        failure: HdfsError
-        try:
-            reply: requests.Response = self._session.request(
-                method,
-                url,
-                timeout=self._timeout,
-                headers=headers,
-                verify=self._account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
-                **about,
-            )
-            if reply.ok:
-                return reply
-            failure = refused(operation, path, reply)
-        except (HTTPError, OSError) as error:  # requests' own are OSErrors
-            server = urlsplit(url).netloc
-            failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
-        # not in the except block: the text of its error has the address, and that a delegation token
-        raise failure
-
-    # operations
+    @property
+    def owner(self) -> str:
+        """The user whose the files are that are written; with Kerberos, the one of the home folder."""
+        if not self._owner:
+            self._owner = posixpath.basename(self.home())
+        return self._owner
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
         found: dict[str, Any] = self._get_file_status(path).value
         return found
 
+    def status(self, path: str) -> dict[str, Any] | None:
+        """Return the FileStatus of a file or folder; None where nothing is there."""
+        try:
+            return self.file_status(path)
+        except HdfsError as error:
+            if error.exception == "FileNotFoundException":
+                return None
+            raise
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a folder is there."""
+        status = self.status(path)
+        return status is not None and status["type"] == "DIRECTORY"
+
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder, or of a file itself."""
+        """Return the FileStatus of each entry of a folder; of a file its own, without a name."""
         found: list[dict[str, Any]] = self._list_status(path).value["FileStatus"]
         return found
+
+    def list_folder(self, path: str) -> list[dict[str, Any]]:
+        """Return the FileStatus of each entry of a folder.
+
+        Raises:
+            NotADirectory: a file is there.
+        """
+        found = self.list_status(path)
+        if [status["pathSuffix"] for status in found] == [""]:
+            step, reason = "name another folder, or remove the file", "a file is there, no folder"
+            raise failed("LISTSTATUS", path, self.server, reason, next_step=step, kind=NotADirectory)
+        return found
+
+    def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file."""
+        for status in self.list_status(path):
+            below = child_of(path, status["pathSuffix"])
+            yield below, status
+            if recursive and status["type"] == "DIRECTORY":
+                yield from self.walk(below)
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
@@ -228,9 +103,35 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         return str(self._get_home_directory("/").value)
 
     def make_folders(self, path: str, permission: str | None) -> None:
-        """Make a folder and those above it."""
-        if not self._mkdirs(path, permission=permission).value:
+        """Make a folder and those above it.
+
+        Raises:
+            NotADirectory: a file is there, or where one of those above it has to be.
+        """
+        try:
+            done = self._mkdirs(path, permission=permission).value
+        except HdfsError as error:
+            file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
+            if file:
+                raise failed(
+                    "MKDIRS",
+                    path,
+                    self.server,
+                    "a file is there" if file == path else f"{file} is a file",
+                    kind=NotADirectory,
+                ) from error
+            raise
+        if not done:
             raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
+
+    def _file_at_or_above(self, path: str) -> str | None:
+        while path != "/":
+            with contextlib.suppress(HdfsError):  # below a file, 2.7.4 answers AccessControlException
+                status = self.status(path)
+                if status and status["type"] != "DIRECTORY":
+                    return path
+            path = posixpath.dirname(path)
+        return None
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
@@ -280,7 +181,7 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
             answer: Answer = self._create(path, overwrite=str(overwrite).lower())
-            address = self._datanode(answer.reply, answer.value, path, "CREATE")
+            address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
                 self.write_to(address, path, data)
             except HdfsError as error:
@@ -292,17 +193,8 @@ class Connection(Client):  # type: ignore[misc]  # the library has no types
 
     def write_to(self, address: str, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a file to an address on a DataNode, as ``create_file`` returns them."""
-        self._send("PUT", address, path, "CREATE", data=data, params=_AS_SENT).close()
+        self.send_once("PUT", address, path, "CREATE", data=data, params=AS_SENT).close()
 
-
-def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
-    """Return whether another NameNode can be asked after this error."""
-    if error.exception:
-        return error.exception in _ELSEWHERE
-    return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
-
-
-redact_urllib3_logs()
 
 _connections: dict[tuple[int, Account], Connection] = {}
 

@@ -37,9 +37,11 @@ __all__ = [
     "MissingParentDirectory",
     "NotADirectory",
     "TransferError",
+    "chain",
     "failed",
     "malformed",
     "no_namenode",
+    "not_kept",
     "refused",
     "unanswered",
 ]
@@ -50,6 +52,11 @@ _PASSING = {  # statuses of what stands before a NameNode, and why to try again
     502: "the NameNode, or a proxy before it, does not serve now",
     503: "the NameNode, or a proxy before it, does not serve now",
     504: "the NameNode, or a proxy before it, does not serve now",
+}
+_ADVICE = {  # for other statuses that are not a WebHDFS's own
+    403: "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy",
+    407: "the HTTP proxy wants a user and password: check http_proxy and no_proxy",
+    413: "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in nginx)",
 }
 _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an answer
@@ -160,9 +167,14 @@ def failed(
 ) -> HdfsError:
     """Return the error that says operation, path, server, reason and what to do next."""
     step = next_step or _NEXT_STEPS.get(exception or "", "")
-    text = f"HDFS {operation} {path} on {server}: {reason}" + (f"; {step}" if step else "")
+    text = f"HDFS {operation} {_printable(path)} on {server}: {reason}" + (f"; {step}" if step else "")
     kind = kind or _CLASSES.get(exception or "", HdfsError)
     return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
+
+
+def _printable(path: str) -> str:
+    """Return a path without what would end a line or move the cursor of a terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
 
 
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
@@ -201,7 +213,9 @@ def _refused_by_another(operation: str, path: str, response: requests.Response, 
     status = response.status_code
     after = response.headers.get("Retry-After", "")
     retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
-    step = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+    step = _ADVICE.get(
+        status, "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+    )
     if status in _PASSING:
         step = f"{_PASSING[status]}; try again" + ("" if retry_after is None else f" in {retry_after:g} s")
     reason = f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
@@ -262,16 +276,19 @@ def unanswered(
             f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
             "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
-    for one in _chain(error):
+    for one in chain(error):
         if isinstance(one, OverLimit):
-            return failed(operation, path, server, str(one), next_step="check webhdfs_url in [OpenPai]")
+            step = "check webhdfs_url in [OpenPai]"
+            if operation == "LISTSTATUS":
+                step += ", or divide the folder: it may hold too many files for one listing"
+            return failed(operation, path, server, str(one), next_step=step)
     what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
     reason = f"{what} ({_why(error)})"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
     unreachable.unsent = unsent
     unreachable.transient = isinstance(
         error, (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
-    ) and not any(isinstance(one, ssl.SSLCertVerificationError) for one in _chain(error))
+    ) and not any(isinstance(one, ssl.SSLCertVerificationError) for one in chain(error))
     return unreachable
 
 
@@ -300,24 +317,18 @@ def _why(error: BaseException) -> str:
     """Return the innermost reason of a connection error, in one line without object addresses."""
     if isinstance(error, requests.ConnectTimeout):
         return "the connection timed out"
-    if isinstance(error, requests.Timeout):
-        return "timed out"
-    inner: BaseException | None = error
-    innermost: BaseException = error
-    while inner is not None:
-        innermost = inner
-        if isinstance(inner, ReadTimeoutError):
+    innermost = error
+    for innermost in chain(error):
+        if isinstance(innermost, (requests.Timeout, ReadTimeoutError)):
             return "timed out"
-        if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, requests.RequestException):
-            return inner.strerror
-        reason = getattr(inner, "reason", None)
-        nested = [arg for arg in (reason, *inner.args) if isinstance(arg, BaseException)]
-        inner = nested[0] if nested else inner.__cause__ or inner.__context__
+        reason = getattr(innermost, "strerror", None)  # of the system's errors, also where requests has none
+        if reason and not isinstance(innermost, requests.RequestException):
+            return str(reason)
     text = redact(str(innermost).strip())
     return text.splitlines()[0] if text else type(innermost).__name__
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those that it came from."""
     waiting, seen = [error], set()
     while waiting:

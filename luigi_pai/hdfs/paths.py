@@ -7,12 +7,14 @@ import re
 
 from luigi_pai.hdfs.errors import HdfsError
 
-__all__ = ["hdfs_path", "is_foreign", "same_path", "split_uri"]
+__all__ = ["child_of", "hdfs_path", "is_foreign", "same_path", "split_uri"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
 _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
 _VARIABLE = re.compile(r"\$\{[^}/]*\}|(?:^|(?<=/))\$\w+")
 _SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
+_LONGEST_PATH = 8000  # characters, and
+_DEEPEST_PATH = 1000  # names, that a NameNode takes (HdfsConstants)
 _PORTS = {"hdfs": ":8020"}  # of a NameNode, where none is written
 
 
@@ -57,6 +59,10 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
             system, another file system. None of them could be found, and
             "not there" would be the wrong answer.
     """
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise _wrong(path, "it is not UTF-8") from None
     scheme, authority, base = split_uri(fs_uri or "")
     base = base.rstrip("/")
     text, from_default = (
@@ -83,6 +89,19 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
     ):
         raise _wrong(path, f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}")
     return _normal(plain)
+
+
+def child_of(folder: str, name: str) -> str:
+    """Return the absolute path of an entry of a folder; of a file, which is listed without a name, its own.
+
+    Raises:
+        HdfsError: no path on HDFS is that long: the server lists folders in folders without an end.
+    """
+    path = f"{folder.rstrip('/')}/{name}" if name else folder
+    if len(path) > _LONGEST_PATH or path.count("/") > _DEEPEST_PATH:
+        why = f"what it lists is below more folders than a path on HDFS can have ({path[:100]}...)"
+        raise HdfsError(f"HDFS LISTSTATUS: {why}", operation="LISTSTATUS", path=folder, reason=why)
+    return path
 
 
 def _normal(path: str) -> str:

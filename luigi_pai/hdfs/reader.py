@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import urllib3
 
-from luigi_pai.hdfs.errors import HdfsError, failed
+from luigi_pai.hdfs.errors import HdfsError, chain, failed
+from luigi_pai.hdfs.session import OverLimit
 from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
@@ -24,9 +26,11 @@ logger = logging.getLogger("luigi-interface")
 
 # seconds before each further try; of two DataNodes, NameNodes name the dead one every second time
 _WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
+_SLOW = 5  # tries that one counts for in which too little arrived
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
+_LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # of a FileStatus, while the file is the same
 _PASSING = (  # what a NameNode says while it has lost a DataNode, or is about to be another one
     "BlockMissingException",
@@ -81,6 +85,11 @@ class HdfsReader(io.RawIOBase):
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._end
+
     def tell(self) -> int:
         """Return how many bytes were read."""
         return self._at
@@ -99,6 +108,8 @@ class HdfsReader(io.RawIOBase):
                 reason = f"{self._end - self._at} bytes are missing"
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 part, reason = b"", redact(str(error)) or type(error).__name__
+                if any(isinstance(one, OverLimit) for one in chain(error)):
+                    self._tried += _SLOW
             else:
                 if part or self._at == self._end or not size:
                     break
@@ -119,7 +130,9 @@ class HdfsReader(io.RawIOBase):
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
         # a server that does not say how much it sends (HttpFS) could end early without a sign
-        end = self._at + int(length) if length.isdigit() else int(self._status["length"])
+        end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
+        if not self._at and end < self._status["length"]:
+            self._check_shorter(response, end)
         if self._at and end != self._end:
             response.close()
             return False
@@ -127,13 +140,21 @@ class HdfsReader(io.RawIOBase):
         self._raw: Any = response.raw
         return True
 
+    def _check_shorter(self, response: requests.Response, length: int) -> None:
+        """Refuse content that is shorter than the file, unless the file is by now."""
+        self._status = self._connection.file_status(self._path)
+        if length != self._status["length"]:
+            response.close()
+            reason = f"the DataNode sends {length:,} bytes of {self._status['length']:,}"
+            raise failed("OPEN", self._path, urlsplit(response.url).netloc, reason, next_step="try again")
+
     def _open_again(self, error: HdfsError) -> None:
         """Ask for the rest, as long as there is hope; else raise the error."""
         if self._response is not None:
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:
             self._tried = 0
-        while self._tried < len(_WAITS):
+        while self._tried < len(_WAITS) and sum(_WAITS[: self._tried + 1]) <= self._connection.patience:
             time.sleep(_WAITS[self._tried])
             self._tried += 1
             self._tried_at = self._at
@@ -141,7 +162,7 @@ class HdfsReader(io.RawIOBase):
             try:
                 is_same = self._is_same() and self._open()
             except HdfsError as again:
-                if again.exception not in (None, *_PASSING):
+                if again.exception not in (None, *_PASSING) or again.retry_after:
                     raise
                 error = again
                 continue

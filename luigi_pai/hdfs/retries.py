@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 __all__ = ["Retries"]
 
 _PAUSES = (0.05, 0.2)  # seconds before each retry
-_LONGEST_RETRY_AFTER = 1.0  # seconds: a Retry-After beyond is not obeyed
 
 # What may be done twice. CREATE and APPEND: what a NameNode answers to them is where to send the
 # data; it has done nothing yet. DELETE: a retry that finds nothing counts as done.
@@ -21,12 +20,14 @@ class Retries:
     """The retries of one request to one server.
 
     A request that may be done twice is retried after transient errors, at most twice: after
-    0.05 s and after another 0.2 s, or when the server's Retry-After says, which is obeyed for
-    1 s at most. One that has surely not reached the server is retried once, whatever it does.
+    0.05 s and after another 0.2 s. Where the server says when, in a Retry-After, it is retried
+    then, as often as these waits fit into the patience. One that has surely not reached the server
+    is retried once, whatever it does.
 
     Args:
         method: of the request.
         operation: of WebHDFS.
+        patience: seconds to wait altogether.
         alone: no other server can be asked instead. Where one can, changes are not retried,
             and nothing that did not reach this one.
 
@@ -34,7 +35,8 @@ class Retries:
         maybe_done: whether the server may have done what an earlier try asked for.
     """
 
-    def __init__(self, method: str, operation: str, *, alone: bool) -> None:
+    def __init__(self, method: str, operation: str, patience: float, *, alone: bool) -> None:
+        self._patience = patience
         self._alone = alone
         self._is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
         self._errors = 0
@@ -43,9 +45,8 @@ class Retries:
 
     def pause_after(self, error: HdfsError) -> float | None:
         """Return how many seconds to wait until the retry; None if there is to be none."""
-        self._errors += 1
         self._unsent += error.unsent
-        if not error.transient or self._errors > len(_PAUSES):
+        if not error.transient:
             return None
         if error.unsent:
             if not self._alone or self._unsent > 1:
@@ -53,4 +54,9 @@ class Retries:
         elif not self._is_safe:
             return None
         self.maybe_done |= not error.unsent
-        return max(_PAUSES[self._errors - 1], min(error.retry_after or 0.0, _LONGEST_RETRY_AFTER))
+        if not error.retry_after and self._errors == len(_PAUSES):
+            return None
+        pause = error.retry_after or _PAUSES[self._errors]
+        self._errors += not error.retry_after
+        self._patience -= pause
+        return pause if self._patience >= 0 else None

@@ -1,4 +1,4 @@
-"""The requests session of a WebHDFS connection: limited answers, and whether a request was sent."""
+"""The account of a connection and its session: limited answers, and whether a request was sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 import math
 import threading
 import time
+from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -20,22 +22,51 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     import socket
 
-    from luigi_pai.hdfs.connection import Account
-
-__all__ = ["OverLimit", "new_session", "progress"]
+__all__ = ["Account", "OverLimit", "new_session", "progress"]
 
 _POOL = 64  # connections kept open to one server: one for each thread of an upload
 _WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
-_LONGEST_ANSWER = 128  # MiB, of what is not the content of a file: some 350,000 entries of a folder
+_LEAST_CONTENT = 64 * 1024  # bytes that arrive in that time where the content of a file is waited for
 _MIB = 1024 * 1024
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The NameNodes to talk to, as whom, and within which limits.
+
+    Attributes:
+        bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
+        user: the user on HDFS; with Kerberos it is the one of the ticket.
+        auth: ``simple`` or ``kerberos``.
+        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
+        verify: check TLS certificates; True, False or a file of CA certificates.
+        connect_timeout: seconds to wait for a connection.
+        read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
+            times that at most; in the same time 64 KiB of a file have to arrive.
+        patience: seconds to wait altogether before retries, since the last answer.
+        max_answer: bytes of an answer that is neither a listing nor the content of a file.
+        max_listing: bytes of a listing. Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000
+            entries, which take 0.6 GiB of memory when they are read.
+    """
+
+    bases: tuple[str, ...]
+    user: str
+    auth: str = "simple"
+    redirect: str | None = None
+    verify: bool | str = True
+    connect_timeout: float = 10.0
+    read_timeout: float = 30.0
+    patience: float = 1800.0
+    max_answer: int = 16 * _MIB
+    max_listing: int = 128 * _MIB
 
 
 def new_session(account: Account) -> requests.Session:
     """Return a session for an account. It sends each request once."""
     session = _Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(pool_maxsize=_POOL))
+        session.mount(scheme, _Adapter(account))
     if account.auth == "kerberos":
         _log_in_with_kerberos(session)
     else:
@@ -62,8 +93,8 @@ class _Session(requests.Session):
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """Return where a reply redirects to; None if that is not a valid URL, for which requests raises."""
-        target: str | None = super().get_redirect_target(resp)
         try:
+            target: str | None = super().get_redirect_target(resp)
             _port = urlsplit(target or "").port
         except ValueError:
             return None
@@ -91,28 +122,40 @@ class OverLimit(OSError):
 
 
 class _Received(io.RawIOBase):
-    """The bytes of one answer, as a socket receives them, within the limits."""
+    """The bytes of one answer, as a socket receives them, within the limits.
 
-    def __init__(self, connected: socket.socket) -> None:
+    Args:
+        connected: the socket.
+        longest: bytes of the answer, until ``is_content`` is set.
+    """
+
+    is_content = False  # of a file: it has any length, and is read at the pace of its reader
+
+    def __init__(self, connected: socket.socket, longest: int) -> None:
         self._raw = connected.makefile("rb", buffering=0)
         self._seconds = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
-        self._deadline = time.monotonic() + self._seconds
-        self._left: float = _LONGEST_ANSWER * _MIB
-
-    def lift_limits(self) -> None:
-        """Receive the rest without limits."""
-        self._deadline = self._left = math.inf
+        self._began = time.monotonic()
+        self._longest = longest
+        self._waited = 0.0
+        self._count = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        if time.monotonic() > self._deadline:
+        asked = time.monotonic()
+        if self.is_content:
+            if self._count >= _LEAST_CONTENT:
+                self._count, self._waited = 0, 0.0
+            if self._waited > self._seconds:
+                raise OverLimit(f"only {self._count:,} bytes of the file arrived in {self._seconds:g} s")
+        elif asked > self._began + self._seconds:
             raise OverLimit(f"the answer was not finished within {self._seconds:g} s")
-        if self._left <= 0:
-            raise OverLimit(f"the answer is longer than {_LONGEST_ANSWER} MiB")
+        elif self._count >= self._longest:
+            raise OverLimit(f"the answer is longer than {self._longest / _MIB:g} MiB")
         count = self._raw.readinto(buffer)
-        self._left -= count or 0
+        self._waited += time.monotonic() - asked
+        self._count += count or 0
         return count
 
     def close(self) -> None:
@@ -123,16 +166,18 @@ class _Received(io.RawIOBase):
 class _Answer(HTTPResponse):
     """An answer that is read within the limits, and that is an error when it ends too early."""
 
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, sock: socket.socket, *args: Any, opens: bool, longest: int, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self.fp.close()
-        self._received = _Received(sock)
+        self._opens = opens
+        self._received = _Received(sock, longest)
         self.fp = io.BufferedReader(self._received)
 
     def begin(self) -> None:
         """Read the headers."""
         super().begin()
         del self.headers["Content-Encoding"]  # not asked for; what is decompressed has no limit
+        self._received.is_content = self._opens and self.status in _CONTENT
 
     def read(self, amt: int | None = None) -> bytes:
         """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
@@ -140,16 +185,6 @@ class _Answer(HTTPResponse):
         if amt and not data and self.length:
             raise IncompleteRead(b"", self.length)
         return data
-
-
-class _FileAnswer(_Answer):
-    """The answer to an OPEN: the content of a file has any length, and is read at the pace of its reader."""
-
-    def begin(self) -> None:
-        """Read the headers."""
-        super().begin()
-        if self.status in _CONTENT:
-            self._received.lift_limits()
 
 
 # How far a request got decides whether the server may have done what it was asked. The
@@ -172,8 +207,18 @@ progress = _Progress()
 class _Connection(HTTPConnection):
     """A connection whose answers are limited, and that records whether a request was sent."""
 
-    response_class = _Answer
     _connecting = False
+
+    def __init__(self, *args: Any, account: Account, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._account = account
+        self._expect("")
+
+    def _expect(self, operation: str) -> None:
+        longest = self._account.max_listing if operation == "LISTSTATUS" else self._account.max_answer
+        self.response_class = partial(  # type: ignore[assignment]
+            _Answer, opens=operation == "OPEN", longest=longest
+        )
 
     def connect(self) -> None:
         """Connect; what is sent to a proxy meanwhile is not the request."""
@@ -185,8 +230,7 @@ class _Connection(HTTPConnection):
 
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""
-        opens = "OPEN" in parse_qs(urlsplit(url).query).get("op", ())
-        self.response_class = _FileAnswer if opens else _Answer
+        self._expect(parse_qs(urlsplit(url).query).get("op", [""])[0].upper())
         super().putrequest(method, url, *args, **kwargs)
 
     def send(self, data: Any) -> None:
@@ -210,19 +254,23 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-_POOLS = {"http": _Pool, "https": _TlsPool}
-
-
 class _Adapter(HTTPAdapter):
     """An adapter with such connections."""
+
+    def __init__(self, account: Account) -> None:
+        self._pools = {
+            "http": partial(_Pool, account=account),
+            "https": partial(_TlsPool, account=account),
+        }
+        super().__init__(pool_maxsize=_POOL)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of direct connections."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _POOLS
+        self.poolmanager.pool_classes_by_scheme = self._pools
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Return the pools of connections through a proxy."""
         manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = _POOLS
+        manager.pool_classes_by_scheme = self._pools
         return manager

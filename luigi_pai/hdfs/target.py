@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import posixpath
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,9 @@ from luigi.target import FileSystemTarget
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.client import WebHdfs
 from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.globs import glob
+from luigi_pai.hdfs.renames import rename_exactly
+from luigi_pai.hdfs.temporary import temporary_path, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +67,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         if self.is_tmp:
             with contextlib.suppress(PaiError):
                 self.remove()
+                server, place = self.fs.at(self.path)
+                tidy(server, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
         """Return the target of a file or folder in this folder.
@@ -128,26 +132,45 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
         After an exception inside ``with``, what is at the temporary path is deleted.
         """
-        folder, name = posixpath.split(self.path.rstrip("/"))
-        temporary = posixpath.join(folder, f"{name}-luigi-tmp-{uuid.uuid4().hex[:10]}")
-        self.fs.mkdir(folder or self.path)
+        path = self.path.rstrip("/")
+        server, place = self.fs.at(path)
+        own = temporary_path(path, server.owner)  # a folder, so that nobody tidies up what is above
+        folder = self.fs.at(own)[1]
+        temporary = f"{own}/{posixpath.basename(path)}"
+        server.make_folders(folder, None)
         try:
-            yield temporary
-        except BaseException:
+            yield f"{temporary}/" if self.path.endswith("/") else temporary
+            rename_exactly(server, self.fs.at(temporary)[1], place)
+        finally:
             with contextlib.suppress(HdfsError):
-                self.fs.remove(temporary)
-            raise
-        self.fs.rename_dont_move(temporary, self.path)
+                server.remove(folder, recursive=True)
+            tidy(server, posixpath.dirname(folder))
+
+    def glob_exists(self, expected_files: int) -> bool:
+        """Return whether that many files are there: ``*``, ``?``, ``[a-c]``, ``{a,b}`` are patterns.
+
+        As for Luigi's hadoop client: what is in a folder counts in its place.
+        """
+        server, place = self.fs.at(self.path)
+        found = glob(server, place)
+        return expected_files == sum(
+            len(server.list_status(path)) if status["type"] == "DIRECTORY" else 1 for path, status in found
+        )
 
     def _is_writable(self, path: str) -> bool:
-        probe = f"{path.rstrip('/')}/.writable-{uuid.uuid4().hex}"
+        """Return whether files can be made in a folder, or in that of a file."""
+        server, place = self.fs.at(path)
+        if not server.is_folder(place):
+            place = posixpath.dirname(place)
+        probe = temporary_path(f"{place}/writable", server.owner)
         try:
-            self.fs.touchz(probe)
-            self.fs.remove(probe, recursive=False)
+            server.create_file(probe, b"", overwrite=False)
+            server.remove(probe, recursive=False)
         except HdfsError as error:
             if error.exception == "AccessControlException":
                 return False
             raise
+        tidy(server, posixpath.dirname(probe))
         return True
 
 
@@ -191,7 +214,8 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
 def _temporary_path() -> str:
     """Return a new path under ``tmp_dir`` of Luigi's [hdfs]; its own tmppath cannot run on every Python."""
     folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on HDFS, as Luigi has it
-    return posixpath.join(folder, getpass.getuser(), f"luigitemp-{uuid.uuid4().hex[:12]}")
+    user = getpass.getuser()
+    return temporary_path(posixpath.join(folder, user, "luigitemp"), user)
 
 
 def _byte_format(given: Any) -> Any:

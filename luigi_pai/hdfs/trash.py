@@ -6,7 +6,7 @@ import posixpath
 import time
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
@@ -41,7 +41,7 @@ def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
     if f"{trash}/".startswith(f"{path.rstrip('/')}/"):
         reason = "it cannot be moved to the trash, which is in it"
         raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
-    if not _is_there(server, path):
+    if not server.status(path):
         raise failed("DELETE", path, server.server, "nothing is there", exception="FileNotFoundException")
     if not recursive and _is_full(server, path):
         exception = "PathIsNotEmptyDirectoryException"
@@ -67,23 +67,11 @@ def _free_place(server: Connection, trash: str, path: str) -> str:
     folder = f"{trash}{posixpath.dirname(path)}".rstrip("/")
     try:
         server.make_folders(folder, _MODE)
-    except HdfsError as error:
-        if not isinstance(error, FileAlreadyExists) and error.exception != "ParentNotDirectoryException":
-            raise
+    except NotADirectory:
         folder = f"{trash}/{now}{posixpath.dirname(path)}".rstrip("/")  # a file was there once
         server.make_folders(folder, _MODE)
     place = f"{folder}/{posixpath.basename(path)}"
-    return f"{place}{now}" if _is_there(server, place) else place
-
-
-def _is_there(server: Connection, path: str) -> bool:
-    try:
-        server.file_status(path)
-    except HdfsError as error:
-        if error.exception == "FileNotFoundException":
-            return False
-        raise
-    return True
+    return f"{place}{now}" if server.status(place) else place
 
 
 def _is_full(server: Connection, path: str) -> bool:

@@ -11,10 +11,10 @@ import queue
 import select
 import threading
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.errors import HdfsError, not_kept
+from luigi_pai.hdfs.temporary import temporary_path, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,6 @@ _DIRECT = 64 * 1024  # bytes from which on they are not gathered, which would be
 _PARTS = 8  # that wait for the server at most
 _LOOK = 0.2  # seconds between two looks whether the writer has ended
 _LATE = 0.5  # seconds after which what a broken connection began is surely there
-_LONGEST_STEM = 50  # characters of a file's name that its temporary name repeats
 
 
 class HdfsWriter(io.BufferedIOBase):
@@ -38,14 +37,17 @@ class HdfsWriter(io.BufferedIOBase):
 
     Parts go, through a queue and a thread, into one upload to a hidden temporary
     file beside the destination; at most some 10 MiB are in memory. An exception
-    inside ``with``, ``abort()`` and being forgotten delete the temporary file. A
-    process that is killed may leave it behind (``.NAME.luigi-tmp-...``), and publishes nothing.
+    inside ``with``, an upload that fails, ``abort()`` and being forgotten delete the temporary
+    file. A process that is killed publishes nothing; what it leaves, the next one removes (``tidy``).
 
     A file of less than 1 MiB is uploaded at ``close()`` by one request, without thread.
     """
 
     def __init__(
-        self, connection: Callable[[], Connection], path: str, publish: Callable[[str, str], None]
+        self,
+        connection: Callable[[], Connection],
+        path: str,
+        publish: Callable[[Connection, str, str], None],
     ) -> None:
         """Make the folder of the file; nothing else is sent yet.
 
@@ -56,16 +58,16 @@ class HdfsWriter(io.BufferedIOBase):
         """
         super().__init__()
         self._done = True  # until there is something to abort
-        folder, name = posixpath.split(path)
+        self._part = bytearray()
         self.name = path
         self._connection = connection
         self._publish = publish
-        self._temporary = posixpath.join(folder, f".{name[:_LONGEST_STEM]}.luigi-tmp-{uuid.uuid4().hex[:12]}")
-        self._part = bytearray()
+        self._temporary = temporary_path(path, connection().owner)
         self._upload: _Upload | None = None
         self._sent = False
+        self._failure: HdfsError | None = None
         self._process = os.getpid()
-        connection().make_folders(folder, None)
+        connection().make_folders(posixpath.dirname(path), None)
         self._done = False
 
     def writable(self) -> bool:
@@ -79,7 +81,15 @@ class HdfsWriter(io.BufferedIOBase):
             HdfsError: the upload has failed.
         """
         if self.closed:
-            raise ValueError(f"write to closed file {self.name}")
+            raise self._failure or ValueError(f"write to closed file {self.name}")
+        try:
+            return self._take(data)
+        except HdfsError as error:
+            self._failure = error
+            self.abort()
+            raise
+
+    def _take(self, data: Any) -> int:
         if self._upload and not self._part and isinstance(data, bytes) and _DIRECT <= len(data) <= _PART:
             self._upload.write(data)
             return len(data)
@@ -108,6 +118,9 @@ class HdfsWriter(io.BufferedIOBase):
             HdfsError: it could not be written; nothing is published.
         """
         if self._done or self.closed:
+            failure, self._failure = self._failure, None
+            if failure:
+                raise failure
             return
         try:
             if self._upload:
@@ -117,8 +130,9 @@ class HdfsWriter(io.BufferedIOBase):
                 self._sent, length = True, len(self._part)
                 self._connection().create_file(self._temporary, bytes(self._part), overwrite=False)
             self._check_length(length)
-            self._publish(self._temporary, self.name)
+            self._publish(self._connection(), self._temporary, self.name)
             self._done = True
+            tidy(self._connection(), posixpath.dirname(self._temporary))
         finally:
             self.abort()
 
@@ -136,6 +150,7 @@ class HdfsWriter(io.BufferedIOBase):
             if not self._remove_temporary():
                 time.sleep(_LATE)  # a DataNode whose connection broke may just be making it
                 self._remove_temporary()
+            tidy(self._connection(), posixpath.dirname(self._temporary))
         except HdfsError as error:
             logger.warning("The temporary file %s may be left behind: %s", self._temporary, error)
 

@@ -2,8 +2,8 @@
 
 It reads one line of JSON from standard input, `Guarded`. The server holds the
 other end of that pipe, and kills this process before it ends itself. So at the
-end of the input the server was killed (SIGKILL, out of memory): the command gets
-SIGTERM, and SIGKILL after `GRACE` seconds; the tasks are killed and the temporary
+end of the input the server was killed (SIGKILL, out of memory): the command and its
+children get SIGTERM, and SIGKILL after `GRACE` seconds; the tasks are killed and the temporary
 folder is removed.
 """
 
@@ -15,10 +15,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
+
+import psutil
 
 from luigi_pai.local.container.processes import started
 from luigi_pai.local.scratch import remove_scratch
@@ -27,8 +28,6 @@ __all__ = ["GRACE", "Guard", "Guarded", "main"]
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL for the command."""
-
-_POLL = 0.05
 
 
 @dataclass(frozen=True)
@@ -84,19 +83,17 @@ def main() -> None:
 
 
 def _end(guarded: Guarded) -> None:
-    """End the command, unless it has ended; its pid may be another process's by then."""
-
-    def runs() -> bool:
-        return guarded.when_started is not None and started(guarded.pid) == guarded.when_started
-
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if not runs():
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(guarded.pid, number)
-        deadline = time.monotonic() + GRACE
-        while runs() and time.monotonic() < deadline:
-            time.sleep(_POLL)
+    """End the command and the processes that it started, unless it has ended; its pid may be reused then."""
+    if guarded.when_started is None or started(guarded.pid) != guarded.when_started:
+        return
+    with contextlib.suppress(psutil.Error):  # it ends just now
+        command = psutil.Process(guarded.pid)
+        left = [command, *command.children(recursive=True)]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in left:
+                with contextlib.suppress(psutil.Error):
+                    process.send_signal(number)
+            _, left = psutil.wait_procs(left, timeout=GRACE)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ _STOP_SECONDS = 20.0
 class LocalPai:
     """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
 
-    It ends with the block, or with this process, whatever happens to it.
+    It ends with the block, or with this process, even if that is killed.
 
     Args:
         data: the data folder; without one, a temporary one is made and removed.
@@ -60,10 +60,11 @@ class LocalPai:
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
             LTP 1.5.
-        faults: what is to go wrong: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
+        faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
-        webhook: what is called when the state of a job changes that asks for it.
+        webhook: the URL that is called when the state of a job changes that wants notifications.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
+        stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
         username: the administrator.
@@ -86,6 +87,7 @@ class LocalPai:
         faults: Any = None,
         webhook: str | None = None,
         rate_limits: str | None = None,
+        stop_grace: float = Settings.stop_grace,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -104,6 +106,7 @@ class LocalPai:
             faults=faults,
             webhook=webhook,
             rate_limits=rate_limits,
+            stop_grace=stop_grace,
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
@@ -138,7 +141,7 @@ class LocalPai:
         """Start the server and wait until it answers.
 
         Raises:
-            ConfigError: it did not start; the text is what it said.
+            ConfigError: it did not start; the text is its error output.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
@@ -146,12 +149,12 @@ class LocalPai:
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
         command = [sys.executable, "-m", "luigi_pai.local", json.dumps(settings)]
-        with errors.open("wb") as said:
+        with errors.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 env={**os.environ, PASSWORD_VARIABLE: self.password},
             )
         self._process = process

@@ -1,4 +1,4 @@
-"""Running the local server until it is told to stop."""
+"""Running the local server until a signal stops it."""
 
 from __future__ import annotations
 

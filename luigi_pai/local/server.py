@@ -1,4 +1,4 @@
-"""The local server as a whole: takes a data folder, listens, serves, ends cleanly."""
+"""The local server as a whole: locks a data folder, listens, serves, shuts down."""
 
 from __future__ import annotations
 
@@ -28,21 +28,24 @@ from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.connections import FaultDesk, FaultyServer
+from luigi_pai.local.faults.active import ActiveFaults
+from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
+from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.node.addresses import is_loopback
 from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_rows import JobRows
 from luigi_pai.local.views.job_states import state_sql
+from luigi_pai.local.views.job_tags import JobTags
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -71,6 +74,7 @@ class LocalServer:
         address: where it is.
         hdfs: where its HDFS is.
         bin: the folder of the ``hdfs`` command.
+        config_lines: the lines for luigi.cfg that point at it.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -129,11 +133,11 @@ class LocalServer:
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        notes = JobNotes(self._store, Notifier(self._webhook))
+        events = JobEvents(self._store, Notifier(self._webhook))
         scripts = JobScripts()
         services = Services(
             store=self._store,
-            events=notes,
+            events=events,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
@@ -145,6 +149,7 @@ class LocalServer:
         )
         self._launcher = Launcher(services, self._log)
         limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
+        self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
         api = Api(
             store=self._store,
             users=users,
@@ -154,16 +159,21 @@ class LocalServer:
             virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            notes=notes,
+            events=events,
+            tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
             release=release,
+            config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, desk, scripts, loopback_only=is_loopback(settings.host))
-        self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
+        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
+        app = make_app(
+            api, settings.api, self._log, active, scripts, loopback_only=is_loopback(settings.host)
+        )
+        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)
@@ -224,7 +234,7 @@ class LocalServer:
 
 
 def _why(error: OSError | sqlite3.Error) -> str:
-    """Return what is wrong with a file, and which one, if that is known."""
+    """Return the text of a file error, with the file's name if it is known."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -284,7 +294,7 @@ def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
 
 
 def _whereabouts(data: Path) -> dict[str, Any]:
-    """Return what ``server.json`` says; nothing where there is none yet."""
+    """Return the content of ``server.json``; empty if it does not exist yet."""
     try:
         known = json.loads((data / "server.json").read_text("utf-8"))
     except (OSError, ValueError):

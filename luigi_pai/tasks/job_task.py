@@ -13,6 +13,7 @@ from luigi_pai.tasks.luigi_page import has_page
 if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.task_run import Forecast
 
 __all__ = ["JobTask"]
 
@@ -28,6 +29,14 @@ class JobTask(Task):
         """``fail`` or ``submit``: what to do if the job was submitted and its result is not known.
 
         None: the setting of the same name.
+        """
+        return None
+
+    @attribute
+    def on_kill(self) -> str | None:
+        """``leave`` or ``stop``: what becomes of the job when the process that watches it is ended.
+
+        The setting of the same name where None.
         """
         return None
 
@@ -92,6 +101,16 @@ class JobTask(Task):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
         return TaskRun(self._definition()).is_complete()
+
+    def forecast(self) -> Forecast:
+        """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
+
+        Raises:
+            PaiError: as ``complete()``.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        return TaskRun(self._definition()).forecast()
 
     def _run(self) -> None:
         """Find or submit the job, and wait for its end."""

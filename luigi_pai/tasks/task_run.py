@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import queue
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
+from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
@@ -20,6 +22,7 @@ from luigi_pai.tasks.history import History
 from luigi_pai.tasks.luigi_page import link_job_page
 from luigi_pai.tasks.outputs import Outputs
 from luigi_pai.tasks.reports import Reports
+from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +35,24 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.reports import Report
 
-__all__ = ["TaskRun"]
+__all__ = ["Forecast", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run of a task would do.
+
+    Attributes:
+        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
+        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
+    """
+
+    state: str
+    number: int
 
 
 class TaskRun:
@@ -64,6 +80,7 @@ class TaskRun:
         self._history = History(definition, self._cluster, self._outputs)
         self._watched: str | None = None
         self._missed: Deadline | None = None
+        self._reasons = WaitingReasons(self._cluster)
         self._logged = ""
         self._progress: int | None = None
 
@@ -78,6 +95,21 @@ class TaskRun:
         elif found.status.finished:
             self._history.record_failure(found.status)
         return found.succeeded
+
+    def forecast(self) -> Forecast:
+        """Return what ``execute`` would do now; nothing is submitted and nothing written.
+
+        Raises:
+            PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
+        """
+        found = run_steps(self._find(Submissions(self._cluster, self._name)), self._pause)
+        if found.status is None:
+            return Forecast("done" if self._history.is_completed() else "to submit", 1)
+        if found.succeeded:
+            return Forecast("done", found.number)
+        if found.status.finished:
+            return Forecast("to submit", found.number + 1)
+        return Forecast("running", found.number)
 
     def execute(self) -> None:
         """Find or submit the job, and wait for its end; ``run()`` of the task.
@@ -202,17 +234,21 @@ class TaskRun:
         reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock)
         self._show(status)
         try:
-            while True:
-                yield watcher.idle()
-                for update in watcher.step():
-                    status = update.status
+            with before_signals(self._killed):
+                while True:
+                    yield min(watcher.idle(), self._reasons.idle(status))
+                    for update in watcher.step():
+                        status = update.status
+                        self._show(status)
+                        if update.outcome is not Outcome.CHANGED:
+                            return self._end(update)
                     self._show(status)
-                    if update.outcome is not Outcome.CHANGED:
-                        return self._end(update)
-                self._show_report(reports.newest(status.name))
+                    self._show_report(reports.newest(status.name))
         except PaiApiError as error:
             raise error.extended(self._continues(status.name)) from None
         except PaiError:
+            raise
+        except KeyboardInterrupt:  # said already
             raise
         except BaseException:
             logger.warning("Interrupted: %s", self._continues(status.name))
@@ -225,6 +261,23 @@ class TaskRun:
             raise lost_job(self._cluster, update.name)
         self._missed = update.missed
         return update.status
+
+    def _killed(self) -> None:
+        """Stop the job if ``on_kill`` says so, or say that it goes on."""
+        name = self._watched
+        if name is None:
+            return
+        if self._settings_of("on_kill") != "stop":
+            logger.warning("Interrupted: %s", self._continues(name))
+            return
+        try:
+            self._cluster.stop(name)
+        except PaiError as error:
+            logger.warning(
+                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
+            )
+        else:
+            logger.warning("Interrupted: job %s was asked to stop", name)
 
     def _continues(self, name: str) -> str:
         page = self._cluster.page(name)
@@ -248,10 +301,11 @@ class TaskRun:
 
     def _show(self, status: JobStatus) -> None:
         """Log a changed status, and show it on Luigi's web page."""
-        summary = f"{status.name}: {status.summary()}"
+        summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
         if summary != self._logged:
             self._logged = summary
-            logger.info("Job %s", summary)
+            job = {"job": status.name, "state": status.state.value}
+            logger.info("Job %s", summary, extra={"job": job})
             self._report("set_status_message", summary)
         progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
         if progress is not None and progress != self._progress:

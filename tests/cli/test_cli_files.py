@@ -245,7 +245,7 @@ def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
 
     begun = {
         "put": (local_pai.data / "hdfs.webhdfs" / "incoming").iterdir,
-        "get": lambda: (tmp_path / "here").glob(".big*"),
+        "get": lambda: (tmp_path / "here").glob(".luigi-pai-tmp-*"),
     }[how]
     try:
         while not any(begun()):

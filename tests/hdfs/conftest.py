@@ -1,6 +1,6 @@
-"""A test that takes ``fs``, ``home`` or ``backend`` runs on the local WebHDFS and on a real HDFS 2.7.4.
+"""A test that takes ``fs``, ``home`` or ``backend`` runs on the local WebHDFS and on each real HDFS.
 
-``make test-newest`` starts the real one; without it, test_datanodes.py says so. For pytest by itself,
+``make test-newest`` starts the real ones; without them, test_datanodes.py says so. For pytest by itself,
 ``make real-hdfs`` serves one and prints what to set; ``HDFS_TEST_URL`` and ``HDFS_TEST_USER`` may as well
 name any other, and its superuser.
 """
@@ -8,12 +8,12 @@ name any other, and its superuser.
 from __future__ import annotations
 
 import getpass
-import os
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import BACKENDS, Backend
+from hdfs_backend import BACKENDS, EACH_HADOOP, LOCAL, Backend
+from hdfs_backend import real_backend as real
 from webhdfs_server import serving
 
 if TYPE_CHECKING:
@@ -27,20 +27,22 @@ def local_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]
     """The local WebHDFS, one for all tests of a process."""
     root = tmp_path_factory.mktemp("hdfs") / "root"
     with serving(root) as url:
-        yield Backend("local", url, getpass.getuser(), root)
+        yield Backend(LOCAL, url, getpass.getuser(), root)
 
 
-@pytest.fixture(scope="session")
-def real_backend() -> Backend:
-    """The real HDFS, one for all."""
-    return Backend("real", os.environ["HDFS_TEST_URL"], os.environ.get("HDFS_TEST_USER") or getpass.getuser())
+@pytest.fixture(params=EACH_HADOOP)
+def real_backend(request: pytest.FixtureRequest) -> Backend:
+    """Each real HDFS in turn."""
+    return real(request.param)
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """Each of the two in turn."""
-    found: Backend = request.getfixturevalue(f"{request.param}_backend")
-    return found
+    """The local WebHDFS and each real HDFS in turn."""
+    if request.param == LOCAL:
+        found: Backend = request.getfixturevalue("local_backend")
+        return found
+    return real(request.param)
 
 
 @pytest.fixture

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from leaks import chain
-from webhdfs_scripted import scripted_fs
+from webhdfs_scripted import file_status, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, WebHdfs, reader
-from luigi_pai.hdfs import connection as connections
+from luigi_pai.hdfs import HdfsError, WebHdfs, reader, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIB = 1024 * 1024
-STATUS = {"FileStatus": {"type": "FILE", "length": 4}}
+STATUS = {"FileStatus": file_status()}
 LONG = b"<html>" + b"x" * 400
 
 
 @pytest.fixture(autouse=True)
 def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "limits" not in request.node.name:
-        monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=lambda _seconds: None))
+        monkeypatch.setattr(
+            transport, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=time.monotonic)
+        )
     monkeypatch.setattr(reader, "_WAITS", (0.0, 0.0))
 
 
@@ -54,9 +55,9 @@ def break_off_in_the_file(handler: Any) -> None:
         handler.close_connection = True
 
 
-def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object]) -> HdfsError:
+def raised(script: Callable[[Any], None], work: Callable[[WebHdfs], object], **options: Any) -> HdfsError:
     """Return the error that work on a server raises."""
-    with scripted_fs(script) as fs, pytest.raises(HdfsError) as caught:
+    with scripted_fs(script, **options) as fs, pytest.raises(HdfsError) as caught:
         work(fs)
     return caught.value
 
@@ -204,14 +205,21 @@ def endless(status: int) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize("status", [200, 403])
-def test_limits_of_length(status: int) -> None:
-    """An answer without an end is given up after 128 MiB, and not asked for again."""
+@pytest.mark.parametrize(
+    ("work", "limit", "step"),
+    [
+        (lambda fs: fs.exists("/p"), 16, ""),
+        (lambda fs: list(fs.listdir("/p")), 20, ", or divide the folder: it may hold too many files for one"),
+    ],
+)
+def test_limits_of_length(status: int, work: Callable[[WebHdfs], object], limit: int, step: str) -> None:
+    """An answer without an end is given up at its limit, a listing at its own; it is not asked again."""
     script = endless(status)
-    error = raised(script, lambda fs: fs.exists("/p"))
-    assert ": the answer is longer than 128 MiB; check webhdfs_url in [OpenPai]" in str(error)
+    error = raised(script, work, max_listing=20 * MIB, read_timeout=5)
+    assert f": the answer is longer than {limit} MiB; check webhdfs_url in [OpenPai]{step}" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
-    assert 128 * MIB - 0x10000 <= sent[0] <= 144 * MIB
+    assert limit * MIB - 0x10000 <= sent[0] <= (limit + 16) * MIB
 
 
 def test_limits_of_what_is_compressed() -> None:
@@ -257,7 +265,7 @@ def test_files_have_no_limits() -> None:
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
-            handler.answer(200, json.dumps({"FileStatus": {"type": "FILE", "length": size}}).encode())
+            handler.answer(200, json.dumps({"FileStatus": file_status(length=size)}).encode())
             return
         handler.send_response(200)
         handler.send_header("Content-Length", str(size))
@@ -268,3 +276,54 @@ def test_files_have_no_limits() -> None:
 
     with scripted_fs(script, read_timeout=0.1) as fs:
         assert len(read(fs)) == size
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (403, "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy"),
+        (407, "the HTTP proxy wants a user and password: check http_proxy and no_proxy"),
+        (413, "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in"),
+        (429, "the server, or a proxy before it, limits requests; try again"),
+        (404, "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"),
+    ],
+)
+def test_advice(status: int, advice: str) -> None:
+    """What to do depends on what answered."""
+    error = raised(answering(status, LONG), lambda fs: fs.replace("/p", "/q"))
+    assert f"not in the way of a WebHDFS; {advice}" in str(error)
+    assert ("dfs.webhdfs.enabled" in str(error)) == (status == 404)
+
+
+def test_content_that_drips_is_given_up() -> None:
+    """64 KiB have to arrive within four times read_timeout of waiting; a slow reader has all the time."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, json.dumps({"FileStatus": file_status(length=100_000)}).encode())
+        else:
+            dripping(b"x", 100_000, 0.05)(handler)
+
+    began = time.monotonic()
+    error = raised(script, read, read_timeout=0.15)
+    assert "the connection broke: " in str(error)
+    assert "bytes of the file arrived in 0.6 s" in str(error)
+    assert time.monotonic() - began < 8
+
+
+@pytest.mark.parametrize("length", [3, 5])
+def test_content_of_another_length(length: int) -> None:
+    """A DataNode that sends less than the file has is an error; a file that has grown is read as it is."""
+
+    def script(handler: Any) -> None:
+        if "GETFILESTATUS" in handler.path:
+            handler.answer(200, json.dumps(STATUS).encode())
+        else:
+            handler.answer(200, b"x" * length)
+
+    if length > 4:
+        with scripted_fs(script) as fs:
+            assert read(fs) == b"xxxxx"
+        return
+    error = raised(script, read)
+    assert "the DataNode sends 3 bytes of 4; try again" in str(error)

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
-from hdfs_backend import content, names, written
+from hdfs_backend import Backend, content, names, written
 from webhdfs_server import serving
 
 from luigi_pai.errors import ConfigError
@@ -171,18 +170,16 @@ def test_remove(fs: WebHdfs, home: str) -> None:
     assert caught.value.exception == "FileNotFoundException"
 
 
-def test_chmod(fs: WebHdfs, url: str, home: str) -> None:
+def test_chmod(backend: Backend, fs: WebHdfs, home: str) -> None:
     """Mode bits are octal digits or a number; recursive reaches everything."""
 
     def modes() -> list[str]:
-        paths = (home, f"{home}/d", f"{home}/d/f")
-        asked = (f"{url}/webhdfs/v1{path}?op=GETFILESTATUS&user.name={fs.user}" for path in paths)
-        return [requests.get(one, timeout=10).json()["FileStatus"]["permission"] for one in asked]
+        return [backend.mode(path) for path in (home, f"{home}/d", f"{home}/d/f")]
 
     written(fs, f"{home}/d/f")
     fs.chmod(home, "750")
     fs.chmod(f"{home}/d", 0o700)
-    assert modes() == ["750", "700", "755"]
+    assert modes() == ["750", "700", backend.differences.new_file_mode]
     fs.chmod(home, "755", recursive=True)
     assert modes() == ["755", "755", "755"]
     with pytest.raises(HdfsError, match="IllegalArgumentException"):
@@ -239,7 +236,8 @@ def test_from_config(settings: Callable[..., None], url: str, fs: WebHdfs, home:
     """A target without fs asks the WebHDFS of [OpenPai] as its user, hdfs_user before username."""
     settings(webhdfs_url=f"{url}/", username="someone", hdfs_user=fs.user, connect_timeout=3, read_timeout=4)
     found = HdfsTarget(home).fs
-    assert (found.url, found.user, found.connect_timeout, found.read_timeout) == (url, fs.user, 3.0, 4.0)
+    assert (found.url, found.user) == (url, fs.user)
+    assert (found.account.connect_timeout, found.account.read_timeout) == (3.0, 4.0)
     assert HdfsTarget(home).exists()
     settings(hdfs_user="", webhdfs_url=f"{url}/webhdfs/v1/")
     assert (WebHdfs.from_config().url, WebHdfs.from_config().user) == (url, "someone")

@@ -55,11 +55,17 @@ def test_all_settings_reach_the_client(settings: Callable[..., None]) -> None:
         verify="false",
         connect_timeout=3,
         read_timeout=4,
+        poll_patience=5,
     )
     fs = WebHdfs.from_config()
     assert (fs.url, fs.user, fs.fs_uri) == ("https://a:1/webhdfs/api/v1", "anna", "hdfs://a:9000")
-    assert (fs.auth, fs.redirect, fs.verify) == ("kerberos", "http://proxy/{host}:{port}", False)
-    assert (fs.connect_timeout, fs.read_timeout) == (3.0, 4.0)
+    account = fs.account
+    assert (account.auth, account.redirect, account.verify) == (
+        "kerberos",
+        "http://proxy/{host}:{port}",
+        False,
+    )
+    assert (account.connect_timeout, account.read_timeout, account.patience) == (3.0, 4.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -154,3 +160,12 @@ def test_a_namenode_host_that_is_none() -> None:
     luigis("webhdfs", port=1)
     with pytest.raises(HdfsError, match=r"on 127.0.0.1:1: no answer \(Connection refused\)"):
         HdfsTarget("/p").exists()
+
+
+@pytest.mark.parametrize("rule", ["http://anna:SECRET@proxy/{host}:{port}", "http://SECRET@{host}:{port}"])
+def test_a_redirect_with_a_password(settings: Callable[..., None], rule: str) -> None:
+    """It is refused, and not printed."""
+    settings(webhdfs_url="http://a:1", webhdfs_redirect=rule)
+    with pytest.raises(ConfigError, match="webhdfs_redirect must not contain a user or password") as caught:
+        WebHdfs.from_config()
+    assert "SECRET" not in str(caught.value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, own_hdfs, written
+from hdfs_backend import EACH_HADOOP, Backend, content, names, own_hdfs, written
 
 from luigi_pai.hdfs import HdfsError, WebHdfs
 
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 
 SIZE = 64 * 2**20
 
-pytestmark = NEEDS_REAL_HDFS
 
-
-@pytest.fixture(scope="module")
-def own() -> Iterator[RealHdfs]:
-    """An HDFS that nobody else uses."""
-    with own_hdfs(datanodes=2) as hdfs:
+@pytest.fixture(scope="module", params=EACH_HADOOP)
+def own(request: pytest.FixtureRequest) -> Iterator[RealHdfs]:
+    """An HDFS of each version that nobody else uses."""
+    with own_hdfs(request.param, datanodes=2) as hdfs:
         yield hdfs
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import written
-from webhdfs_scripted import scripted
+from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.hdfs import HdfsError, TransferError, WebHdfs, download
 from luigi_pai.hdfs.reader import HdfsReader
@@ -83,8 +83,7 @@ def test_big_and_empty_files(fs, home, tmp_path):
 def test_what_uploads_leave_on_hdfs_is_not_fetched(fs, results, tmp_path):
     """Neither what they note, nor what is not complete."""
     written(fs, f"{results}/.luigi-pai-manifest.json")
-    written(fs, f"{results}/.luigi-pai-tmp-0123456789ab/0")
-    written(fs, f"{results}/.model.luigi-tmp-0123456789ab")
+    written(fs, f"{results}/.luigi-pai-tmp-anna/x.0")
     assert download(fs, results, tmp_path).files == 2
 
 
@@ -144,12 +143,12 @@ def test_what_may_not_be_read(backend, fs, results, tmp_path):
     assert not (tmp_path / "metrics.json").exists()
 
 
-@pytest.mark.parametrize("name", ["../escaped", "..", "a/b"])
+@pytest.mark.parametrize("name", ["../escaped", "..", "a/b", "/tmp/x", "", "a\0b", "\ud800"])
 def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
     """A name that leads elsewhere is refused, whatever server says it."""
 
     def script(handler):
-        status = {"type": "DIRECTORY", "pathSuffix": "", "length": 0, "modificationTime": 1}
+        status = file_status(type="DIRECTORY", length=0)
         entry = {**status, "type": "FILE", "pathSuffix": name}
         answers = {
             "GETFILESTATUS": {"FileStatus": status},
@@ -158,6 +157,9 @@ def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
         operation = next(operation for operation in answers if operation in handler.path)
         handler.answer(200, json.dumps(answers[operation]).encode())
 
-    with scripted(script) as url, pytest.raises(HdfsError, match="which is no name"):
+    with (
+        scripted(script) as url,
+        pytest.raises(HdfsError, match=r"the answer has no FileStatuses|a file is there, no folder"),
+    ):
         download(WebHdfs(url, "x"), "/out", tmp_path / "here")
     assert found(tmp_path) == []

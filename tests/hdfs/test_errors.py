@@ -13,7 +13,7 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
-from webhdfs_scripted import scripted_fs
+from webhdfs_scripted import file_status, scripted_fs
 
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs import (
@@ -134,7 +134,7 @@ def test_a_delegation_token_is_in_no_error_and_in_no_log(caplog: pytest.LogCaptu
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
-            handler.answer(200, b'{"FileStatus": {"type": "FILE", "length": 9}}')
+            handler.answer(200, json.dumps({"FileStatus": file_status(length=9)}).encode())
         elif "delegation" in handler.path:
             handler.close_connection = True
             handler.connection.close()

@@ -7,8 +7,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, own_hdfs, written
-from webhdfs_scripted import scripted
+from hdfs_backend import EACH_HADOOP, Backend, content, names, own_hdfs, written
+from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from real_hdfs import RealHdfs
 
 NOBODY = "http://127.0.0.1:1"
-STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 1}}).encode()
+STATUS = json.dumps({"FileStatus": file_status(length=1)}).encode()
 
 
 class NameNode:
@@ -117,14 +117,13 @@ def test_what_the_active_one_refuses_is_refused(answer: str) -> None:
     assert second.asked == []
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[RealHdfs]:
-    """A real HDFS whose second NameNode is on standby."""
-    with own_hdfs(namenodes=2) as hdfs:
+@pytest.fixture(scope="module", params=EACH_HADOOP)
+def pair(request: pytest.FixtureRequest) -> Iterator[RealHdfs]:
+    """A real HDFS of each version whose second NameNode is on standby."""
+    with own_hdfs(request.param, namenodes=2) as hdfs:
         yield hdfs
 
 
-@NEEDS_REAL_HDFS
 def test_a_real_standby(pair: RealHdfs) -> None:
     """A real NameNode on standby is passed over; alone it is an error that says so, not "missing"."""
     active, standby = pair.urls
@@ -139,7 +138,6 @@ def test_a_real_standby(pair: RealHdfs) -> None:
     fs.remove("/a")
 
 
-@NEEDS_REAL_HDFS
 def test_a_real_failover(pair: RealHdfs) -> None:
     """A file that is being written when the other NameNode becomes active is whole; all goes on there."""
     fs = WebHdfs(";".join(pair.urls), pair.user)

@@ -14,7 +14,7 @@ import pytest
 from cutting_proxy import CuttingProxy, before_datanodes
 from hdfs_backend import Backend, written
 from leaks import chain
-from webhdfs_scripted import scripted_fs
+from webhdfs_scripted import file_status, scripted_fs
 
 from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs, reader
 
@@ -107,7 +107,7 @@ def served(parts: list[bytes], length: int, headers: dict[str, str] | None = Non
 
     def script(handler: Any) -> None:
         if "GETFILESTATUS" in handler.path:
-            status = {"type": "FILE", "length": length, "fileId": 1, "modificationTime": 1}
+            status = file_status(length=length)
             handler.answer(200, json.dumps({"FileStatus": status}).encode())
             return
         offset = int((re.search(r"offset=(\d+)", handler.path) or [0, 0])[1])
@@ -169,7 +169,7 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
     def script(handler: Any) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         if "GETFILESTATUS" in handler.path:
-            handler.answer(200, b'{"FileStatus": {"type": "FILE", "length": 4}}')
+            handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
         elif "alive" in handler.path:
             handler.answer(201 if body else 200, b"" if body else b"data")
         else:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from webhdfs_scripted import Scripted, scripted, scripted_fs
+from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
-from luigi_pai.hdfs import connection as connections
+from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs, transport
 from luigi_pai.hdfs.errors import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 4}}).encode()
+STATUS = json.dumps({"FileStatus": file_status()}).encode()
 DONE = b'{"boolean": true}'
 
 
@@ -27,7 +27,7 @@ DONE = b'{"boolean": true}'
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that are waited before retries; they do not pass."""
     found: list[float] = []
-    monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=found.append))
+    monkeypatch.setattr(transport, "time", SimpleNamespace(sleep=found.append, monotonic=lambda: sum(found)))
     return found
 
 
@@ -128,8 +128,8 @@ def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureF
 
 def test_a_refusal_is_not_retried(pauses: list[float]) -> None:
     """What a NameNode says itself is its answer."""
-    script = Faulty(lambda handler: handler.refuse("AccessControlException", status=503))
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match="AccessControlException"):
+    script = Faulty(lambda handler: handler.refuse("SafeModeException", status=503))
+    with scripted_fs(script) as fs, pytest.raises(HdfsError, match="SafeModeException"):
         fs.mkdir("/p")
     assert (script.asked, pauses) == (["MKDIRS"], [])
 
@@ -158,8 +158,10 @@ def test_a_refused_connection_is_retried_once(
     assert pauses == [0.05]
 
     servers: list[Any] = []
-    start = SimpleNamespace(sleep=lambda _seconds: servers.append(_serve(port, script)))
-    monkeypatch.setattr(connections, "time", start)
+    start = SimpleNamespace(
+        sleep=lambda _seconds: servers.append(_serve(port, script)), monotonic=time.monotonic
+    )
+    monkeypatch.setattr(transport, "time", start)
     work(fs)
     assert script.asked[0] in ("RENAME", "GETFILESTATUS")
     assert len(servers) == 1
@@ -217,12 +219,40 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
         (429, "the server, or a proxy before it, limits requests"),
     ],
 )
-def test_retry_after_is_obeyed_for_a_second_at_most(number: int, why: str, pauses: list[float]) -> None:
-    """A server that wants a day of silence gets 1 s; the error says what it wants."""
-    script = Faulty(*[status(number, Retry_After="86400")] * 3)
-    with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"):
+def test_retry_after_is_obeyed_as_long_as_patience_lasts(
+    number: int, why: str, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each wait is logged; one that patience is too short for is an error that says it."""
+    caplog.set_level("INFO", logger="luigi-interface")
+    script = Faulty(*[status(number, Retry_After=after) for after in ("20", "30", "86400")])
+    with (
+        scripted_fs(script, patience=60) as fs,
+        pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"),
+    ):
         fs.exists("/p")
-    assert pauses == [1.0, 1.0]
+    assert pauses == [20.0, 30.0]
+    assert "; retried in 30 s: GET http" in caplog.messages[-1]
+    pauses.clear()
+    with scripted_fs(Faulty(*[status(number, Retry_After="20")] * 5), patience=100) as fs:
+        assert fs.exists("/p")
+    assert pauses == [20.0] * 5
+
+
+def test_patience_is_for_all_requests_until_one_is_answered(pauses: list[float]) -> None:
+    """Once it is at an end, further requests do not wait again; after an answer it begins anew."""
+    limited = [status(429, Retry_After="20")] * 7
+    script = Faulty(*limited)
+    with scripted_fs(script, patience=60) as fs:
+        for _request in range(3):
+            with pytest.raises(HdfsError, match="try again in 20 s"):
+                fs.exists("/p")
+            assert pauses == [20.0] * 3
+        script.faults.clear()
+        assert fs.exists("/p")
+        script.faults += limited
+        with pytest.raises(HdfsError, match="try again in 20 s"):
+            fs.exists("/p")
+    assert pauses == [20.0] * 6
 
 
 @pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import certifi
 import pytest
-from webhdfs_scripted import scripted
+from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-STATUS = json.dumps({"FileStatus": {"type": "FILE", "length": 0, "fileId": 1}}).encode()
+STATUS = json.dumps({"FileStatus": file_status(length=0)}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +110,10 @@ class Kerberized:
             handler.answer(307, Location=f"{at}/webhdfs/v1/p?op={operation}&delegation=TOKEN")
         else:
             self.seen.append(("namenode", handler.path))
-            status = {"type": "FILE", "length": 4, "fileId": 1, "modificationTime": 1}
-            handler.answer(200, json.dumps({"FileStatus": status, "boolean": True}).encode())
+            status = file_status()
+            handler.answer(
+                200, json.dumps({"FileStatus": status, "boolean": True, "Path": "/user/anna"}).encode()
+            )
 
 
 @pytest.mark.usefixtures("kerberos")

@@ -15,14 +15,25 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def user(backend: Backend) -> Iterator[str]:
+def homes(backend: Backend, fs: WebHdfs) -> Iterator[str]:
+    """The folder of home folders, in which others may look and not write; then as it was before."""
+    path = "/user"
+    fs.mkdir(path)
+    mode = backend.mode(path)
+    fs.chmod(path, "755")
+    yield path
+    fs.chmod(path, mode)
+
+
+@pytest.fixture
+def user(backend: Backend, homes: str) -> Iterator[str]:
     """Somebody new, with a home folder of his own."""
     name = f"u{uuid.uuid4().hex[:8]}"
     root = backend.fs()
-    root.mkdir(f"/user/{name}")
-    root.chown(f"/user/{name}", name, None)
+    root.mkdir(f"{homes}/{name}")
+    root.chown(f"{homes}/{name}", name, None)
     yield name
-    root.remove(f"/user/{name}")
+    root.remove(f"{homes}/{name}")
 
 
 @pytest.fixture
@@ -82,12 +93,12 @@ def test_trash_refuses(his: WebHdfs, fs: WebHdfs, home: str, user: str) -> None:
     assert fs.exists(f"{home}/d/f")
 
 
+@pytest.mark.usefixtures("homes")
 def test_trash_that_cannot_be_had(backend: Backend, fs: WebHdfs, home: str) -> None:
     """Who has no home folder and may not make one is told so, and nothing is deleted."""
-    fs.chown(home, "homeless", None)
-    fs.mkdir("/user")
-    fs.chmod("/user", "755")
-    homeless = backend.fs("homeless")
+    name = f"u{uuid.uuid4().hex[:8]}"
+    fs.chown(home, name, None)
+    homeless = backend.fs(name)
     path = written(homeless, f"{home}/f")
     text = r"it cannot be moved to the trash \(.*Permission denied.*\); .* remove it with skip_trash=True"
     with pytest.raises(HdfsError, match=text):

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -13,17 +14,23 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import NEEDS_REAL_HDFS, content, names, written
+from hdfs_backend import content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, upload, uploading
+from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.local_tree import LocalFile
-from luigi_pai.hdfs.staging import Stage
+from luigi_pai.hdfs.transfer import staging, uploading
+from luigi_pai.hdfs.transfer.local_tree import LocalFile
+from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.local.hdfs.webhdfs import refusals as webhdfs_faults
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MANIFEST = ".luigi-pai-manifest.json"
 MIB = 1024 * 1024
@@ -138,13 +145,13 @@ def test_nothing_to_do_only_looks(fs, home, source, monkeypatch):
     """Then no request but GETs is sent, and no file is read on HDFS but the notes."""
     upload(fs, source, f"{home}/code")
     requests = []
-    send = Connection._send
+    send = Connection.send_once
 
     def spy(self, method, url, path, operation, **about):
         requests.append((method, operation, path.removeprefix(f"{home}/code")))
         return send(self, method, url, path, operation, **about)
 
-    monkeypatch.setattr(Connection, "_send", spy)
+    monkeypatch.setattr(Connection, "send_once", spy)
     upload(fs, source, f"{home}/code", delete=True)
     assert {method for method, _operation, _path in requests} == {"GET"}
     assert {path for _method, operation, path in requests if operation == "OPEN"} == {f"/{MANIFEST}"}
@@ -298,18 +305,18 @@ def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
     """Until all of it was sent there is nothing, then all of it."""
     seen = []
     send = Stage.send
-    become = Stage._become
+    become = staging.rename_exactly
 
     def spy(self, file, advance):
         seen.append(fs.exists(f"{home}/code"))
         send(self, file, advance)
 
-    def spy_at_the_end(self, path):
+    def spy_at_the_end(server, path, goal):
         seen.append(fs.exists(f"{home}/code"))
-        become(self, path)
+        become(server, path, goal)
 
     monkeypatch.setattr(Stage, "send", spy)
-    monkeypatch.setattr(Stage, "_become", spy_at_the_end)
+    monkeypatch.setattr(staging, "rename_exactly", spy_at_the_end)
     upload(fs, source, f"{home}/code")
     assert seen == [False] * 4
     assert fs.exists(f"{home}/code/lib/b.py")
@@ -403,14 +410,14 @@ def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, siz
 
 def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
     """A file that is deleted while the upload runs is an error that names it, not an empty file."""
-    look = Upload._look
+    look = Upload._look_up
 
     def then_delete(self):
         there = look(self)
         (source / "train.py").unlink(missing_ok=True)
         return there
 
-    monkeypatch.setattr(Upload, "_look", then_delete)
+    monkeypatch.setattr(Upload, "_look_up", then_delete)
     with pytest.raises(
         TransferError, match=r"not everything was sent: .*src/train\.py: No such file or directory"
     ):
@@ -489,16 +496,13 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
         assert names(fs, "/") == ([] if is_new else ["code"])
 
 
-@NEEDS_REAL_HDFS
-@pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
 def test_over_the_quota_of_a_real_hdfs(real_backend, source):
-    """The same on a real one."""
-    fs, home = real_backend.fs(), f"/tmp/quota-{time.time_ns():x}"
-    fs.mkdir(home)
-    hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
-    subprocess.run([hdfs, "dfsadmin", "-setSpaceQuota", "1m", home], check=True, timeout=60)
+    """The same on a real one, whether it says so or not."""
+    fs, home = real_backend.fs(), real_backend.quota_folder()
+    refused = real_backend.differences.over_quota
+    message = refused[1] if refused else r"\d bytes were sent, and 0 are there; HDFS may be full"
     for folder in (f"{home}/new", home):
-        with pytest.raises(HdfsError, match=r"0 are there; HDFS may be full|DSQuotaExceededException"):
+        with pytest.raises(HdfsError, match=message):
             upload(fs, source, folder)
     assert names(fs, home) == []
     fs.remove(home)
@@ -563,14 +567,14 @@ def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_n
 
 def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     """If the new destination is there by the time of the rename, the upload compares with what is there."""
-    become = Stage._become
+    become = staging.rename_exactly
 
-    def overtaken(self, path):
-        monkeypatch.setattr(Stage, "_become", become)
+    def overtaken(server, path, goal):
+        monkeypatch.setattr(staging, "rename_exactly", become)
         written(fs, f"{home}/code/theirs", "theirs")
-        become(self, path)
+        become(server, path, goal)
 
-    monkeypatch.setattr(Stage, "_become", overtaken)
+    monkeypatch.setattr(staging, "rename_exactly", overtaken)
     upload(fs, source, f"{home}/code")
     assert names(fs, f"{home}/code") == [
         MANIFEST,
@@ -584,17 +588,27 @@ def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     assert is_clean(fs, home)
 
 
-def test_what_a_killed_upload_left_is_removed(fs, home, source, monkeypatch):
-    """After a day, by the next upload; before, it may be in use."""
+def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog, monkeypatch):
+    """At once where its process ran on this machine, else after two days; never what is in use."""
+    caplog.set_level(logging.INFO, "luigi-interface")
     upload(fs, source, f"{home}/code")
-    left = f"{home}/code/.luigi-pai-tmp-0123456789ab"
-    written(fs, f"{left}/0")
+    ours = temporary.temporary_path(f"{home}/code/upload", fs.user)
+    host, pid, unique = posixpath.basename(ours).split("-")
+    folder, dead = posixpath.dirname(ours), subprocess.Popen(["true"])
+    dead.wait()
+    left = [f"{host}-{dead.pid}-{unique}", f"{host}-{pid}-{unique}", f"{'0' * 12}-1-{unique}"]
+    for name in left:
+        written(fs, f"{folder}/{name}/0")
     upload(fs, source, f"{home}/code")
-    assert fs.exists(left)
-    now = time.time()
-    monkeypatch.setattr(uploading.time, "time", lambda: now + 25 * 3600)
+    assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[1:])
+    removed = [f"Removed {folder}/{left[0]}, which a process that has ended left behind"]
+    assert [line for line in caplog.messages if "Removed" in line] == removed
+    written(fs, f"{folder}/{left[0]}/0")
+    fs.chown(f"{folder}/{left[0]}", "bob", None)  # not ours to remove
+    later = time.time() + 49 * 3600
+    monkeypatch.setattr(temporary, "time", SimpleNamespace(time=lambda: later))
     upload(fs, source, f"{home}/code")
-    assert not fs.exists(left)
+    assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[:2])
 
 
 def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):
@@ -641,9 +655,11 @@ def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("x")
     requests = []
-    send = Connection._send
+    send = Connection.send_once
     monkeypatch.setattr(
-        Connection, "_send", lambda self, *args, **about: requests.append(args) or send(self, *args, **about)
+        Connection,
+        "send_once",
+        lambda self, *args, **about: requests.append(args) or send(self, *args, **about),
     )
     upload(fs, tmp_path, f"{home}/code", jobs=4)
     assert len(requests) < 260
@@ -659,3 +675,58 @@ def test_the_log_says_what_was_done(fs, home, source, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         f"uploaded 3 of 3 files, 11 B, to {home}/code"
     ]
+
+
+UNREADABLE = {
+    "another's": lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"),
+    "a folder": lambda fs, path: fs.remove(path) or fs.mkdir(f"{path}/x"),
+    "no JSON": lambda fs, path: written(fs, path, "{"),
+    "of other types": lambda fs, path: written(fs, path, '{"version": 1, "files": {"a": [1]}, "folders": 3}'),
+}
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_notes_that_cannot_be_read_cost_a_resend(backend, fs, home, source, how, caplog):
+    """The upload is done, and all is sent again; where notes cannot be written either, a warning says so."""
+    upload(fs, source, f"{home}/code")
+    UNREADABLE[how](fs, f"{home}/code/{MANIFEST}")
+    fs.chmod(f"{home}/code", "777", recursive=how == "a folder")
+    fs.chmod(f"{home}/code/lib", "777")
+    anna = backend.fs("anna")
+    assert upload(anna, source, f"{home}/code").moved == 3
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert is_clean(fs, home)
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    if how == "another's":
+        assert warned[0].startswith("The notes of earlier uploads cannot be read; all is sent again: HDFS ")
+    if how == "a folder":
+        assert warned[-1].startswith("What was sent cannot be noted; it will be sent again: HDFS RENAME ")
+    else:
+        assert upload(anna, source, f"{home}/code").moved == 0
+
+
+def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):
+    """However many destinations: a lock file is there as long as it is held."""
+    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    for number in range(3):
+        upload(fs, source, f"{home}/code{number}")
+    (folder,) = tmp_path.glob("luigi-pai-*")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
+    """Also while its file is removed and made again by others."""
+    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    inside, most = [], []
+
+    def work(_number):
+        for _time in range(30):
+            with uploading.one_at_a_time("place"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.pop()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert max(most) == 1

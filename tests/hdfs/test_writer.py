@@ -10,15 +10,14 @@ import subprocess
 import sys
 import time
 from array import array
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
 from cutting_proxy import before_datanodes
-from hdfs_backend import NEEDS_REAL_HDFS, Backend, content, names, written
+from hdfs_backend import Backend, content, names, written
 from webhdfs_server import serving
 
 from luigi_pai.hdfs import (
@@ -27,6 +26,9 @@ from luigi_pai.hdfs import (
     WebHdfs,
 )
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("form", [luigi.format.Nop, luigi.format.Gzip])
@@ -95,7 +97,7 @@ def test_a_killed_process_publishes_nothing(fs: WebHdfs, home: str) -> None:
         process.send_signal(signal.SIGKILL)
     time.sleep(0.2)
     assert content(fs, f"{home}/f") == "old"
-    assert [name for name in names(fs, home) if not name.startswith(".f.luigi-tmp-")] == ["f"]
+    assert [name for name in names(fs, home) if not name.startswith(".luigi-pai-tmp-")] == ["f"]
 
 
 def _abort_in_child(file: Any, queue: Any) -> None:
@@ -128,7 +130,7 @@ def test_a_fork_does_not_end_its_parents_upload(fs: WebHdfs, home: str) -> None:
 def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
     """When the upload breaks, writing raises soon, closing raises, and nothing is published."""
     file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/x:y"  # a name that the server refuses
+    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"  # a name that the server refuses
 
     def write() -> None:
         for _ in range(64):
@@ -141,10 +143,21 @@ def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
     assert names(fs, home) == []
 
 
+def test_a_failed_upload_that_is_dropped(home: str, fs: WebHdfs) -> None:
+    """Its temporary file is deleted when writing fails, not when the writer is forgotten."""
+    file = fs.open_writer(f"{home}/f")
+    file.write(b"x" * 1_500_000)
+    assert file._upload is not None
+    file._upload._error = HdfsError("the DataNode is gone")
+    with pytest.raises(HdfsError, match="the DataNode is gone"):
+        file.write(b"x" * 1_500_000)
+    assert names(fs, home) == []
+
+
 def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> None:
     """A process that writes into an upload that fails is neither stopped nor killed; closing says why."""
     file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/x:y"
+    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"
     done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=20)
     assert done.returncode == 0
     with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
@@ -261,16 +274,12 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path: Path, size: int, old: str | 
             assert content(fs, "/a/f") == old
 
 
-@NEEDS_REAL_HDFS
-@pytest.mark.skipif("HDFS_TEST_BIN" not in os.environ, reason="quotas need the hdfs command of a real HDFS")
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_over_the_quota_of_a_real_hdfs(real_backend: Backend, size: int) -> None:
-    """The same on a real one."""
-    fs, home = real_backend.fs(), f"/tmp/quota-{time.time_ns():x}"
-    fs.mkdir(home)
-    hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
-    subprocess.run([hdfs, "dfsadmin", "-setSpaceQuota", "1m", home], check=True, timeout=60)
-    message = r"0 are there; HDFS may be full|DSQuotaExceededException"
+    """The same on a real one, whether it says so or not."""
+    fs, home = real_backend.fs(), real_backend.quota_folder()
+    refused = real_backend.differences.over_quota
+    message = refused[1] if refused else f"{size:,} bytes were sent, and 0 are there; HDFS may be full"
     with pytest.raises(HdfsError, match=message), HdfsTarget(f"{home}/f", fs=fs).open("w") as file:
         file.write("x" * size)
     assert names(fs, home) == []

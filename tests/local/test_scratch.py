@@ -99,7 +99,10 @@ def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp
 
 def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(temporary, tmp_path):
     """Its guard ends the command, which would wait for a server that is gone."""
-    code = f"{SUBMIT}\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    child = f"import subprocess; subprocess.Popen(['sleep', '60']).wait() # {tmp_path}"
+    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {child!r}])\n"
+    pid_file = str(tmp_path / "pid")
+    code += f"{SUBMIT}\nopen({pid_file!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
     words = [*CLI, "--", sys.executable, "-W", "ignore", "-c", code, "job=sleep 60"]
     env = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL) as process:
@@ -110,7 +113,7 @@ def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(tem
         process.wait()
     wait_until(lambda: not psutil.pid_exists(pid) and not folder.exists())
     command_lines = [" ".join(found.info["cmdline"] or []) for found in psutil.process_iter(["cmdline"])]
-    assert not [line for line in command_lines if str(folder) in line]
+    assert not [line for line in command_lines if str(folder) in line or f"# {tmp_path}" in line]
 
 
 # folders that an earlier run left

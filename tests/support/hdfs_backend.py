@@ -1,24 +1,38 @@
-"""The two WebHDFS that the contract tests run against, and what a test does with files there."""
+"""The WebHDFS that the contract tests run against, and what a test does with files there."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import posixpath
 import subprocess
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_hdfs import Missing, RealHdfs, installed
+import requests
+from hadoop_differences import Differences, differences_of, local_differences, version_at
+from real_hdfs import HADOOP_2, HADOOPS, Hadoop, Missing, RealHdfs, installed
 
 from luigi_pai.hdfs import WebHdfs
 
-NEEDS_REAL_HDFS = pytest.mark.skipif(
-    not os.environ.get("HDFS_TEST_URL"),
-    reason=os.environ.get("HDFS_TEST_MISSING") or "no real HDFS was started; `make test-newest` does",
-)
-BACKENDS = ("local", "real") if os.environ.get("HDFS_TEST_URL") else ("local",)
+
+def needs(hadoop: Hadoop) -> pytest.MarkDecorator:
+    """Return the mark of a test that needs a real HDFS of a version."""
+    return pytest.mark.skipif(
+        not os.environ.get(hadoop.variable("URL")),
+        reason=os.environ.get(hadoop.variable("MISSING"))
+        or f"no real HDFS {hadoop.version} was started; `make test-newest` does",
+    )
+
+
+NEEDS_REAL_HDFS = needs(HADOOP_2)
+LOCAL = "local"
+REAL = {hadoop.version: hadoop for hadoop in HADOOPS}
+BACKENDS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(hadoop.variable("URL"))))
+EACH_HADOOP = [pytest.param(version, marks=needs(hadoop)) for version, hadoop in REAL.items()]
 
 
 @dataclass(frozen=True)
@@ -26,42 +40,72 @@ class Backend:
     """A WebHDFS.
 
     Attributes:
-        name: ``local`` or ``real``.
+        name: ``local``, or the version of a real one.
         url: ``http://HOST:PORT``.
         user: its superuser.
         root: the folder on disk that the local one serves.
+        bin: the folder of the ``hdfs`` command of a real one.
     """
 
     name: str
     url: str
     user: str
     root: Path | None = None
+    bin: Path | None = None
 
     def fs(self, user: str | None = None, **options: Any) -> WebHdfs:
         """Return it as a file system, as its superuser or somebody else."""
         options = {"connect_timeout": 5, "read_timeout": 20, **options}
         return WebHdfs(options.pop("url", self.url), user or self.user, **options)
 
+    @property
+    def differences(self) -> Differences:
+        """What it does where others do something else."""
+        return local_differences() if self.root else differences_of(version_at(self.url))
+
+    def mode(self, path: str) -> str:
+        """Return the permission of a file or folder, in octal digits."""
+        query = {"op": "GETFILESTATUS", "user.name": self.user}
+        reply = requests.get(f"{self.url}/webhdfs/v1{path}", query, timeout=20)
+        return str(reply.json()["FileStatus"]["permission"])
+
+    def quota_folder(self) -> str:
+        """Make a folder on a real one that has room for nothing, and return its path."""
+        path = f"/tmp/quota-{uuid.uuid4().hex[:10]}"
+        self.fs().mkdir(path)
+        self.command("dfsadmin", "-setSpaceQuota", "1m", path)
+        return path
+
     def make_folders(self, paths: list[str]) -> None:
         """Make many folders, on the shortest way."""
         if self.root:
             for path in paths:
                 Path(f"{self.root}{path}").mkdir(parents=True)
-        elif "HDFS_TEST_BIN" in os.environ:
-            hdfs = Path(os.environ["HDFS_TEST_BIN"], "hdfs")
-            subprocess.run([hdfs, "dfs", "-mkdir", "-p", *paths], check=True, timeout=120)
+        elif self.bin:
+            self.command("dfs", "-mkdir", "-p", *paths)
         else:
             for path in paths:
                 self.fs().mkdir(path)
 
+    def command(self, *arguments: str) -> None:
+        """Run the ``hdfs`` command of a real one; skips where it is not known."""
+        if not self.bin:
+            pytest.skip("this needs the hdfs command of a real HDFS; HDFS_TEST_BIN names its folder")
+        subprocess.run([self.bin / "hdfs", *arguments], check=True, timeout=120)
 
-def own_hdfs(*, namenodes: int = 1, datanodes: int = 1) -> RealHdfs:
+
+def real_backend(version: str) -> Backend:
+    """Return the real HDFS that the environment names for a version."""
+    url, user, folder = (os.environ.get(REAL[version].variable(name)) for name in ("URL", "USER", "BIN"))
+    return Backend(version, str(url), user or getpass.getuser(), bin=Path(folder) if folder else None)
+
+
+def own_hdfs(version: str = HADOOP_2.version, *, namenodes: int = 1, datanodes: int = 1) -> RealHdfs:
     """Return a real HDFS for tests that break it, not started; skips where there is none."""
-    try:
-        software = installed(timeout=60)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    return RealHdfs(software, namenodes=namenodes, datanodes=datanodes)
+    found = installed([REAL[version]], timeout=60)[REAL[version]]
+    if isinstance(found, Missing):
+        pytest.skip(str(found))
+    return RealHdfs(found, namenodes=namenodes, datanodes=datanodes)
 
 
 def written(fs: WebHdfs, path: str, text: str = "text") -> str:

@@ -30,7 +30,7 @@ V1, EARLY_V2, V2, LTP = "0.7.1", "1.0.1", "1.8.0", "ltp-1.5"
 PATIENCE = 20.0  # seconds of the fast clock, as all that follows but the timeouts
 FACTOR = 60.0
 LONGEST = 5 * PATIENCE
-LONGEST_ON_HDFS = 8 * FACTOR  # its client waits by the real clock: some timeouts, and half a second between
+LONGEST_ON_HDFS = 8 * FACTOR  # its timeouts pass by the real clock
 SETTINGS = {
     "username": "admin",
     "password": PASSWORD,

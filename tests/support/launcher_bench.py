@@ -23,7 +23,7 @@ from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.rest.base import body_rules
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 
 
 class FailingCalls:
@@ -67,7 +67,7 @@ class Bench:
         self.store = Store(folder / "server.sqlite")
         self.services = Services(
             store=self.store,
-            events=JobNotes(self.store),
+            events=JobEvents(self.store),
             folders=JobFolders(folder / "jobs", folder / "run-task.sh"),
             bin=folder / "bin",
             hdfs=HdfsAddress("http://127.0.0.1:1", "hdfs://127.0.0.1:1"),

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def file_status(**facts: Any) -> dict[str, Any]:
+    """Return the FileStatus of a file of 4 bytes, with other facts where they are given."""
+    status = {"type": "FILE", "length": 4, "modificationTime": 1, "fileId": 1, "pathSuffix": ""}
+    return {**status, "owner": "alice", "group": "users", "permission": "644", **facts}
+
+
 class Scripted(http.server.BaseHTTPRequestHandler):
     """A request, handed to a script: a function of the handler."""
 
@@ -42,11 +48,15 @@ class Scripted(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128  # connections at once
+
+
 @contextlib.contextmanager
 def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str]:
     """Yield the address of a server that answers by a script, over TLS where there is a context for it."""
     handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)

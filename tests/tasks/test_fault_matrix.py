@@ -44,6 +44,7 @@ from luigi_pai import (
     RateLimited,
     ServerFault,
 )
+from luigi_pai.hdfs import transport
 
 pytestmark = pytest.mark.slow
 
@@ -194,6 +195,7 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
     def make(release: str, step: str) -> World:
         clock = FastClock(FACTOR, LONGEST)
         install_clock(clock, monkeypatch)
+        monkeypatch.setattr(transport, "time", clock)
         pai = FaultyPai(clock)
         pai.release = release
         pai.plan = {"runs_for": 40.0 if step == "stop" else 3.0}

@@ -293,7 +293,8 @@ def test_a_job_that_grows_too_large_is_not_sent(pai):
     )
     task = type("Grows", (PaiProtocolTask,), {"protocol": text})()
     pai.release = "1.8.0"
-    with pytest.raises(SpecError, match=r"has \d{3},\d{3} bytes as it is sent; servers take at most 102,400"):
+    message = r"has \d{3},\d{3} bytes as it is sent; servers accept at most 102,400"
+    with pytest.raises(SpecError, match=message):
         task.run()
     assert pai.posts() == []
 

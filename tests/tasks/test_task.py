@@ -202,7 +202,7 @@ def test_a_job_over_100_kb_is_refused(pai):
         image = "x"
         tasks = [TaskRole("main", "x" * 103_000)]
 
-    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers take at most 102,400"):
+    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400"):
         Long().run()
     assert pai.calls == []
 

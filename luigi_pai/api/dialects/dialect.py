@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
@@ -48,10 +49,12 @@ class LogFile:
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: its URL, relative to the web portal. It may contain a token and is never shown.
+        paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
     """
 
     name: str
     uri: str = field(repr=False)
+    paged: bool = False
 
 
 class Dialect(Protocol):
@@ -92,8 +95,21 @@ class Dialect(Protocol):
         """Return the status of a job."""
         ...
 
-    def list(self, username: str) -> list[JobStatus]:
-        """Return all jobs of a user that the server lists, in its order."""
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of a start of a job by the cluster, counted from 0.
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        ...
+
+    def list(
+        self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs of a user, or of all, that the server still knows, in its order.
+
+        A server that cannot filter by states or tags answers with more.
+        """
         ...
 
     def stop(self, name: str) -> None:
@@ -118,6 +134,14 @@ class Dialect(Protocol):
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """Return the server's ``name`` and ``version``; nothing where it does not say."""
+        ...
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return the storages that the user may mount; none where there are no storages."""
         ...
 
     def page(self, name: str, username: str) -> str:

@@ -81,7 +81,16 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         sub_state=_text(fields.get("subState")),
         attempt=_integer(fields.get("attemptId")),
         tasks=tasks,
+        retry_causes=_retry_causes(fields.get("retryDetails")),
+        tags=tuple(tag for tag in fields.get("tags") or () if isinstance(tag, str)),
+        gpus=_integer(fields.get("totalGpuNumber")),
     )
+
+
+def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
+    given = details if isinstance(details, dict) else {}
+    counts = ((cause, _integer(given.get(cause)) or 0) for cause in ("user", "platform", "resource"))
+    return tuple((cause, count) for cause, count in counts if count)
 
 
 def _exit_task(fields: dict[str, Any]) -> tuple[str, int] | None:

@@ -14,6 +14,7 @@ from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterable
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
@@ -82,9 +83,20 @@ class V1Dialect:
         self._since_0_12 |= "retryDetails" in reply["jobStatus"]
         return status
 
-    def list(self, username: str) -> list[JobStatus]:
-        """Return all jobs of a user that the server lists, in its order."""
-        reply = self._session.request("GET", f"{_JOBS}?username={quote(username, safe='')}", authorize=False)
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return the job's status if it is its last start: these servers show no other."""
+        status = self.status(name)
+        if status.retries != number:
+            raise JobNotFound(f"this OpenPAI shows the last start of job {name!r} only, {status.retries}")
+        return status
+
+    def list(
+        self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return all jobs of a user, or of all, that the server still knows, in its order."""
+        del states, tags  # no filters, no tags
+        query = "" if username is None else f"?username={quote(username, safe='')}"
+        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False)
         return listed_jobs(reply)
 
     def stop(self, name: str) -> None:
@@ -132,14 +144,28 @@ class V1Dialect:
         return []
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
-        """Return nothing: these servers have only pages with logs, ``TaskStatus.log_url``."""
-        del status, role, index, tail
-        return ()
+        """Return the pages of a task's logs on its YARN node, which a worker may or may not reach."""
+        pages = [task.log_url for task in status.tasks if (task.role, task.index) == (role, index)]
+        page = next(iter(pages), None)
+        if page is None:
+            return ()
+        start = "?start=-16384" if tail else ""
+        return tuple(
+            LogFile(name, f"{page.rstrip('/')}/{name}{start}", paged=True) for name in ("stdout", "stderr")
+        )
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""
         path = "/api/v1/virtual-clusters"
         return object_of(self._session.request("GET", path, authorize=False), path)
+
+    def info(self) -> dict[str, Any]:
+        """Return nothing: these servers do not say what they are."""
+        return {}
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return none: jobs of these servers mount nothing."""
+        return []
 
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.

@@ -101,8 +101,17 @@ class Transport:
         data: str | None,
         token: str | None,
         content_type: str = "application/json",
+        part: str | None = None,
     ) -> requests.Response:
         """Send one request and return the reply, whatever its status.
+
+        Args:
+            method: GET, POST, PUT or DELETE.
+            url: absolute.
+            data: the body.
+            token: of the user; None for none.
+            content_type: of the body.
+            part: value of the ``Range`` header.
 
         Raises:
             ClusterUnreachable: there was no reply.
@@ -114,7 +123,7 @@ class Transport:
             self._open()
         failure: PaiError
         try:
-            response = self._send(method, url, data, token, content_type)
+            response = self._send(method, url, data, token, content_type, part)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError, NotTls) as error:
@@ -129,7 +138,7 @@ class Transport:
         raise failure  # here, so that the cause, which holds the request, is not its context
 
     def _send(
-        self, method: str, url: str, data: str | None, token: str | None, content_type: str
+        self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
     ) -> requests.Response:
         account = self._account
         progress.sent = None
@@ -141,7 +150,11 @@ class Transport:
         request.prepare(
             method=method,
             url=url,
-            headers={**self._headers, **({} if data is None else {"Content-Type": content_type})},
+            headers={
+                **self._headers,
+                **({} if data is None else {"Content-Type": content_type}),
+                **({} if part is None else {"Range": part}),
+            },
             data=None if data is None else data.encode(),
             auth=_Bearer(token),
         )

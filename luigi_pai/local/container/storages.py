@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Storages:
     """The storages of a data folder.
 
-    A new one has ``nfs1``. Whoever needs more makes folders there, or links to
+    A new one has ``nfs1``. Further ones are folders there, or links to
     folders that exist, named as the storages of their cluster.
     """
 

@@ -31,7 +31,7 @@ MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
 
 NOT_INITIALISED = "not-initialised"
-"""The file in a v2 task's folder that says: what prepares its plugins failed, and no command has run."""
+"""The file in a v2 task's folder that marks: the preparation of its plugins failed, no command has run."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -71,8 +71,8 @@ plugins() {
 initialised() {
   plugins init.sh && return
   : >"$folder/NOT_INITIALISED"
-  said=$(tail -n 1 "$folder/runtime")
-  echo "luigi-pai local: the task could not be started: ${said#luigi-pai local: }" >&2
+  message=$(tail -n 1 "$folder/runtime")
+  echo "luigi-pai local: the task could not be started: ${message#luigi-pai local: }" >&2
   return 1
 }
 
@@ -170,7 +170,9 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = find_bash()
-        root.mkdir(mode=0o700, exist_ok=True)  # what jobs write is nobody else's, wherever the data folder is
+        root.mkdir(
+            mode=0o700, exist_ok=True
+        )  # other users do not read what jobs write, wherever the data folder is
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")
         new.replace(script)  # running tasks go on reading the file they have

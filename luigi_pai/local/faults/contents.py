@@ -13,7 +13,7 @@ from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
     from luigi_pai.local.config.job_scripts import JobScripts
-    from luigi_pai.local.faults.connections import FaultDesk
+    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["ContentsControl", "JobScriptControl"]
@@ -23,7 +23,7 @@ class JobScriptControl(Control):
     """``POST`` of rules, which are tried after those that are there."""
 
     def initialize(self, api: Api, scripts: JobScripts) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self._api = api
         self._scripts = scripts
 
@@ -40,10 +40,10 @@ class JobScriptControl(Control):
 class ContentsControl(Control):
     """``GET`` of all jobs, ``DELETE`` of everything, ``POST`` to delete jobs that ended long ago."""
 
-    def initialize(self, api: Api, desk: FaultDesk, scripts: JobScripts) -> None:
-        """Take what all requests share."""
+    def initialize(self, api: Api, active: ActiveFaults, scripts: JobScripts) -> None:
+        """Store what all requests share."""
         self._api = api
-        self._desk = desk
+        self._active = active
         self._scripts = scripts
 
     async def get(self) -> None:
@@ -57,7 +57,7 @@ class ContentsControl(Control):
     async def delete(self) -> None:
         """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
         await self._allow()
-        self._desk.faults = Faults()
+        self._active.faults = Faults()
         await self._api.launcher.delete_all()
         self._scripts.clear()
         self._api.hdfs.empty()

@@ -1,4 +1,4 @@
-"""Control routes, for tests: of this machine's administrator alone. Those of faults."""
+"""Control routes, for administrators on this machine; the one of faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from luigi_pai.local.config.fault_rules import Faults, parse_faults
 from luigi_pai.local.node.http import ApiError, RestHandler, basic_credentials, is_from_here
 
 if TYPE_CHECKING:
-    from luigi_pai.local.faults.connections import FaultDesk
+    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import User
 
@@ -22,7 +22,7 @@ class Control(RestHandler):
     _api: Api
 
     async def _allow(self) -> None:
-        """Let in who is on this machine and has an administrator's token, or name and password.
+        """Check that an administrator on this machine sent the request, with a token or a password.
 
         Raises:
             ApiError: 403 or 401.
@@ -36,7 +36,7 @@ class Control(RestHandler):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
 
     async def _user(self) -> User | None:
-        """Return who asks, by their token or by name and password; None for nobody."""
+        """Return the user that token, or name and password, authenticate; None without valid ones."""
         scheme, credentials = self.credentials()
         if scheme == "basic":
             return await self._api.users.with_password(*basic_credentials(credentials))
@@ -47,27 +47,27 @@ class Control(RestHandler):
 class FaultControl(Control):
     """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
 
-    def initialize(self, api: Api, desk: FaultDesk) -> None:
-        """Take what all requests share."""
+    def initialize(self, api: Api, active: ActiveFaults) -> None:
+        """Store what all requests share."""
         self._api = api
-        self._desk = desk
+        self._active = active
 
     async def get(self) -> None:
-        """Show the rules, and how often each was looked at and struck."""
+        """Answer with the rules, and how many requests each has seen and struck."""
         await self._allow()
-        self.answer(200, self._desk.faults.shown())
+        self.answer(200, self._active.faults.shown())
 
     async def put(self) -> None:
-        """Replace the rules; counts and dice begin anew."""
+        """Replace the rules; their counts and random numbers start again."""
         await self._allow()
         try:
-            self._desk.faults = parse_faults(self.body_value())
+            self._active.faults = parse_faults(self.body_value())
         except ConfigError as error:
             raise ApiError(400, "InvalidParametersError", str(error)) from None
-        self.answer(200, self._desk.faults.shown())
+        self.answer(200, self._active.faults.shown())
 
     async def delete(self) -> None:
-        """End all faults."""
+        """Clear the rules."""
         await self._allow()
-        self._desk.faults = Faults()
-        self.answer(200, self._desk.faults.shown())
+        self._active.faults = Faults()
+        self.answer(200, self._active.faults.shown())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
-from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteSide
+from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteFileSystem
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
 from luigi_pai.local.hdfs.webhdfs.inodes import Inode
 from luigi_pai.local.hdfs.webhdfs.namespace import Tree
@@ -149,11 +149,11 @@ class OutsideHdfs:
         finally:
             side.close()
 
-    def _as(self, user: str) -> RemoteSide:
-        return RemoteSide(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
+    def _as(self, user: str) -> RemoteFileSystem:
+        return RemoteFileSystem(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
 
     @staticmethod
-    def _share(side: RemoteSide) -> None:
+    def _share(side: RemoteFileSystem) -> None:
         """Make the folders that jobs of all users share, where they are missing."""
         for folder in _SHARED_FOLDERS:
             if side.status(folder) is not None:
@@ -170,7 +170,7 @@ class OutsideHdfs:
                 ) from None
 
 
-def _fs_uri(side: RemoteSide) -> str:
+def _fs_uri(side: RemoteFileSystem) -> str:
     address = side.rpc_address()
     if address is None:
         raise Fault("it does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST:PORT")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,9 +15,26 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.views.job_events import JobNotes
+    from luigi_pai.local.store.records import Job
 
-__all__ = ["Services"]
+__all__ = ["EventLog", "Services"]
+
+
+class EventLog(Protocol):
+    """Where the launcher records the events of jobs."""
+
+    def record(
+        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
+    ) -> None:
+        """Record an event; nothing where the job's release has no events.
+
+        Args:
+            job: the job.
+            reason: one word for the kind of the event.
+            message: a sentence.
+            warning: whether it is a warning.
+            container_id: the container of the task that it is about, if it is about one.
+        """
 
 
 @dataclass(frozen=True)
@@ -41,7 +58,7 @@ class Services:
     """
 
     store: Store
-    events: JobNotes
+    events: EventLog
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress

@@ -151,8 +151,6 @@ class TaskRunner:
             return
         if task.pid is None and self.must_end.is_set():  # it was not started
             await asyncio.Event().wait()
-        if task.pid is not None:
-            await processes.wait_ended(task.pid, task.pid_started)
         code = await self._exit_code(task)
         await self._end([task], grace=0)
         if code is None and self._job.gang:
@@ -165,14 +163,20 @@ class TaskRunner:
         self._save(task)
 
     async def _exit_code(self, task: Task) -> int | None:
-        """Return the exit code that a task wrote, or that its process ended with, if that is our child."""
+        """Wait until a task's process has ended, and return the exit code that it wrote.
+
+        Of a child that wrote none it is that of its process; None if that is no child.
+        """
+        child = self._children.get(task.container_id)
+        if child is None:
+            if task.pid is not None:
+                await processes.wait_ended(task.pid, task.pid_started)
+            return self._files(task).exit_code()
+        status = await processes.wait_child(child)
+        del self._children[task.container_id]
         code = self._files(task).exit_code()
-        child = self._children.pop(task.container_id, None)
-        if child is not None:
-            status = await asyncio.to_thread(child.wait)
-            code = status if code is None else code
-            code = code if code >= 0 else _SIGNALLED - code
-        return code
+        code = status if code is None else code
+        return code if code >= 0 else _SIGNALLED - code
 
     async def _set_exit(self, task: Task, code: int) -> None:
         """Set the exit code of a task as its release reports it."""

@@ -1,4 +1,4 @@
-"""The exit codes of OpenPAI 1.8: what each one is called, who caused it, and whether it is retried.
+"""The exit codes of OpenPAI 1.8: the name, the causer and the retry class of each.
 
 The codes, phrases and classes are those of its exit specification (v1.8.0,
 src/k8s-job-exit-spec); the sentences are this server's own.
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 EXIT_LOST = -101
-"""The task's process is gone, and nobody knows how it ended."""
+"""The task's process is gone and left no exit code."""
 
 EXIT_STOPPED = -210
 """The user stopped the job."""
@@ -181,7 +181,7 @@ _TRANSIENT_BESIDES = frozenset({-110, -111, -120, -1000, -1001, -1002, -1003, -1
 
 
 def reaction(code: int) -> Reaction:
-    """Return what OpenPAI does about an exit code: whether it tries again, and whether that counts."""
+    """Return how OpenPAI reacts to an exit code: whether it retries, and whether that counts."""
     if code == 0 or code in _PERMANENT_BESIDES:
         return "NEVER_RETRY"
     if code in _TRANSIENT_BESIDES:

@@ -8,12 +8,9 @@ from __future__ import annotations
 import uuid
 
 from luigi_pai.local.releases import exit_specs
-from luigi_pai.local.releases.launcher_rules import LauncherRules, RetryDecision
+from luigi_pai.local.releases.launcher_rules import RETRY_ALWAYS, RETRY_FAILURES, LauncherRules, RetryDecision
 
 __all__ = ["FRAMEWORK_CONTROLLER"]
-
-_RETRY_ALWAYS = -2
-_RETRY_FAILURES = -1
 
 
 def _exit_type(exit_code: int) -> str:
@@ -27,12 +24,12 @@ def _decide_retry(retry_count: int, exit_code: int, counted_retries: int) -> Ret
     A permanent failure is not retried, whatever the limit.
     """
     if not exit_code:
-        always = retry_count == _RETRY_ALWAYS
+        always = retry_count == RETRY_ALWAYS
         return RetryDecision(retry=always, counted=always)
     reaction = exit_specs.reaction(exit_code)
     if reaction != "RETRY_TO_MAX":
         return RetryDecision(retry=reaction != "NEVER_RETRY")
-    unlimited = retry_count in (_RETRY_ALWAYS, _RETRY_FAILURES)
+    unlimited = retry_count in (RETRY_ALWAYS, RETRY_FAILURES)
     return RetryDecision(retry=unlimited or counted_retries < retry_count, counted=True)
 
 

@@ -5,7 +5,7 @@ The rules are those of its RetryPolicyDescriptor and user manual.
 
 from __future__ import annotations
 
-from luigi_pai.local.releases.launcher_rules import LauncherRules, RetryDecision
+from luigi_pai.local.releases.launcher_rules import RETRY_ALWAYS, RETRY_FAILURES, LauncherRules, RetryDecision
 
 __all__ = ["FRAMEWORK_LAUNCHER"]
 
@@ -13,9 +13,6 @@ _EXIT_STOPPED = 214
 _EXITS_TRANSIENT = (137, 143, 154, 205)
 """SIGKILL, SIGTERM and 154 count as a failed machine; 205 is what a command exits with to be retried."""
 _EXIT_PERMANENT = 206
-
-_RETRY_ALWAYS = -2
-_RETRY_FAILURES = -1
 
 _FIRST_CONTAINER = 2  # the first one of an application is its master's
 
@@ -33,14 +30,14 @@ def _exit_type(exit_code: int) -> str:
 
 def _decide_retry(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit type; a retryCount of -1 sets no limit, -2 retries whatever the exit code."""
-    if retry_count == _RETRY_ALWAYS:
+    if retry_count == RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
     kind = _exit_type(exit_code)
     if kind == "TRANSIENT_NORMAL":
         return RetryDecision(retry=True)
     if kind != "UNKNOWN":
         return RetryDecision(retry=False)
-    retry = retry_count == _RETRY_FAILURES or counted_retries < retry_count
+    retry = retry_count == RETRY_FAILURES or counted_retries < retry_count
     return RetryDecision(retry=retry, counted=True)
 
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LauncherRules", "RetryDecision"]
+__all__ = ["RETRY_ALWAYS", "RETRY_FAILURES", "LauncherRules", "RetryDecision"]
+
+RETRY_ALWAYS = -2
+"""A retry limit: whatever the exit code, without end."""
+RETRY_FAILURES = -1
+"""A retry limit: every failure that is not permanent, without end."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Store(Database):
     # jobs
 
     def add_job(self, new: NewJob) -> Job:
-        """Write a new job, waiting to be started.
+        """Save a new job, which waits.
 
         Raises:
             NameTaken: the name is in use.
@@ -156,11 +156,11 @@ class Store(Database):
         self._delete_secrets("job_id = ?", (job.id,))
 
     def unfinished_jobs(self) -> list[Job]:
-        """Return the jobs that have not ended, and deleted ones, in the order they came."""
+        """Return the jobs that have not ended, and deleted ones, in the order of their submission."""
         return self._whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
-        """Write what may change about a job."""
+        """Save what may change of a job."""
         self.execute(
             "UPDATE jobs SET sub_state = ?, execution_type = ?, retries = ?, counted_retries = ?,"
             " launched = ?, completed = ?, exit_code = ?, exit_type = ?, diagnostics = ?, deleted = ?"
@@ -182,14 +182,14 @@ class Store(Database):
         self.job_changed(job.id)
 
     def purge_job(self, job: Job) -> None:
-        """Forget a job with its attempts and tasks."""
+        """Delete the rows of a job, its attempts and its tasks."""
         self.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
         self.job_changed(job.id)
 
     # attempts and tasks
 
     def add_attempt(self, job: Job) -> Attempt:
-        """Write the next attempt of a job, launched now."""
+        """Save the next attempt of a job, launched now."""
         last = self.last_attempt(job)
         number = 1 if last is None else last.number + 1
         launched = now_ms()
@@ -217,7 +217,7 @@ class Store(Database):
         return [Attempt(**{**dict(row), "interrupted": bool(row["interrupted"])}) for row in rows]
 
     def end_attempt(self, attempt: Attempt) -> None:
-        """Write that an attempt is over, now, and how."""
+        """Save that an attempt has ended, now, and how."""
         attempt.completed = now_ms()
         self.execute(
             "UPDATE attempts SET completed = ?, exit_code = ?, trigger_role = ?, trigger_index = ?,"
@@ -233,12 +233,12 @@ class Store(Database):
         )
 
     def interrupt_attempt(self, attempt: Attempt) -> None:
-        """Write that an attempt is being ended because the server is."""
+        """Save that an attempt is being ended because the server is."""
         attempt.interrupted = True
         self.execute("UPDATE attempts SET interrupted = 1 WHERE id = ?", (attempt.id,))
 
     def add_task(self, task: Task) -> None:
-        """Write a task whose process is about to be started."""
+        """Save a task whose process is about to be started."""
         self.execute(
             "INSERT INTO tasks"
             " (container_id, attempt_id, role, task_index, folder, ports, gpus, launched, number,"
@@ -258,7 +258,7 @@ class Store(Database):
         )
 
     def save_task(self, task: Task) -> None:
-        """Write a task's GPUs, process, times and exit code."""
+        """Save a task's GPUs, process, times and exit code."""
         self.execute(
             "UPDATE tasks SET gpus = ?, pid = ?, pid_started = ?, exit_code = ?, launched = ?, completed = ?,"
             " exit_info = ? WHERE container_id = ?",
@@ -275,7 +275,7 @@ class Store(Database):
         )
 
     def tasks(self, attempt: Attempt) -> list[Task]:
-        """Return the tasks of an attempt, each at its latest try, in the order of roles and indexes."""
+        """Return the tasks of an attempt, each at its latest attempt, in the order of roles and indexes."""
         rows = self.rows(
             "SELECT tasks.* FROM tasks JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
             " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first",
@@ -284,7 +284,7 @@ class Store(Database):
         return [_task(row) for row in rows]
 
     def tries(self, task: Task) -> list[Task]:
-        """Return every try of a task, the latest first."""
+        """Return every attempt of a task, the latest first."""
         rows = self.rows(
             "SELECT * FROM tasks WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC",
             (task.attempt_id, task.role, task.index),

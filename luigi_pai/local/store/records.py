@@ -158,7 +158,7 @@ class Attempt:
     Attributes:
         number: 1 for the first.
         interrupted: the server has begun to end it because it was shut down
-            itself; the exit codes of its tasks say nothing then.
+            itself; the exit codes of its tasks do not count then.
         trigger_role, trigger_index, trigger_message: the task that decided how
             it ended, and by which rule.
     """
@@ -190,7 +190,7 @@ class Task:
         pid: the process that runs it, also its process group and session.
         pid_started: when that process started, as the kernel counts.
         exit_code: how it ended; of a v2 job as the runtime translates it.
-        exit_info: JSON of what the runtime says of a failure (v2).
+        exit_info: JSON of what the runtime reports of a failure (v2).
         number: which attempt of this instance it is, 0 for the first; a job
             without gang allocation retries its tasks one by one.
         counted_retries: the attempts before it that taskRetryCount limits.

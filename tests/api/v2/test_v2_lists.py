@@ -114,7 +114,7 @@ def test_logs_are_named_without_their_addresses(v2, rest):
     rest.get(path, json={"locations": [{"name": "all", "uri": "/log-manager/1.2.3.4:9103/x?token=abc"}]})
     files = v2.logs("j", "worker", 2, job_attempt=1, task_attempt=3, tail=True)
     assert files == (LogFile("all", "/log-manager/1.2.3.4:9103/x?token=abc"),)
-    assert repr(files) == "(LogFile(name='all'),)"
+    assert repr(files) == "(LogFile(name='all', paged=False),)"
     assert rest.calls[0].request.url == f"{path}?tail-mode=true"
 
 

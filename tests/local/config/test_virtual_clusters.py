@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from local_client import LocalClient
+from protocol_client import ProtocolClient
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
 from luigi_pai.local.config.virtual_clusters import MAX_GPUS, Resources, virtual_clusters
 
 BASE = Resources(cpu=4, memory=8000, gpu=2)
@@ -64,3 +67,15 @@ def test_the_default_capacity_does_not_depend_on_the_machine():
     """64 CPUs, 256 GB of memory, 8 GPUs: a job of a large machine runs on a laptop, too."""
     (default,) = virtual_clusters([])
     assert (default.name, default.has) == ("default", Resources(cpu=64, memory=262144, gpu=8))
+
+
+def test_a_name_with_a_hyphen_works_on_both_apis():
+    """Administrators of clusters choose such names in their configuration."""
+    with LocalPai(virtual_clusters=["gpu-cluster:gpu=4"]) as server:
+        v1, v2 = LocalClient(server), ProtocolClient(server)
+        job = v1.run("true", virtualCluster="gpu-cluster")
+        assert (job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
+        job = v2.run("true", defaults={"virtualCluster": "gpu-cluster"})
+        assert (job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
+        assert v2.send("GET", "/virtual-clusters/gpu-cluster").json()["resourcesTotal"]["gpu"] == 4
+        assert v1.send("GET", "/virtual-clusters").json().keys() == {"default", "gpu-cluster"}

@@ -38,7 +38,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
         await until(lambda: bench.tasks(job)[2].number >= 2)
         bench.stop(job)
         await bench.ended(job)
-        events = [event["reason"] for event in bench.services.events.events(job)]
+        events = [event["reason"] for event in bench.services.events.of(job)]
         return bench.why(job), events.count("FailedScheduling"), bench.kept()
 
     ended = bench(scenario, "default:cpu=2,memory=999,gpu=1")

@@ -21,6 +21,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
+def own_pai(tmp_path):
+    """A server that a test may stop and kill, and that kills tasks a second after SIGTERM."""
+    with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
+        yield server
+
+
+@pytest.fixture
 def client(own_pai):
     return LocalClient(own_pai)
 

@@ -91,7 +91,7 @@ def test_a_running_task_has_a_duration(local_pai, client):
     name = client.submit(role("sleep 60"))
     client.wait(name, "RUNNING")
     text = page(local_pai, name)
-    assert re.fullmatch(r"\d+\.\d s", rows(text, "Tasks")[0][6])
+    assert re.fullmatch(r"\d+\.\d s", rows(text, "Tasks")[0][5])
     assert re.fullmatch(r"\d+\.\d s", rows(text, "Attempts, the last one first")[0][2])
     assert "<dt>Ended</dt>" not in text
     client.stop(name)

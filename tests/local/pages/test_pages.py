@@ -194,7 +194,13 @@ def test_what_is_in_use_is_shown_by_virtual_cluster():
         waiting = client.submit(role("true", gpuNumber=1), virtualCluster="small")
         client.run("true")
         row = re.search(r'<th scope="row">small</th>(.*?)</tr>', requests.get(server.url, timeout=20).text)
-        assert re.findall(r"<td>(.*?)</td>", row[1]) == ["1", "1", "2 of 3", "1,400 of 2,000 MB", "2 of 2"]
+        assert re.findall(r"<td .*?>(.*?)</td>", row[1]) == [
+            "1",
+            "1",
+            "2 of 3",
+            "1,400 of 2,000 MB",
+            "2 of 2",
+        ]
         query = {"username": "admin", "jobName": waiting}
         shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
         assert "Waits because" in shown.text

@@ -102,7 +102,7 @@ def wrong_protocols(count, seed):
         elif isinstance(parent, dict):
             parent["nonsense field"] = 1
             place = (*above, "nonsense field")
-        if LTP_1_5.complaints(document):
+        if LTP_1_5.schema_errors(document):
             count -= 1
             yield document, place
 

@@ -21,7 +21,7 @@ from luigi_pai.local.config.settings import Address, Settings
 from luigi_pai.local.releases.release import OPENPAI_1_8
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, Job, NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 ALL = dict.fromkeys(("running", "succeeded", "stopped", "failed", "retried"), True)
@@ -182,7 +182,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
     in_a_loop(call())
     assert len(receiver.calls) == 3
     assert [record.getMessage() for record in caplog.records if record.name == "tests.webhook"] == [
-        f"webhook at 127.0.0.1: not told that anna~a has succeeded: {problem}" for problem in said
+        f"webhook at 127.0.0.1: not notified that anna~a has succeeded: {problem}" for problem in said
     ]
 
 
@@ -191,14 +191,14 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
     store = Store(tmp_path / "server.sqlite")
     called = []
     webhook = SimpleNamespace(prepare=lambda job, change: lambda: called.append((job.name, change)))
-    notes = JobNotes(store, Notifier(webhook))
+    events = JobEvents(store, Notifier(webhook))
     role = {"name": "main", "taskNumber": 1, "gpuNumber": 0}
     config = {"extras": {"jobStatusChangeNotification": ALL}, "taskRoles": [role]}
     job = store.add_job(NewJob("a", "anna", "default", config, config, "v2"))
 
     def write(error):
         with store.changing():
-            notes.record(job, "AttemptBegan", "")
+            events.record(job, "AttemptBegan", "")
             assert called == []
             if error is not None:
                 raise error
@@ -208,7 +208,7 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
             write(sqlite3.OperationalError("database or disk is full"))
     write(None)
     assert called == [("a", "running")]
-    assert len(notes.events(job)) == 2
+    assert len(events.of(job)) == 2
     store.close()
 
 

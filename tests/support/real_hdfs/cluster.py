@@ -15,6 +15,8 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from real_hdfs.configuration import LOGGING, QUIET, make_pages, write_configuration
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -32,15 +34,6 @@ _TRIES = 3  # a port that was free may be taken a moment later
 _SERVICE = "pai"  # what two NameNodes are called together
 _NAMENODE = "hdfs.server.namenode.NameNode"
 _DATANODE = "hdfs.server.datanode.DataNode"
-_LOGGING = """\
-log4j.rootLogger=INFO,c
-log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
-log4j.appender.c=org.apache.log4j.ConsoleAppender
-log4j.appender.c.target=System.err
-log4j.appender.c.layout=org.apache.log4j.PatternLayout
-log4j.appender.c.layout.ConversionPattern=%d %p %c: %m%n
-"""
-_QUIET = _LOGGING.replace("INFO,c", "ERROR,c")
 _no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -51,6 +44,7 @@ class RealHdfs:
         software: what to run.
         namenodes: 1, or 2: an active one and one on standby, over the same edits (HA).
         datanodes: the number of its DataNodes, which is also the replication of a file.
+        as_shipped: whether it waits as long as Hadoop does by default, for who measures it.
         timeout: seconds that it may take to come up.
 
     Attributes:
@@ -64,9 +58,16 @@ class RealHdfs:
     """
 
     def __init__(
-        self, software: Software, *, namenodes: int = 1, datanodes: int = 1, timeout: float = 60.0
+        self,
+        software: Software,
+        *,
+        namenodes: int = 1,
+        datanodes: int = 1,
+        as_shipped: bool = False,
+        timeout: float = 60.0,
     ) -> None:
         self._software = software
+        self._settings = {} if as_shipped else dict(software.hadoop.short_waits)
         self._names = [f"namenode{number}" for number in range(namenodes)]
         self._count = datanodes
         self._timeout = timeout
@@ -153,15 +154,7 @@ class RealHdfs:
         self._http_ports = ports[::3]
         self._configure(rpc, http, ports)
         deadline = time.monotonic() + self._timeout
-        with contextlib.suppress(subprocess.TimeoutExpired):  # if it fails, the NameNode says why
-            subprocess.run(
-                self._command(self._names[0], _NAMENODE, "-format", "-nonInteractive", "-force"),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=self._timeout,
-                check=False,
-            )
+        self._format(self._names[0])
         for name in self._names[1:]:  # it begins with what the first one has: nothing
             shutil.copytree(self._namespace / self._names[0], self._namespace / name, dirs_exist_ok=True)
         for name in self._names:
@@ -176,6 +169,21 @@ class RealHdfs:
             self._wait_for_datanode(number, deadline)
         for name, url in zip(self._names, self.urls, strict=True):
             self._wait(name, self._namenodes[name], lambda url=url: self._is_complete(url), deadline)
+
+    def _format(self, role: str) -> None:
+        """Make an empty file system for a NameNode."""
+        try:
+            with (self._room / role / "log").open("ab") as log:
+                subprocess.run(
+                    self._command(role, _NAMENODE, "-format", "-nonInteractive", "-force"),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=self._timeout,
+                    check=True,
+                )
+        except subprocess.SubprocessError as error:
+            raise self._failure(role, "could not be formatted") from error
 
     def _stop(self) -> None:
         processes = [*self._datanodes.values(), *self._namenodes.values()]
@@ -200,13 +208,13 @@ class RealHdfs:
             "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
             "dfs.datanode.hostname": _HOST,
         }
-        common |= self._addresses(rpc, http)
+        common |= self._addresses(rpc, http) | self._settings
         for name in self._names:
             own = {"dfs.namenode.name.dir": f"file://{self._namespace}/{name}"}
             if self._names[1:]:
                 own["dfs.ha.namenode.id"] = name
-            _write_conf(room / name / "conf", core, common | own, _LOGGING)
-        _write_conf(room / "client" / "conf", core, common, _QUIET)
+            write_configuration(room / name / "conf", core, common | own, LOGGING)
+        write_configuration(room / "client" / "conf", core, common, QUIET)
         for number in range(self._count):
             pages, data, ipc = ports[3 * number : 3 * number + 3]
             own = {
@@ -215,7 +223,8 @@ class RealHdfs:
                 "dfs.datanode.ipc.address": f"{_HOST}:{ipc}",
                 "dfs.datanode.data.dir": f"file://{room}/data{number}",
             }
-            _write_conf(room / f"datanode{number}" / "conf", core, common | own, _LOGGING)
+            write_configuration(room / f"datanode{number}" / "conf", core, common | own, LOGGING)
+        make_pages(room / "webapps")
         self.bin = room / "bin"
         self.bin.mkdir()
         for name in ("hdfs", "hadoop"):
@@ -245,7 +254,7 @@ class RealHdfs:
         return addresses
 
     def _shell_script(self) -> str:
-        words = self._software.command(self._room / "client" / "conf", "", heap=512)[:-1]
+        words = self._software.command([self._room / "client" / "conf"], "", heap=512)[:-1]
         start = " ".join(f"'{word}'" for word in words)
         return (
             "#!/bin/sh\n"
@@ -260,7 +269,7 @@ class RealHdfs:
         )
 
     def _command(self, role: str, main: str, *arguments: str) -> list[str]:
-        return self._software.command(self._room / role / "conf", main, *arguments)
+        return self._software.command([self._room / role / "conf", self._room], main, *arguments)
 
     def _launch(self, role: str, main: str) -> subprocess.Popen[bytes]:
         """Start a process that is killed when this one dies, however it does."""
@@ -284,10 +293,16 @@ class RealHdfs:
         while not is_up():
             ended = process.poll() is not None
             if ended or time.monotonic() > deadline:
-                lines = (self._room / role / "log").read_text(errors="replace").splitlines()
-                what = "has ended" if ended else f"was not up within {self._timeout:.0f} s"
-                raise RuntimeError(f"the {role} of a real HDFS {what}:\n" + "\n".join(lines[-25:]))
+                raise self._failure(
+                    role, "has ended" if ended else f"was not up within {self._timeout:.0f} s"
+                )
             time.sleep(0.1)
+
+    def _failure(self, role: str, what: str) -> RuntimeError:
+        lines = (self._room / role / "log").read_text(errors="replace").splitlines()
+        return RuntimeError(
+            f"the {role} of a real HDFS {self._software.hadoop.version} {what}:\n" + "\n".join(lines[-25:])
+        )
 
     def _is_complete(self, url: str) -> bool:
         state = _bean(url, "NameNode", "FSNamesystemState")
@@ -309,16 +324,6 @@ def _bean(address: str, service: str, name: str) -> dict[str, Any]:
         beans: list[dict[str, Any]] = json.load(reply)["beans"]
         return beans[0] if beans else {}
     return {}
-
-
-def _write_conf(folder: Path, core: dict[str, str], hdfs: dict[str, str], logging: str) -> None:
-    folder.mkdir(parents=True)
-    (folder / "log4j.properties").write_text(logging)
-    for name, values in (("core-site.xml", core), ("hdfs-site.xml", hdfs)):
-        lines = [
-            f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items()
-        ]
-        (folder / name).write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
 
 def _free_ports(count: int) -> list[int]:

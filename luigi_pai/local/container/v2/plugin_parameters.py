@@ -28,7 +28,7 @@ _SHOWN = 60
 
 
 def read_parameters(parameters: Any, document: Mapping[str, Any], role: str) -> Any:
-    """Return what a plugin gets, but for secrets: references to them are checked, and stay.
+    """Return the parameters of a plugin; references to secrets are checked, and stay.
 
     Args:
         parameters: as they stand in the protocol; an empty text where there are none.
@@ -36,7 +36,7 @@ def read_parameters(parameters: Any, document: Mapping[str, Any], role: str) -> 
         role: the role that the plugin runs in, by the protocol's own name.
 
     Raises:
-        ValueError: the runtime fails over them. The text says why, and shows no value.
+        ValueError: the runtime fails over them. The message gives the reason, and no value.
     """
 
     def filled(tag: re.Match[str]) -> str:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.v2.plugin_parameters import read_parameters
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.references import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def server_name(role: str) -> str:
 
 
 def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
-    """Return what the launcher needs to know of a valid protocol, without its secrets.
+    """Return a valid protocol as the launcher reads it, without its secrets.
 
     Args:
         document: the protocol, as plain data.
@@ -54,7 +54,7 @@ def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
 
 
 def _shared_memory(role: Mapping[str, Any]) -> Any:
-    """Return the MB of shared memory that a role asks for, which variables name; 0 where it says nothing."""
+    """Return the MB of shared memory that a role asks for, which variables name; 0 if it asks for none."""
     return (role.get("extraContainerOptions") or {}).get("shmMB", 0)
 
 

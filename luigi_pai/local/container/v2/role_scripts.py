@@ -25,7 +25,7 @@ __all__ = ["AFTER", "BEFORE", "COMMAND", "INIT", "SSH_READY", "role_scripts"]
 
 INIT, BEFORE, COMMAND, AFTER = "init.sh", "before.sh", "command.sh", "after.sh"
 SSH_READY = "ssh-ready"
-"""The file in a task's folder that says: other tasks can reach it."""
+"""The file in a task's folder that marks: other tasks can reach it."""
 
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
 _BARRIER_MINUTES = "300"
@@ -103,13 +103,13 @@ class _Scripts:
 
     def fail(self, sentence: str) -> None:
         """Make the init container fail here."""
-        self.init.append(f"{_said(sentence)}; exit 1")
+        self.init.append(f"{_print_error(sentence)}; exit 1")
 
     def add(self, number: int, plugin: Mapping[str, Any]) -> None:
         """Add what a plugin prepares and runs.
 
-        What it fails over is forgiven where its failurePolicy is ``ignore``, but for
-        what the runtime does itself: it reads the parameters, and it looks for the plugin.
+        A failurePolicy of ``ignore`` covers the plugin's own failures, not those of the
+        runtime, which reads the parameters and looks for the plugin.
         """
         name, policy = plugin["plugin"], plugin["failurePolicy"]
         if plugin.get("fault"):
@@ -129,10 +129,10 @@ class _Scripts:
         try:
             prepare(plugin["parameters"], scripts)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            said = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
-            sentence = f"the plugin {name} cannot use its parameters: {said}"
+            reason = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
+            sentence = f"the plugin {name} cannot use its parameters: {reason}"
             if policy == "ignore":
-                self.init.append(f"{_said(sentence)}; {_IGNORED}")
+                self.init.append(f"{_print_error(sentence)}; {_IGNORED}")
             else:
                 self.fail(sentence)
         self.init += scripts.init
@@ -146,7 +146,7 @@ class _Scripts:
         return f'"$BASH" {shlex.quote(f"{self._folder}/{name}")}'
 
     def _ssh(self, parameters: Any, scripts: _PluginScripts) -> None:
-        """Say that this task is up; with a barrier, wait until every other one is."""
+        """Mark that this task is up; with a barrier, wait until every other one is."""
         if not parameters:
             return
         job_ssh = "jobssh" in parameters and str(parameters["jobssh"]).lower() == "true"
@@ -164,7 +164,7 @@ class _Scripts:
         words = timeout.split()
         minutes = words[0] if len(words) == 1 else _BARRIER_MINUTES
         if not _MINUTES.fullmatch(minutes):
-            return f"{_said(f'sshbarrierTimeout is no whole number of minutes: {minutes}')}; (exit 1)"
+            return f"{_print_error(f'sshbarrierTimeout is no whole number of minutes: {minutes}')}; (exit 1)"
         if not self._tasks:
             return "echo 'SSH barrier: this is the only task'"
         return _BARRIER.format(
@@ -288,7 +288,7 @@ def _nothing(_parameters: Any, _scripts: _PluginScripts) -> None:
     pass
 
 
-def _said(sentence: str) -> str:
+def _print_error(sentence: str) -> str:
     return f"echo {shlex.quote(f'luigi-pai local: {sentence}')} >&2"
 
 

@@ -1,4 +1,4 @@
-"""The v1 REST API of OpenPAI 0.7.1: its routes, in its order of looking at things."""
+"""The v1 REST API of OpenPAI 0.7.1: its routes, with their checks in its order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class V1Handler(ApiHandler):
     # steps that several routes share
 
     def _bearer(self) -> Bearer:
-        """Return who asks.
+        """Return the authenticated user.
 
         Raises:
             ApiError: 401 without a valid token.
@@ -106,7 +106,7 @@ class V1Handler(ApiHandler):
         return config
 
     async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
-        """Write a job down, then say that it is taken."""
+        """Store a job, then answer that it was accepted."""
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         virtual_cluster = spec["virtualCluster"] or "default"
@@ -211,7 +211,7 @@ class V1Handler(ApiHandler):
         body = self.checked(body_rules.USER_DELETE)
         self._administrator()
         self.api.users.remove(body["username"])
-        self.api.tokens.end_all(body["username"])
+        self.api.tokens.revoke_of_user(body["username"])
         self.answer(200, {"message": "remove successfully"})
 
     async def _put_user_virtual_clusters(self, name: str) -> None:

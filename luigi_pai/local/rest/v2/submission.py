@@ -11,8 +11,8 @@ from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.rest.base.body_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.rest.v2.extras import read_extras
 from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.references import PLUGIN
 from luigi_pai.spec.templates.secrets import MASK, masked
 from luigi_pai.spec.validate_protocol import validate_protocol
 
@@ -40,7 +40,7 @@ def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     if isinstance(document, dict):
         known = {field: value for field, value in document.items() if field not in release.beyond_spec}
     problems = validate_protocol(known, release=release.spec_release)
-    wrong = release.complaints(document) if problems or known != document else []
+    wrong = release.schema_errors(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document, release)
@@ -94,7 +94,7 @@ def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, 
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return the virtual cluster that a protocol asks for; the schema takes what is no text, too."""
+    """Return the virtual cluster of a protocol, as text; the schema accepts other values, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 

@@ -239,7 +239,7 @@ def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[s
     Args:
         job: the job.
         shown: the attempt.
-        is_latest: what is said of it: the server says of any one that is asked for that it is the latest.
+        is_latest: the value of ``isLatest``; the server has true for any single attempt.
     """
     status = ending(shown)
     code = shown.record.exit_code

@@ -45,7 +45,7 @@ _WILDCARDS = {"%": "*", "_": "?"}
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks for a list, where it has only the virtual clusters of who asks.
+    """The user of a list that has only their own virtual clusters.
 
     Attributes:
         name: their name.
@@ -61,12 +61,12 @@ class Viewer:
 
 
 class JobSearch:
-    """The jobs that a query asks for.
+    """The jobs that a query selects.
 
     Args:
         query: the query of the address, still encoded.
         release: whose list it is.
-        viewer: who asks; None where a list has the jobs of all virtual clusters.
+        viewer: the user; None if the list has the jobs of all virtual clusters.
 
     Raises:
         ApiError: a number that the server refuses or fails over, a list where it takes a text, or 403
@@ -143,7 +143,7 @@ class JobSearch:
             self._values += [_pattern(_as_sent(as_text(self._query["keyword"])))] * len(columns)
 
     def ids(self, store: Store) -> list[int]:
-        """Return the ids of the jobs on the page that is asked for."""
+        """Return the ids of the jobs on the requested page."""
         clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order} LIMIT ? OFFSET ?"
         return store.select_ids(clauses, [*self._values, self.limit, self.offset])
 
@@ -170,7 +170,7 @@ def _seen(viewer: Viewer, users: Sequence[str] | None, clusters: Sequence[str] |
 
 
 def _order(words: Sequence[str], state: str) -> str:
-    """Return the order that two words ask for, a field and a way; what is no order is none."""
+    """Return the ORDER BY for a field and a direction; the default for unknown words."""
     field, way = [*words, ""][:2]
     columns = {**_ORDERS, "state": state}
     if field not in columns or way not in _NULLS:

@@ -8,32 +8,26 @@ import hashlib
 import logging
 import os
 import posixpath
-import stat
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.destination import (
-    OURS,
-    Manifest,
-    is_folder,
-    look_at_file,
-    look_at_folder,
-    status_or_none,
-)
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
-from luigi_pai.hdfs.local_tree import LocalTree
-from luigi_pai.hdfs.staging import Stage
-from luigi_pai.hdfs.transfer import JOBS, Threads, Transfer, progress
+from luigi_pai.hdfs.temporary import is_temporary, tidy
+from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
+from luigi_pai.hdfs.transfer.local_tree import LocalTree
+from luigi_pai.hdfs.transfer.manifest import Manifest
+from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
+from luigi_pai.hdfs.transfer.staging import Stage
+from luigi_pai.hdfs.transfer.summary import Transfer, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from luigi_pai.hdfs.client import WebHdfs
-    from luigi_pai.hdfs.destination import Destination
-    from luigi_pai.hdfs.local_tree import LocalFile
+    from luigi_pai.hdfs.endpoint import Endpoint
+    from luigi_pai.hdfs.transfer.destination import Destination
+    from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
 __all__ = ["Upload", "upload"]
 
@@ -41,18 +35,20 @@ logger = logging.getLogger("luigi-interface")
 
 _BATCH = 256 * 1024 * 1024  # bytes that are published together
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
-_LEFT_BEHIND = 24 * 3600  # seconds after which an upload that published nothing is taken to be dead
 
 
 def upload(
-    fs: WebHdfs,
-    local: str | os.PathLike[str],
-    destination: str,
-    *,
-    delete: bool = False,
-    jobs: int = JOBS,
+    fs: Endpoint, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
 ) -> Transfer:
     """Send a local file, or what is in a local folder, to HDFS, as far as it is new or changed.
+
+    The arguments and errors are those of ``Upload`` and its ``send()``.
+    """
+    return Upload(fs, local, destination, delete=delete, jobs=jobs).send()
+
+
+class Upload:
+    """A local file or folder and its destination; making one makes no network requests.
 
     Args:
         fs: the file system.
@@ -64,26 +60,12 @@ def upload(
         jobs: files sent at once.
 
     Raises:
-        TransferError: files that cannot be sent, all of them, and nothing was sent; or
-            one that could not be read to its end.
-        HdfsError: HDFS refused something or did not answer. What was sent before is
-            there, and the next upload goes on from it.
-    """
-    return Upload(fs, local, destination, delete=delete, jobs=jobs).send()
-
-
-class Upload:
-    """A local file or folder and its destination; making one sends nothing and asks nobody.
-
-    The arguments are those of ``upload``.
-
-    Raises:
         TransferError: files that cannot be sent, all of them.
     """
 
     def __init__(
         self,
-        fs: WebHdfs,
+        fs: Endpoint,
         local: str | os.PathLike[str],
         destination: str,
         *,
@@ -92,21 +74,17 @@ class Upload:
     ) -> None:
         self._local = Path(local)
         self._destination = destination
-        self._threads = Threads(jobs)
+        self._pool = WorkerPool(jobs)
         self._server, self._path = fs.at(destination)
-        self._is_folder = _is_folder_here(self._local)
-        self._delete = delete and self._is_folder
-        if self._is_folder:
-            self._tree = LocalTree.of_folder(self._local)
-        else:
-            if destination.endswith("/"):
-                self._path = posixpath.join(self._path, self._local.name)
-            self._tree = self._tree_of_file()
+        if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  which raises nothing
+            self._path = posixpath.join(self._path, self._local.name)
+        self._tree = self._read_tree()
+        self._delete = delete and not self._tree.is_file
 
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the size in bytes of each file that goes to an absolute path on HDFS, or below it."""
         paths = {name: posixpath.join(self._path, name) for name in self._tree.files}
-        if not self._is_folder:
+        if self._tree.is_file:
             paths = dict.fromkeys(paths, self._path)
         inside = f"{path.rstrip('/')}/"
         return {
@@ -119,8 +97,9 @@ class Upload:
         """Send what is new or changed.
 
         Raises:
-            HdfsError: HDFS refused something or did not answer.
-            TransferError: a local file could not be read, or is a folder on HDFS.
+            HdfsError: HDFS refused something or did not answer. What was sent before is
+                there, and the next upload goes on from it.
+            TransferError: a local file could not be read to its end, or is a folder on HDFS.
         """
         with one_at_a_time(f"{self._server.server}{self._path}"):
             for _try in range(_TRIES):
@@ -129,7 +108,7 @@ class Upload:
             return self._send()
 
     def _send(self) -> Transfer:
-        there = self._look()
+        there = self._look_up()
         conflicts = there.conflicts_with(self._tree)
         if conflicts:
             why = "is a folder on one side and a file on the other; remove one of them"
@@ -138,7 +117,7 @@ class Upload:
                 [Problem(name, why) for name in conflicts],
             )
         files = list(self._tree.files.values())
-        same = self._threads.map(lambda file: _is_same(file, there), files)
+        same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
         batches = list(_batches(changed))
         if not batches and there.lacks(self._tree.folders):
@@ -148,32 +127,32 @@ class Upload:
             for batch in batches:
                 there = self._send_batch(batch, there, advance)
         removed = self._remove_gone(there) if self._delete else 0
-        self._clear_away(there)
+        for name in filter(is_temporary, there.statuses):
+            tidy(self._server, there.of(name))
         done = Transfer("uploaded", self._destination, len(changed), len(files), size, removed)
         logger.info("%s", done)
         return done
 
-    def _look(self) -> Destination:
-        if self._is_folder:
-            return look_at_folder(
-                self._server, self._path, self._tree.folders, self._threads, also_known=self._delete
+    def _look_up(self) -> Destination:
+        if not self._tree.is_file:
+            return folder_destination(
+                self._server, self._path, self._tree.folders, self._pool, also_known=self._delete
             )
-        status = status_or_none(self._server, self._path)
-        if status is not None and is_folder(status):
+        if self._server.is_folder(self._path):
             self._path = posixpath.join(self._path, self._local.name)
-            self._tree = self._tree_of_file()
-        return look_at_file(self._server, self._path)
+            self._tree = self._read_tree()
+        return file_destination(self._server, self._path)
 
-    def _tree_of_file(self) -> LocalTree:
-        return LocalTree.of_file(self._local, posixpath.basename(self._path) or self._local.name)
+    def _read_tree(self) -> LocalTree:
+        return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_batch(
         self, files: list[LocalFile], there: Destination, advance: Callable[[int], None]
     ) -> Destination:
         """Send files and publish them; what is whole is published also if others fail."""
-        with Stage(self._server, there, self._threads) as stage:
+        with Stage(self._server, there, self._pool) as stage:
             try:
-                self._threads.map(lambda file: stage.send(file, advance), files)
+                self._pool.map(lambda file: stage.send(file, advance), files)
             except BaseException:  # also Ctrl-C
                 if not stage.is_empty:
                     with contextlib.suppress(HdfsError):  # the first failure is the one to tell
@@ -193,7 +172,7 @@ class Upload:
                 self._destination,
                 ", ".join(others),
             )
-        self._threads.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
+        self._pool.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
         folders = known.folders - self._tree.folders
         for name in sorted(folders, reverse=True):  # what is in a folder comes before it
             if there.has_folder(name):
@@ -201,17 +180,9 @@ class Upload:
                     self._server.remove(there.of(name), recursive=False)
         if gone or folders:
             rest = {name: entry for name, entry in known.files.items() if name not in gone}
-            with Stage(self._server, there, self._threads) as stage:
+            with Stage(self._server, there, self._pool) as stage:
                 stage.note(Manifest(rest, known.folders - folders))
         return len(ours)
-
-    def _clear_away(self, there: Destination) -> None:
-        """Remove what uploads that were killed have left behind in the destination."""
-        oldest = (time.time() - _LEFT_BEHIND) * 1000
-        for name, status in there.statuses.items():
-            if OURS.match(name) and is_folder(status) and status["modificationTime"] < oldest:
-                with contextlib.suppress(HdfsError):
-                    self._server.remove(there.of(name), recursive=True)
 
 
 @contextlib.contextmanager
@@ -224,33 +195,33 @@ def one_at_a_time(place: str) -> Iterator[None]:
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            lock = _lock_file(place)
-            held.callback(os.close, lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
-                fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+            held.callback(_release, *_lock(place))
         yield
 
 
-def _lock_file(place: str) -> int:
+def _lock(place: str) -> tuple[Path, int]:
+    """Return a lock file that this process holds; it is there as long as it is held."""
     folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid():
+    if folder.lstat().st_uid != os.getuid():
         raise PermissionError(f"{folder} is not ours")
-    name = hashlib.sha256(place.encode()).hexdigest()[:32]
-    return os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    path = folder / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.lock"
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                return path, lock
+        os.close(lock)  # that one has removed the file
 
 
-def _is_folder_here(place: Path) -> bool:
-    try:
-        return stat.S_ISDIR(place.stat().st_mode)
-    except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
-        raise TransferError("nothing was sent", [Problem(str(place), why)]) from None
+def _release(path: Path, lock: int) -> None:
+    path.unlink(missing_ok=True)
+    os.close(lock)
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:

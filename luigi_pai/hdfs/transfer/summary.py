@@ -1,4 +1,4 @@
-"""Moving many files at once: in threads, with a progress bar, and a line that says what was done."""
+"""What an upload or a download has done, and its progress bar."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ import contextlib
 import multiprocessing
 import sys
 import threading
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["JOBS", "READ_AT_ONCE", "Stopped", "Threads", "Transfer", "progress", "readable"]
-
-Thing = TypeVar("Thing")
-Result = TypeVar("Result")
-
-JOBS = 16
-"""Files sent or fetched at once, if nothing else is said."""
-READ_AT_ONCE = 1024 * 1024
-"""Bytes of a file that are in memory at once, in each thread."""
+__all__ = ["Transfer", "progress", "readable"]
 
 _STEP = 1024
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -67,50 +58,6 @@ def readable(size: float) -> str:
         unit += 1
     digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
     return f"{size:.{digits}f} {_UNITS[unit]}"
-
-
-class Stopped(Exception):
-    """Work was given up, because other work failed or the user pressed Ctrl-C."""
-
-
-class Threads:
-    """Threads that work on many things at once; after a failure they begin nothing more.
-
-    Args:
-        number: of threads.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._stop = threading.Event()
-
-    def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
-        """Return what the work returns for each thing.
-
-        Raises:
-            Exception: the first that the work raised; no thread runs any more.
-        """
-        self._stop.clear()
-        with ThreadPoolExecutor(self._number) as pool:
-            futures = [pool.submit(work, thing) for thing in things]
-            try:
-                done, _pending = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-                return [future.result() for future in futures]
-            except BaseException:  # also Ctrl-C
-                self._stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    def check(self) -> None:
-        """Give up, if other work failed; long work calls this again and again.
-
-        Raises:
-            Stopped: it did.
-        """
-        if self._stop.is_set():
-            raise Stopped
 
 
 @contextlib.contextmanager

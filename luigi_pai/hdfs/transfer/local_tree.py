@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.destination import MANIFEST, OURS
 from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.transfer import READ_AT_ONCE
+from luigi_pai.hdfs.temporary import is_temporary
+from luigi_pai.hdfs.transfer.manifest import MANIFEST
+from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:
     import re
@@ -90,15 +91,27 @@ class LocalTree:
     Attributes:
         files: by name.
         folders: all that are below the folder, empty ones too.
+        is_file: whether it is one file.
     """
 
     files: dict[str, LocalFile]
     folders: frozenset[str] = frozenset()
+    is_file: bool = False
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files.values())
+    @classmethod
+    def of(cls, place: Path, name: str) -> LocalTree:
+        """Return what is at a place; a file is to be called ``name``.
+
+        Raises:
+            TransferError: naming everything that cannot be sent.
+        """
+        try:
+            is_folder = stat.S_ISDIR(place.stat().st_mode)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
+            raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
+        return cls.of_folder(place) if is_folder else cls.of_file(place, name)
 
     @classmethod
     def of_file(cls, place: Path, name: str) -> LocalTree:
@@ -109,7 +122,7 @@ class LocalTree:
         """
         problems = [Problem(_shown(name), why) for why in _wrong_with(name.rpartition("/")[2])]
         _check(place, problems)
-        return cls({name: LocalFile(name, place, place.stat().st_size)})
+        return cls({name: LocalFile(name, place, place.stat().st_size)}, is_file=True)
 
     @classmethod
     def of_folder(cls, folder: Path) -> LocalTree:
@@ -154,7 +167,7 @@ def _walk(
     for entry in entries:
         name, place = f"{above}{entry.name}", Path(entry.path)
         is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
-        if entry.name in (MANIFEST, ".git") or OURS.search(entry.name) or name == IGNORE_FILE:
+        if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == IGNORE_FILE:
             continue
         if _is_ignored(ignored, f"{name}/" if is_folder else name):
             continue

@@ -1,0 +1,61 @@
+"""Patterns of paths, as Hadoop's commands take them."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.hdfs.paths import child_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["glob"]
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_PATTERN = re.compile(r"\\.|[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
+
+
+def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return path and FileStatus of what is there of a pattern, in order.
+
+    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for plain in _expanded(pattern):
+        level: dict[str, dict[str, Any] | None] = {"/": None}
+        for part in filter(None, plain.split("/")):
+            level = dict(_matching(server, level, part))
+        for path, status in level.items():
+            known = status or server.status(path)
+            if known:
+                found[path] = known
+    return sorted(found.items())
+
+
+def _matching(
+    server: Connection, folders: dict[str, dict[str, Any] | None], part: str
+) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield what is in folders and has a name of a pattern; a plain name is not looked up yet."""
+    if not _PATTERN.search(part):
+        yield from ((child_of(folder, part), None) for folder in folders)
+        return
+    part = part.replace("[^", "[!")
+    for folder, known in folders.items():
+        if (known["type"] if known else "DIRECTORY" if server.is_folder(folder) else "FILE") == "DIRECTORY":
+            for status in server.list_folder(folder):
+                if fnmatchcase(status["pathSuffix"], part):
+                    yield child_of(folder, status["pathSuffix"]), status
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    """Yield a pattern with each of the alternatives in its braces, the innermost first."""
+    braces = _BRACES.search(pattern)
+    if not braces:
+        yield pattern
+        return
+    for choice in braces[1].split(","):
+        yield from _expanded(pattern[: braces.start()] + choice + pattern[braces.end() :])

@@ -1,0 +1,107 @@
+"""Renaming on HDFS: into a folder, to an exact name, or over a file that is there."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from typing import TYPE_CHECKING
+
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.hdfs.temporary import kept_path, tidy
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["move", "rename_exactly", "replace"]
+
+_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also where the destination exists
+
+
+def move(server: Connection, path: str, goal: str) -> None:
+    """Rename, or move into a folder that exists; nothing is replaced.
+
+    Raises:
+        HdfsError: it was not done, and why.
+    """
+    if not server.rename_to(path, goal):
+        raise _not_renamed(server, path, goal)
+
+
+def rename_exactly(server: Connection, path: str, goal: str) -> None:
+    """Rename to exactly ``goal``, in one step.
+
+    Raises:
+        FileAlreadyExists: something is there; also a folder.
+    """
+    try:
+        done = server.rename_to(path, goal, "NONE")
+    except HdfsError as error:
+        if error.exception in _MAYBE_EXISTS and server.status(goal):
+            raise _exists(server, path, goal) from error
+        raise
+    if done is False and server.status(goal):
+        raise _exists(server, path, goal)
+    _check_exact(server, path, goal, done=done)
+
+
+def replace(server: Connection, path: str, goal: str) -> None:
+    """Rename to exactly ``goal``, replacing a file that is there, in one step.
+
+    A server without this rename (HttpFS) is asked in two: the old file is renamed away first, and back
+    where the second step fails. Whoever is killed in between leaves it to ``tidy``.
+    """
+    done = server.rename_to(path, goal, "OVERWRITE")
+    if done is False:
+        old = server.status(goal)
+        if old and old["type"] == "FILE" and server.status(path):
+            done = _replace_in_two_steps(server, path, goal)
+    _check_exact(server, path, goal, done=done)
+
+
+def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
+    kept = kept_path(goal, server.owner)
+    place, folder = posixpath.dirname(kept), posixpath.dirname(posixpath.dirname(kept))
+    server.make_folders(place, None)
+    done = False
+    try:
+        done = bool(server.rename_to(goal, kept) and server.rename_to(path, goal))
+    finally:
+        if not done:  # perhaps the first step was: what is there stays, for it is not replaced
+            with contextlib.suppress(HdfsError):
+                server.rename_to(kept, goal)
+        with contextlib.suppress(HdfsError):
+            server.remove(place, recursive=done)
+            tidy(server, folder)
+    return done
+
+
+def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
+    """Check the end of a rename that must not move into a folder.
+
+    Args:
+        server: that was asked.
+        path: source, absolute.
+        goal: destination, absolute.
+        done: what it answered; None from a server that knows such renames.
+    """
+    if done is False:
+        raise _not_renamed(server, path, goal)
+    inside = posixpath.join(goal, posixpath.basename(path))
+    if done and server.is_folder(goal) and server.status(inside):
+        server.rename_to(inside, path)  # the server moved it into a folder: back
+        raise _exists(server, path, goal)
+
+
+def _not_renamed(server: Connection, path: str, goal: str) -> HdfsError:
+    """Return the error for a rename that the server answered with false."""
+    if not server.status(path):
+        return failed("RENAME", path, server.server, "nothing is there", exception="FileNotFoundException")
+    if server.status(goal):
+        return _exists(server, path, goal)
+    return failed(
+        "RENAME", path, server.server, f"the server did not rename it to {goal}, and gives no reason"
+    )
+
+
+def _exists(server: Connection, path: str, goal: str) -> HdfsError:
+    return failed("RENAME", path, server.server, f"{goal} exists", kind=FileAlreadyExists)

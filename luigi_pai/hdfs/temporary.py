@@ -1,0 +1,151 @@
+"""Temporary files: their names, on HDFS and here, and the removal of those that nobody uses any more.
+
+What is not complete on HDFS lies in a hidden folder beside its destination, ``.luigi-pai-tmp-USER``, which
+is removed with the last of them. A name in it says whose it is, ``HOST-PID-UNIQUE.NAME``, where HOST stands
+for one start of one machine, or of a container on it. Here it lies beside its destination, under that name
+behind ``.luigi-pai-tmp-``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import platform
+import posixpath
+import re
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.hdfs.errors import HdfsError
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["is_temporary", "kept_path", "local_temporary", "temporary_path", "tidy", "tidy_local"]
+
+logger = logging.getLogger("luigi-interface")
+
+_FOLDER = ".luigi-pai-tmp-"
+_NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(\+kept)?(?:\..*)?", re.DOTALL)
+_ABANDONED = 2 * 24 * 3600  # seconds without a change after which another machine's is taken to be dead
+_LONGEST_STEM = 50  # characters of a name that its temporary name ends with
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a folder of this name holds temporary files."""
+    return name.startswith(_FOLDER)
+
+
+def temporary_path(path: str, user: str) -> str:
+    """Return a new temporary path for what is to become a path, in any way that is written; makes nothing."""
+    folder, name = posixpath.split(path.rstrip("/"))
+    return f"{folder.rstrip('/')}/{_FOLDER}{_plain(user)}/{_unique()}.{name[-_LONGEST_STEM:]}"
+
+
+def kept_path(path: str, user: str) -> str:
+    """Return where to keep the file at a path while another takes its place, see ``replace``.
+
+    Where a process is killed meanwhile, ``tidy`` puts it back.
+    """
+    folder, name = posixpath.split(path)
+    return f"{folder.rstrip('/')}/{_FOLDER}{_plain(user)}/{_unique()}+kept/{name}"
+
+
+def tidy(server: Connection, folder: str) -> None:
+    """Remove a folder of temporary files if it is empty; else those in it that nobody uses any more.
+
+    These are files of this user whose process ran on this machine and has ended, or which another machine
+    has left unchanged for two days. What is removed is logged, and so are errors: they fail nothing.
+    """
+    if not is_temporary(posixpath.basename(folder)):
+        return
+    try:
+        server.remove(folder, recursive=False)
+    except HdfsError as error:
+        if error.exception is None:
+            logger.info("Temporary files may be left behind in %s: %s", folder, error)
+            return
+        try:
+            _sweep(server, folder)
+        except HdfsError as failure:
+            logger.info("Temporary files may be left behind in %s: %s", folder, failure)
+
+
+def _sweep(server: Connection, folder: str) -> None:
+    left = 0
+    for status in server.list_folder(folder):
+        name = status["pathSuffix"]
+        changed = status["modificationTime"] / 1000
+        if status["owner"] != server.owner or not _is_abandoned(name, changed):
+            left += 1
+            continue
+        place = f"{folder}/{name}"
+        if status["type"] == "DIRECTORY" and (match := _NAME.fullmatch(name)) and match[3]:
+            _put_back(server, place)
+        server.remove(place, recursive=True)
+        logger.info("Removed %s, which a process that has ended left behind", place)
+    if not left:
+        server.remove(folder, recursive=False)
+
+
+def _put_back(server: Connection, kept: str) -> None:
+    """Rename files that were kept to their places, unless there is something."""
+    for status in server.list_folder(kept):
+        goal = posixpath.join(posixpath.dirname(posixpath.dirname(kept)), status["pathSuffix"])
+        if server.status(goal) is None and server.rename_to(f"{kept}/{status['pathSuffix']}", goal):
+            logger.warning("Put %s back, which a process was killed while replacing", goal)
+
+
+def local_temporary(place: Path) -> Path:
+    """Return a new temporary path beside a local file."""
+    return place.with_name(f"{_FOLDER}{_unique()}.{place.name[-_LONGEST_STEM:]}")
+
+
+def tidy_local(folder: Path) -> None:
+    """Remove temporary files here that nobody uses any more, as ``tidy`` does on HDFS."""
+    with contextlib.suppress(OSError):
+        for found in os.scandir(folder):
+            name = found.name.removeprefix(_FOLDER)
+            if name == found.name or not _NAME.fullmatch(name) or not found.is_file(follow_symlinks=False):
+                continue
+            if _is_abandoned(name, found.stat().st_mtime):
+                Path(found.path).unlink()
+                logger.info("Removed %s, which a process that has ended left behind", found.path)
+
+
+def _is_abandoned(name: str, changed: float) -> bool:
+    """Return whether nobody uses a temporary file any more, which was changed at a time (s since 1970)."""
+    match = _NAME.fullmatch(name)
+    if not match or match[1] != _host():
+        return changed < time.time() - _ABANDONED
+    try:
+        os.kill(int(match[2]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _plain(user: str) -> str:
+    return re.sub(r"[^\w.-]", "_", user)
+
+
+def _unique() -> str:
+    return f"{_host()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+@functools.cache
+def _host() -> str:
+    """Return a name of what a PID belongs to: one start of one machine, or of a container on it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+        here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path
+    except OSError:  # not Linux
+        here = f"{platform.node()} {uuid.getnode()}"
+    return hashlib.sha256(here.encode()).hexdigest()[:12]

@@ -1,0 +1,100 @@
+"""The files of a file or folder on HDFS, to be fetched or copied."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.hdfs.paths import child_of
+from luigi_pai.hdfs.reader import HdfsReader
+from luigi_pai.hdfs.temporary import is_temporary
+from luigi_pai.hdfs.transfer.destination import is_folder
+from luigi_pai.hdfs.transfer.manifest import MANIFEST
+from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.hdfs.transfer.pool import WorkerPool
+
+__all__ = ["RemoteFile", "RemoteTree"]
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file on HDFS.
+
+    Attributes:
+        server: that it is on.
+        path: absolute.
+        name: its path in the folder, with ``/``; its name where it is alone.
+        size: in bytes.
+        time: of the last change, in ms since 1970.
+    """
+
+    server: Connection
+    path: str
+    name: str
+    size: int
+    time: int
+
+    def parts(self) -> Generator[bytes, None, None]:
+        """Yield what is in it, part by part.
+
+        Raises:
+            HdfsError: it cannot be read to its end.
+        """
+        with HdfsReader(self.server, self.path) as reader:
+            while part := reader.read(READ_AT_ONCE):
+                yield part
+
+
+@dataclass(frozen=True)
+class RemoteTree:
+    """The files of a folder on HDFS, or one file.
+
+    Attributes:
+        files: by name.
+        folders: names of all that are below the folder, those above first.
+        is_file: whether it is one file.
+    """
+
+    files: dict[str, RemoteFile]
+    folders: list[str]
+    is_file: bool = False
+
+    @classmethod
+    def of(cls, server: Connection, path: str, pool: WorkerPool) -> RemoteTree:
+        """Return what is at a path, without what uploads keep for themselves.
+
+        Raises:
+            HdfsError: nothing is there, or it cannot be listed.
+        """
+
+        def file(name: str, at: str, status: Mapping[str, Any]) -> RemoteFile:
+            return RemoteFile(server, at, name, status["length"], status["modificationTime"])
+
+        status = server.file_status(path)
+        if not is_folder(status):
+            name = posixpath.basename(path)
+            return cls({name: file(name, path, status)}, [], is_file=True)
+        files: dict[str, RemoteFile] = {}
+        folders: list[str] = []
+        level = [""]
+        while level:
+            listings = pool.map(lambda name: server.list_folder(child_of(path, name)), level)
+            below = []
+            for above, listing in zip(level, listings, strict=True):
+                for entry in listing:
+                    if entry["pathSuffix"] == MANIFEST or is_temporary(entry["pathSuffix"]):
+                        continue
+                    name = posixpath.join(above, entry["pathSuffix"])
+                    if is_folder(entry):
+                        below.append(name)
+                    else:
+                        files[name] = file(name, child_of(path, name), entry)
+            folders += below
+            level = below
+        return cls(files, folders)

@@ -1,0 +1,181 @@
+"""Files on their way to HDFS: sent to a temporary folder, and published from there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import logging
+import posixpath
+from typing import TYPE_CHECKING
+
+from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, not_kept
+from luigi_pai.hdfs.renames import rename_exactly, replace
+from luigi_pai.hdfs.temporary import temporary_path, tidy
+from luigi_pai.hdfs.transfer.manifest import MANIFEST, Entry, Manifest
+from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
+from luigi_pai.hdfs.transfer.small_files import SmallFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Self
+
+    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.hdfs.transfer.destination import Destination
+    from luigi_pai.hdfs.transfer.local_tree import LocalFile
+    from luigi_pai.hdfs.transfer.pool import WorkerPool
+    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
+
+__all__ = ["Stage"]
+
+logger = logging.getLogger("luigi-interface")
+
+
+class Stage:
+    """A temporary folder that an upload has for itself; at the end of ``with`` it is removed.
+
+    For a destination that is new it lies beside it, holds the files as they will
+    be, and becomes the destination by one rename. For one that exists it lies in
+    it, and each file is renamed to its place, over what is there.
+
+    Args:
+        server: that the destination is on.
+        there: the destination.
+        pool: that sends and publishes.
+    """
+
+    def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
+        self._server = server
+        self._there = there
+        self._pool = pool
+        self._small_files = SmallFiles(server)
+        self._numbers = itertools.count()
+        self._places: dict[str, str] = {}
+        self._sent: dict[str, tuple[int, str]] = {}
+        self._path = temporary_path(there.of("upload") if there.exists else there.path, server.owner)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_about: object) -> None:
+        with contextlib.suppress(HdfsError):  # it is in nobody's way, and the next upload removes it
+            self._server.remove(self._path, recursive=True)
+        tidy(self._server, posixpath.dirname(self._path))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file has been sent whole."""
+        return not self._sent
+
+    def send(self, file: LocalFile | RemoteFile, advance: Callable[[int], None]) -> None:
+        """Send a file; it is not published yet.
+
+        Args:
+            file: the file.
+            advance: told of each byte, and of one more at the end.
+
+        Raises:
+            TransferError: the file cannot be read, or changes.
+            HdfsError: HDFS did not take it.
+            Cancelled: other work has failed.
+        """
+        digest = hashlib.sha256()
+        length = 0
+
+        def parts() -> Iterator[bytes]:
+            nonlocal length
+            for part in file.parts():
+                self._pool.check()
+                digest.update(part)
+                length += len(part)
+                yield part
+                advance(len(part))
+
+        self._pool.check()
+        inside = str(next(self._numbers)) if self._there.exists else file.name
+        place = self._places[file.name] = posixpath.join(self._path, inside)
+        if file.size > READ_AT_ONCE:
+            self._server.create_file(place, parts(), overwrite=False)
+        else:
+            self._small_files.write(place, b"".join(parts()))
+        self._sent[file.name] = (length, digest.hexdigest())
+        advance(1)
+
+    def publish(self, folders: frozenset[str], *, noted: bool = True) -> Destination:
+        """Let the files that were sent whole appear in the destination.
+
+        Args:
+            folders: that the destination is to have, too.
+            noted: write them into its manifest.
+
+        Returns:
+            The destination as it then is.
+
+        Raises:
+            FileAlreadyExists: the destination was new and is there by now.
+            HdfsError: HDFS refused something or did not answer.
+        """
+        there = self._there
+        self._discard(self._places.keys() - self._sent.keys())
+        entries = self._entries()
+        missing = there.lacks(folders)
+        manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | (missing - {""}))
+        self._make_folders(missing)
+        if there.exists:
+            self._pool.map(lambda name: replace(self._server, self._places[name], there.of(name)), self._sent)
+        if noted:
+            self.note(manifest)
+        if not there.exists:
+            rename_exactly(self._server, self._path, there.path)
+        made = {name: {"type": "DIRECTORY"} for name in folders}
+        statuses = {name: entry.as_status() for name, entry in entries.items()}
+        return dataclasses.replace(
+            there, exists=True, statuses={**made, **there.statuses, **statuses}, manifest=manifest
+        )
+
+    def note(self, manifest: Manifest) -> None:
+        """Put a manifest into the destination, unless it is the one that is there."""
+        if manifest == self._there.manifest:
+            return
+        place = posixpath.join(self._path, MANIFEST)
+        self._server.create_file(place, manifest.to_json(), overwrite=False)
+        if self._there.exists:
+            try:
+                replace(self._server, place, self._there.of(MANIFEST))
+            except HdfsUnreachable:
+                raise
+            except HdfsError as error:
+                logger.warning("What was sent cannot be noted; it will be sent again: %s", error)
+
+    def _discard(self, names: set[str]) -> None:
+        """Remove files that were begun and are not whole."""
+        begun = [self._places[name] for name in names]
+        self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
+
+    def _entries(self) -> dict[str, Entry]:
+        """Return what a manifest says of the files that were sent, after a look whether they are there."""
+        folders = sorted({posixpath.dirname(self._places[name]) for name in self._sent})
+        listings = self._pool.map(self._server.list_status, folders)
+        found = {
+            posixpath.join(folder, status["pathSuffix"]): status
+            for folder, listing in zip(folders, listings, strict=True)
+            for status in listing
+        }
+        entries = {}
+        for name, (length, sha256) in self._sent.items():
+            place = self._places[name]
+            there = found.get(place, {}).get("length")
+            if there != length:
+                raise not_kept(place, self._server.server, length, there)
+            entries[name] = Entry(length, found[place]["modificationTime"], sha256)
+        return entries
+
+    def _make_folders(self, missing: set[str]) -> None:
+        """Make folders that the destination lacks, where a file or a folder in them does not make them."""
+        is_new = not self._there.exists
+        root = self._path if is_new else self._there.path
+        filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
+        empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
+        self._pool.map(lambda path: self._server.make_folders(path, None), empty)

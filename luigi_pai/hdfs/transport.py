@@ -1,0 +1,216 @@
+"""Requests to the NameNodes and DataNodes of an HDFS, on the ``hdfs`` library."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+from hdfs import Client
+from urllib3.exceptions import HTTPError
+
+from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
+from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
+from luigi_pai.hdfs.errors import (
+    HdfsError,
+    HdfsUnreachable,
+    failed,
+    malformed,
+    no_namenode,
+    refused,
+    unanswered,
+)
+from luigi_pai.hdfs.retries import Retries
+from luigi_pai.hdfs.session import new_session, progress
+from luigi_pai.redaction import redact, redact_urllib3_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import requests
+
+    from luigi_pai.hdfs.session import Account
+
+__all__ = ["AS_SENT", "Transport"]
+
+logger = logging.getLogger("luigi-interface")
+
+AS_SENT = {"user.name": None}
+"""Parameters of a request to an address that a NameNode sent, which names the user already."""
+
+_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
+_LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
+_LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
+_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
+
+redact_urllib3_logs()
+
+
+class Transport(Client):  # type: ignore[misc]  # the library has no types
+    """The requests of the library to one HDFS, as one account.
+
+    What is refused, and what gets no answer, is an HdfsError. Requests that may be done
+    twice are retried after transient errors, see ``Retries``; any other is sent once.
+
+    Of several NameNodes, the one that answered last is asked first. One that is
+    on standby, or did not get the request, is passed over; a request that
+    changes something and whose answer is lost is an error, for it may be done.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._active = account.bases[0]
+        self._alone = len(account.bases) == 1
+        self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
+        self._twice: bool | None = None  # whether DataNodes decode paths twice
+        timeout = (account.connect_timeout, account.read_timeout)
+        super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
+
+    @property
+    def server(self) -> str:
+        """Host and port of the NameNode that answered last."""
+        return urlsplit(self._active).netloc
+
+    def resolve(self, hdfs_path: str) -> str:
+        """Return the path as it is: ``#LATEST`` is a name like any other."""
+        return hdfs_path
+
+    def close(self) -> None:
+        """Close what is kept open; it opens again when it is needed."""
+        self._session.close()
+
+    # how requests are sent
+
+    def _request(self, method: str, url: str, **about: Any) -> Answer:
+        """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
+        quoted = url.removeprefix(_LIBRARYS_BASE)
+        path, operation = unquote(quoted), about["params"]["op"]
+        answer = self._ask_namenodes(method, quoted, path, operation, about)
+        if not leads_on(answer.reply, operation):
+            return answer
+        answer.reply.close()
+        address = self.datanode(answer.reply, answer.reply.headers["Location"], path, operation)
+        alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
+        stream = about.get("stream", False)
+        answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=AS_SENT)
+        if leads_on(answer.reply, operation):
+            raise malformed(operation, path, answer.reply, "it was redirected to nowhere")
+        return answer
+
+    def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
+        """Return where to send what a NameNode sent on.
+
+        Raises:
+            HdfsError: the location is not a valid URL.
+        """
+        try:
+            address = datanode_address(urljoin(reply.url, location), self._account.redirect)
+        except ValueError:
+            address = ""
+        if not address:
+            reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
+            raise failed(operation, path, self.server, reason, next_step="check webhdfs_url in [OpenPai]")
+        other = encoded_twice(address)
+        return other if other and self._datanodes_decode_twice(address, path) else address
+
+    def _datanodes_decode_twice(self, address: str, path: str) -> bool:
+        if self._twice is None:
+            try:
+                probe, how = probe_of_decoding(address), {"stream": True, "params": AS_SENT}
+                self._retried("GET", probe, path, "OPEN", alone=False, **how).reply.close()
+            except HdfsError as error:
+                if error.exception not in _OF_THE_PROBE:
+                    raise
+                self._twice = _OF_THE_PROBE[error.exception]
+        return bool(self._twice)
+
+    def _ask_namenodes(
+        self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
+    ) -> Answer:
+        about = {**about, "allow_redirects": False}
+        passed: list[HdfsError] = []
+        for base in self._by_turns():
+            try:
+                answer = self._retried(method, base + quoted, path, operation, alone=self._alone, **about)
+            except HdfsError as error:
+                if not _may_be_done_elsewhere(method, error):
+                    raise
+                passed.append(error)
+            else:
+                self._active = base
+                return answer
+        raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
+
+    def _by_turns(self) -> Iterator[str]:
+        """Yield the NameNodes, the one that answered last first."""
+        bases = self._account.bases
+        first = bases.index(self._active)
+        yield from bases[first:]
+        yield from bases[:first]
+
+    def _retried(
+        self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
+    ) -> Answer:
+        """Send a request, again after transient errors where it may be done twice."""
+        retries = Retries(method, operation, self._patience_left(), alone=alone)
+        while True:
+            try:
+                reply = self.send_once(method, url, path, operation, **about)
+                self._limited_since = None
+                return replace(answer_of(operation, path, reply), maybe_done=retries.maybe_done)
+            except HdfsError as error:
+                failure = error
+            if failure.retry_after and self._limited_since is None:
+                self._limited_since = time.monotonic()
+            pause = retries.pause_after(failure)
+            if pause is None:
+                raise failure
+            logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
+            time.sleep(pause)
+
+    def _patience_left(self) -> float:
+        """Return how many seconds a request may wait, less what others have waited for the same limit."""
+        patience, since = self._account.patience, self._limited_since
+        waited = 0.0 if since is None else time.monotonic() - since
+        return patience - waited if waited < 2 * patience else patience
+
+    def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
+        """Send a request once.
+
+        Raises:
+            HdfsError: it is refused, or gets no answer.
+        """
+        headers = {
+            "Content-Type": "application/octet-stream",  # HttpFS wants to be told
+            "Accept-Encoding": "identity",  # what arrives is counted
+        }
+        progress.sent = False
+        namenodes = [urlsplit(base).netloc for base in self._account.bases]
+        failure: HdfsError
+        try:
+            reply: requests.Response = self._session.request(
+                method,
+                url,
+                timeout=self._timeout,
+                headers=headers,
+                verify=self._account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
+                **about,
+            )
+            if reply.ok:
+                return reply
+            failure = refused(operation, path, reply)
+        except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
+            server = urlsplit(url).netloc
+            failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
+        # not in the except block: the text of its error has the address, and that a delegation token
+        raise failure
+
+
+def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
+    """Return whether another NameNode can be asked after this error."""
+    if error.exception:
+        return error.exception in _ELSEWHERE
+    return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)

@@ -1,0 +1,102 @@
+"""The table of what differs between the Hadoops, against each server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+from hadoop_differences import differences_of
+from hdfs import InsecureClient
+from hdfs_backend import Backend, names, written
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs import WebHdfs
+
+
+def asked(
+    backend: Backend,
+    method: str,
+    path: str,
+    op: str,
+    *,
+    user: str = "",
+    data: bytes = b"",
+    **more: str,
+) -> requests.Response:
+    """Return what a server answers to whoever has not our client."""
+    query = {"op": op, "user.name": user or backend.user, **more}
+    return requests.request(method, f"{backend.url}/webhdfs/v1{path}", params=query, data=data, timeout=20)
+
+
+def refusal(reply: requests.Response) -> tuple[int, str]:
+    """Return how something was refused: HTTP status, and Hadoop's name of the error."""
+    return reply.status_code, reply.json()["RemoteException"]["exception"]
+
+
+def test_the_mode_of_a_new_file(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """2.7.4 makes files that all may execute; 3.3.4 does not."""
+    written(fs, f"{home}/f")
+    assert backend.mode(f"{home}/f") == backend.differences.new_file_mode
+
+
+def test_percent_in_names_without_us(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """With the bare library, the DataNodes of 2.7.4 write another file than they were told."""
+    InsecureClient(backend.url, user=backend.user).write(f"{home}/a%2520b", b"data")
+    assert names(fs, home) == [{1: "a%2520b", 2: "a%20b"}[backend.differences.datanode_decodes]]
+
+
+def test_a_colon(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """No file can have one in its name: 2.7.4 says so whatever is asked, 3.3.4 to who would make one."""
+    written(fs, f"{home}/f")
+    status = asked(backend, "GET", f"{home}/a:b", "GETFILESTATUS")
+    assert refusal(status) == backend.differences.status_of_colon
+    rename = asked(backend, "PUT", f"{home}/f", "RENAME", destination=f"{home}/a:b")
+    assert refusal(rename) == backend.differences.rename_to_colon
+    assert refusal(asked(backend, "PUT", f"{home}/a:b", "MKDIRS")) == (400, "InvalidPathException")
+    assert refusal(asked(backend, "PUT", f"{home}/a:b", "CREATE")) == (403, "RemoteException")
+
+
+def test_below_a_file(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """Each has its own error for a path below a file."""
+    written(fs, f"{home}/f")
+    create = asked(backend, "PUT", f"{home}/f/g", "CREATE")
+    assert refusal(create) == backend.differences.create_below_file
+    assert refusal(asked(backend, "PUT", f"{home}/f/g", "MKDIRS")) == backend.differences.mkdirs_below_file
+
+
+def test_whom_an_error_of_setowner_names(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """2.7.4 names who is to be the owner, 3.3.4 who asked."""
+    fs.chown(home, "alice", None)
+    reply = asked(backend, "PUT", home, "SETOWNER", user="alice", owner="bob")
+    assert refusal(reply) == (403, "AccessControlException")
+    named = backend.differences.owner_named
+    assert reply.json()["RemoteException"]["message"].startswith(f"User {named} is not a super user")
+
+
+def test_more_than_the_quota(real_backend: Backend) -> None:
+    """2.7.4 answers that it has made a file of which it kept nothing, 3.3.4 refuses it."""
+    fs, path = real_backend.fs(), real_backend.quota_folder()
+    reply = asked(real_backend, "PUT", f"{path}/f", "CREATE", data=b"12345")
+    sizes = list(fs.listdir(path, include_size=True))
+    fs.remove(path)
+    if real_backend.differences.over_quota:
+        assert refusal(reply) == real_backend.differences.over_quota
+    else:
+        assert (reply.status_code, sizes) == (201, [(f"{path}/f", 0)])
+
+
+def test_the_root_of_the_trash(backend: Backend) -> None:
+    """2.7.4 does not know the question; both have it in the home folder."""
+    reply = asked(backend, "GET", "/", "GETTRASHROOT")
+    assert (reply.status_code == 200) is backend.differences.has_trash_root
+    if backend.differences.has_trash_root:
+        assert reply.json() == {"Path": f"/user/{backend.user}/.Trash"}
+
+
+@pytest.mark.parametrize(
+    ("version", "like"), [("2.7.4", "2.7.4"), ("2.6.0", "2.7.4"), ("3.2.1", "2.7.4"), ("3.4.1-rc1", "3.3.4")]
+)
+def test_other_versions(version: str, like: str) -> None:
+    """Another HDFS is taken for the newest measured one before it."""
+    assert differences_of(version) is differences_of(like)

@@ -1,0 +1,380 @@
+"""A server that lies, drips, never ends or leads elsewhere, against each operation that it can reach.
+
+None writes outside of its folder, hangs, takes more than its limits, or raises anything but an HdfsError,
+or a TransferError where the local disk does not take a name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import psutil
+import pytest
+from webhdfs_scripted import file_status, scripted
+
+from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LIMIT = 256 * 1024  # of an answer, here
+BUFFERS = 16 * 1024 * 1024  # what sockets hold that nobody has read
+MEMORY = 200 * 1024 * 1024  # that all operations may grow by, 27 at once
+LONGEST_TEXT = 4000  # characters of an error
+SECONDS = 12.0  # for all operations on one server, at once
+SECRET = "delegation=SECRETSECRET"
+
+
+def honest(handler: Any, operation: str) -> None:
+    """Answer as a WebHDFS that has a folder /out with a file f in it."""
+    path = unquote(urlsplit(handler.path).path).removeprefix("/webhdfs/v1") or "/"
+    here = f"http://127.0.0.1:{handler.server.server_port}/webhdfs/v1{path}"
+    is_folder = path in ("/", "/out", "/user/alice") or path.endswith("/d")
+    status = file_status(type="DIRECTORY" if is_folder else "FILE")
+    if "datanode" in handler.path:
+        if handler.command == "PUT":
+            handler.answer(201)
+        else:
+            handler.answer(200, b"data")
+    elif operation in ("OPEN", "CREATE"):
+        handler.answer(307, Location=f"{here}?op={operation}&datanode=1&{SECRET}")
+    elif operation == "GETFILESTATUS":
+        handler.answer(200, document(FileStatus=status))
+    elif operation == "LISTSTATUS":
+        handler.answer(200, listing(file_status(pathSuffix="f")) if is_folder else listing(file_status()))
+    elif operation == "GETCONTENTSUMMARY":
+        handler.answer(200, document(ContentSummary={"length": 1, "directoryCount": 1, "fileCount": 1}))
+    elif operation == "GETHOMEDIRECTORY":
+        handler.answer(200, document(Path="/user/alice"))
+    else:
+        handler.answer(200, document(boolean=True))
+
+
+def document(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def listing(*entries: Any) -> bytes:
+    return document(FileStatuses={"FileStatus": list(entries)})
+
+
+def on(operations: str, reply: Callable[[Any], object]) -> Callable[[Any, str], bool]:
+    """Return a kind that answers some operations so; ``DATA`` is the answer of a DataNode."""
+
+    def kind(handler: Any, operation: str) -> bool:
+        name = "DATA" if "datanode" in handler.path else operation
+        if operations != "*" and name not in operations.split():
+            return False
+        reply(handler)
+        return True
+
+    return kind
+
+
+def named(*names: Any, **facts: Any) -> Callable[[Any, str], bool]:
+    """Return a kind whose folders have entries of these names."""
+    entries = [file_status(pathSuffix=name, **facts) for name in names]
+    return on("LISTSTATUS", lambda handler: handler.answer(200, listing(*entries)))
+
+
+def status(**facts: Any) -> Callable[[Any, str], bool]:
+    """Return a kind whose files and folders have such a status."""
+    found = file_status(**{"pathSuffix": "f", **facts})
+
+    def reply(handler: Any) -> None:
+        is_list = "LISTSTATUS" in handler.path
+        handler.answer(200, listing(found) if is_list else document(FileStatus=found))
+
+    return on("GETFILESTATUS LISTSTATUS", reply)
+
+
+def body(text: bytes, code: int = 200, **headers: str) -> Callable[[Any, str], bool]:
+    return on("*", lambda handler: handler.answer(code, text + b" " + SECRET.encode(), **headers))
+
+
+def led(location: str, operations: str = "*") -> Callable[[Any, str], bool]:
+    return on(operations, lambda handler: handler.answer(307, Location=location))
+
+
+def raw(data: bytes, *, times: int = 1, pause: float = 0.0) -> Callable[[Any], None]:
+    """Return a reply of bytes as they are, again and again."""
+
+    def reply(handler: Any) -> None:
+        handler.close_connection = True
+        try:
+            for _time in range(times):
+                handler.connection.sendall(data)
+                handler.counts["sent"] += len(data)
+                time.sleep(pause)
+        except OSError:
+            pass
+
+    return reply
+
+
+def chunked(data: bytes, **how: Any) -> Callable[[Any], None]:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    rest = raw(b"%x\r\n%s\r\n" % (len(data), data), **how)
+    return lambda handler: (raw(head)(handler), rest(handler))[1]
+
+
+def contents(length: str, data: bytes, **how: Any) -> Callable[[Any], None]:
+    """Return a reply that says that the content has a length, and then sends something."""
+    head, rest = b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), raw(data, **how)
+    return lambda handler: (raw(head)(handler), rest(handler))[1]
+
+
+def reset(handler: Any) -> None:
+    handler.close_connection = True
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    handler.connection.close()
+
+
+MUCH = 4096  # times 64 KiB: 256 MiB, which nobody may take
+DRIPS: dict[str, Any] = {"times": 400, "pause": 0.03}
+
+KINDS: dict[str, Callable[[Any, str], bool]] = {
+    "name: parent": named(".."),
+    "name: below the parent": named("../escaped"),
+    "name: absolute": named("/tmp/luigi-pai-escaped"),
+    "name: path": named("a/b"),
+    "name: itself": named("."),
+    "name: none, a folder": named("", type="DIRECTORY"),
+    "name: none, of two": named("", "f"),
+    "name: NUL": named("a\0b"),
+    "name: surrogate": named("\ud800"),
+    "name: control characters": named("a\nb\x1b[2J\x7f\r"),
+    "name: backslash": named("..\\escaped"),
+    "name: variable": named("$HOME", "${PAI}", "~"),
+    "name: glob": named("*", "[a", "{b", "?"),
+    "name: too long": named("n" * 300),
+    "name: number": named(7),
+    "name: null": named(None),
+    "name: file and folder": on(
+        "LISTSTATUS",
+        lambda handler: handler.answer(
+            200, listing(file_status(pathSuffix="d", type="DIRECTORY"), file_status(pathSuffix="d"))
+        ),
+    ),
+    "folders without an end": named("d" * 250, type="DIRECTORY"),
+    "status: null": on("GETFILESTATUS", lambda h: h.answer(200, document(FileStatus=None))),
+    "status: list": on("GETFILESTATUS", lambda h: h.answer(200, document(FileStatus=[1]))),
+    "status: of another type": status(type="SOCKET"),
+    "status: type is a list": status(type=["FILE"]),
+    "status: link": status(type="SYMLINK"),
+    "status: negative length": status(length=-1),
+    "status: huge length": status(length=2**70),
+    "status: length true": status(length=True),
+    "status: length as text": status(length="4"),
+    "status: time beyond dates": status(modificationTime=2**62),
+    "status: mode in words": status(permission="rwxr-xr-x"),
+    "status: no owner": status(owner=None),
+    "status: length that is not sent": status(length=5_000_000),
+    "listing: null": on("LISTSTATUS", lambda h: h.answer(200, document(FileStatuses=None))),
+    "summary: negative": on(
+        "GETCONTENTSUMMARY",
+        lambda h: h.answer(
+            200, document(ContentSummary={"length": -1, "directoryCount": "x", "fileCount": None})
+        ),
+    ),
+    "boolean: text": on("MKDIRS RENAME DELETE", lambda h: h.answer(200, document(boolean="true"))),
+    "boolean: always false": on("MKDIRS RENAME DELETE", lambda h: h.answer(200, document(boolean=False))),
+    "home: null": on("GETHOMEDIRECTORY", lambda h: h.answer(200, document(Path=None))),
+    "home: elsewhere": on("GETHOMEDIRECTORY", lambda h: h.answer(200, document(Path="../../x\n"))),
+    "page": body(b"<html>log in</html>"),
+    "empty": on("*", lambda handler: handler.answer(200)),
+    "cut JSON": body(b'{"FileStatus": {"type'),
+    "nested JSON": body(b"[" * 100_000),
+    "long number": body(b'{"FileStatus": ' + b"9" * 5000 + b"}"),
+    "not UTF-8": body(b"\xff\xfe\xfa"),
+    "no content": on("*", lambda handler: handler.answer(204)),
+    "endless body": on("*", chunked(b" " * 0x10000, times=MUCH)),
+    "endless headers": on("*", raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, times=MUCH)),
+    "endless line": on("*", raw(b"x" * 0x10000, times=MUCH)),
+    "endless interim answers": on("*", raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000, times=MUCH)),
+    "endless chunk size": on("*", lambda h: (chunked(b"")(h), raw(b"0" * 0x10000, times=MUCH)(h))[1]),
+    "endless trailer": on("*", lambda h: (chunked(b"")(h), raw(b"x: y\r\n" * 10_000, times=MUCH)(h))[1]),
+    "endless error": on(
+        "*",
+        lambda h: (
+            raw(b"HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n")(h),
+            raw(b"10000\r\n" + b" " * 0x10000 + b"\r\n", times=MUCH)(h),
+        )[1],
+    ),
+    "dripping body": on("*", chunked(b" ", **DRIPS)),
+    "dripping headers": on("*", raw(b"X: y\r\n", **DRIPS)),
+    "dripping data": on("DATA", contents("4", b"", **DRIPS)),
+    "dripping long data": on("DATA", contents("100000", b"x", **DRIPS)),
+    "silence": on("*", lambda _handler: time.sleep(1.5)),
+    "closed": on("*", lambda h: setattr(h, "close_connection", True)),
+    "reset": on("*", reset),
+    "no HTTP": on("*", raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
+    "redirect: to itself": on("*", lambda h: h.answer(307, Location=h.path)),
+    "redirect: to a file": led("file:///etc/passwd?" + SECRET),
+    "redirect: to ftp": led("ftp://127.0.0.1/x?" + SECRET),
+    "redirect: no URL": led("http://[bad/?" + SECRET),
+    "redirect: port out of range": led("http://127.0.0.1:99999/?" + SECRET),
+    "redirect: nobody there": led("http://127.0.0.1:1/x?" + SECRET, "OPEN CREATE"),
+    "redirect: empty": led(""),
+    "redirect: control characters": led("http://127.0.0.1:1/\x01\x1b[2J?" + SECRET),
+    "redirect: not ASCII": led("http://127.0.0.1:1/\xe4\xff?" + SECRET),
+    "redirect: long": led("http://127.0.0.1:1/" + "x" * 60_000),
+    "redirect: nowhere": on("*", lambda h: h.answer(302)),
+    "length: longer than the data": on("DATA", contents("9", b"data")),
+    "length: shorter than the file": on("DATA", contents("2", b"data")),
+    "length: negative": on("*", contents("-4", b"data")),
+    "length: no number": on("*", contents("four", b"data")),
+    "length: of 5000 digits": on("*", contents("9" * 5000, b"data")),
+    "length: superscript": on("DATA", contents("\u00b2", b"data")),
+    "packed": body(b"\x1f\x8b" + b"\0" * 100, Content_Encoding="gzip"),
+    "401": body(b"who are you", 401, WWW_Authenticate="Negotiate"),
+    "403 of a proxy": body(b"<html>denied</html>", 403),
+    "404 of a proxy": body(b"<html>not here</html>", 404),
+    "413": body(b"<html>too large</html>", 413),
+    "429 for a day": body(b"slow down", 429, Retry_After="86400"),
+    "503 for ever": body(b"not now", 503, Retry_After="9" * 9),
+    "exception of another form": on(
+        "*", lambda h: h.answer(500, document(RemoteException={"exception": [1]}))
+    ),
+    "exception: long": on("*", lambda h: h.refuse("E" * 9000, f"{SECRET} line\nline\n" * 9000)),
+    "exception: nothing is there": on("*", lambda h: h.refuse("FileNotFoundException", status=404)),
+}
+
+
+def read(fs: WebHdfs) -> None:
+    with fs.open_reader("/f") as file:
+        assert file.read() == b"data"
+
+
+def write(fs: WebHdfs, size: int) -> None:
+    with fs.open_writer("/out/written") as file:
+        file.write(bytes(size))
+
+
+def at_temporary_path(fs: WebHdfs) -> None:
+    with HdfsTarget("/out/d/", fs=fs).temporary_path() as path:
+        fs.touchz(f"{path}f")
+
+
+OPERATIONS: dict[str, Callable[[WebHdfs, Path], object]] = {
+    "exists": lambda fs, _here: fs.exists("/f"),
+    "isdir": lambda fs, _here: fs.isdir("/out"),
+    "listdir": lambda fs, _here: list(
+        fs.listdir("/out", recursive=True, include_size=True, include_type=True, include_time=True)
+    ),
+    "count": lambda fs, _here: fs.count("/out"),
+    "glob": lambda fs, _here: fs.glob("/o*/{f,g}*"),
+    "mkdir": lambda fs, _here: fs.mkdir("/a/b", parents=False, raise_if_exists=True),
+    "move": lambda fs, _here: fs.move("/f", "/g"),
+    "rename_dont_move": lambda fs, _here: fs.rename_dont_move("/f", "/g"),
+    "replace": lambda fs, _here: fs.replace("/f", "/g"),
+    "remove": lambda fs, _here: fs.remove("/f"),
+    "trash": lambda fs, _here: fs.remove("/f", skip_trash=False),
+    "chmod": lambda fs, _here: fs.chmod("/out", "755", recursive=True),
+    "chown": lambda fs, _here: fs.chown("/out", "bob", None, recursive=True),
+    "touchz": lambda fs, _here: fs.touchz("/f"),
+    "read": lambda fs, _here: read(fs),
+    "write": lambda fs, _here: write(fs, 10),
+    "write much": lambda fs, _here: write(fs, 3_000_000),
+    "get": lambda fs, here: fs.get("/out", str(here / "got")),
+    "get a file": lambda fs, here: fs.get("/f", str(here / "file")),
+    "put": lambda fs, here: fs.put(str(here.parent / "source"), "/new"),
+    "copy": lambda fs, _here: fs.copy("/out", "/elsewhere/copy"),
+    "download": lambda fs, here: download(fs, "/out", here / "downloaded"),
+    "upload": lambda fs, here: upload(fs, here.parent / "source", "/out", delete=True),
+    "upload a file": lambda fs, here: upload(fs, here.parent / "source" / "f", "/out/"),
+    "glob_exists": lambda fs, _here: HdfsTarget("/out/*", fs=fs).glob_exists(1),
+    "is_writable": lambda fs, _here: HdfsTarget("/out/f", fs=fs).is_writable(),
+    "temporary_path": lambda fs, _here: at_temporary_path(fs),
+}
+
+
+REFUSED = [
+    f"name: {name}" for name in ("parent", "absolute", "path", "NUL", "surrogate", "null", "none, of two")
+]
+"""Kinds of which nothing that reads a listing takes anything."""
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return what is in a local folder."""
+    return sorted(place.name for place in folder.iterdir())
+
+
+def outcome(work: Callable[[WebHdfs, Path], object], fs: WebHdfs, here: Path) -> BaseException | None:
+    """Return the error that work raises."""
+    try:
+        work(fs, here)
+    except BaseException as error:  # noqa: BLE001  which it is, is what is tested
+        return error
+    return None
+
+
+def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None], int, int]:
+    """Return the error of each operation, the bytes that the server sent, and the requests that it got."""
+    counts = {"sent": 0, "asked": 0}
+
+    def script(handler: Any) -> None:
+        handler.counts = counts
+        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        if handler.headers.get("Transfer-Encoding"):
+            while size := int(handler.rfile.readline() or b"0", 16):
+                handler.rfile.read(size + 2)
+            handler.rfile.readline()
+        operation = parse_qs(urlsplit(handler.path).query).get("op", [""])[0]
+        counts["asked"] += 1
+        if not KINDS[kind](handler, operation):
+            honest(handler, operation)
+
+    limits = {"patience": 0.0, "max_answer": LIMIT, "max_listing": LIMIT, "read_timeout": 0.25}
+    here = tmp_path / "in"
+    with scripted(script) as url, ThreadPoolExecutor(len(OPERATIONS)) as pool:
+        fs = WebHdfs(url, "alice", connect_timeout=1.0, **limits)  # type: ignore[arg-type]
+        began = {name: pool.submit(outcome, work, fs, here) for name, work in OPERATIONS.items()}
+        _done, late = wait(began.values(), SECONDS)
+        assert [name for name, future in began.items() if future in late] == []
+    return {name: future.result() for name, future in began.items()}, counts["sent"], counts["asked"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hostile_server(kind: str, tmp_path: Path) -> None:
+    """Each operation ends in time, by itself or with an HdfsError, and leaves everything else alone."""
+    for folder in ("in", "source"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "source" / "f").write_text("data")
+    before = psutil.Process().memory_info().rss
+    errors, sent, asked = outcomes(kind, tmp_path)
+    assert psutil.Process().memory_info().rss - before < MEMORY
+    assert sent <= asked * (LIMIT + BUFFERS)
+    for name, error in errors.items():
+        assert error is None or isinstance(error, (HdfsError, TransferError)), (name, error)
+        text = str(error)
+        assert "SECRETSECRET" not in text, name
+        assert "\n" not in text, name
+        assert "\x1b" not in text, name
+        assert len(text) < LONGEST_TEXT, name
+    assert names_in(tmp_path) == ["in", "source"]
+    assert {*names_in(tmp_path / "in")} <= {"got", "file", "downloaded"}
+    assert names_in(tmp_path / "source") == ["f"]
+    assert not os.path.lexists("/tmp/luigi-pai-escaped")
+    if kind in REFUSED:
+        for name in ("listdir", "get", "download", "copy", "glob"):
+            assert "FileStatuses: not in the way of a WebHDFS" in str(errors[name]), name
+
+
+def test_an_honest_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is wrong, most of the operations succeed: the others find what they must not replace."""
+    for folder in ("in", "source"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "source" / "f").write_text("data")
+    monkeypatch.setitem(KINDS, "honest", lambda _handler, _operation: False)
+    errors, _sent, _asked = outcomes("honest", tmp_path)
+    succeeded = {name for name, error in errors.items() if error is None}
+    assert succeeded >= {"exists", "listdir", "count", "glob", "chmod", "read", "get", "download", "remove"}
+    assert (tmp_path / "in" / "got" / "f").read_text() == "data"

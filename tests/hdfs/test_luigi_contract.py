@@ -1,0 +1,396 @@
+"""What Luigi asks of a file system and of its targets (luigi.target, luigi.contrib.hdfs), on each backend."""
+
+from __future__ import annotations
+
+import gc
+import posixpath
+import random
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import luigi.contrib.hdfs
+import luigi.format
+import luigi.target
+import pytest
+from hdfs_backend import Backend, content, names, written
+
+from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget, WebHdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def target(fs: WebHdfs, path: str, **about: object) -> HdfsTarget:
+    return HdfsTarget(path, fs=fs, **about)  # type: ignore[arg-type]
+
+
+# luigi.target.FileSystemTarget
+
+
+def test_what_it_is(fs: WebHdfs, home: str) -> None:
+    """Luigi's own classes, so that its tasks take them."""
+    assert isinstance(target(fs, home), luigi.contrib.hdfs.HdfsTarget)
+    assert isinstance(target(fs, home), luigi.target.FileSystemTarget)
+    assert isinstance(fs, luigi.target.FileSystem)
+    assert issubclass(HdfsError, luigi.target.FileSystemException)
+    assert isinstance(HdfsFlagTarget(f"{home}/", fs=fs), luigi.contrib.hdfs.HdfsFlagTarget)
+
+
+def test_a_path_object(fs: WebHdfs, home: str) -> None:
+    """A path may be an object; the target keeps it as text."""
+    assert target(fs, Path(home)).path == home  # type: ignore[arg-type]
+    assert str(target(fs, Path(home))) == home  # type: ignore[arg-type]
+
+
+def test_an_atomic_write(fs: WebHdfs, home: str) -> None:
+    """The file is there after close(), not before; writing it again replaces it."""
+    file = target(fs, f"{home}/f")
+    for text in ("first", "second"):
+        opened = file.open("w")
+        opened.write(text)
+        assert not file.exists() or content(fs, file.path) == "first"
+        opened.close()
+        assert content(fs, file.path) == text
+    assert names(fs, home) == ["f"]
+
+
+def test_a_with_block_that_fails(fs: WebHdfs, home: str) -> None:
+    """An exception inside ``with`` publishes nothing and comes through."""
+    file = target(fs, f"{home}/f")
+    error = ValueError("mine")
+    with pytest.raises(ValueError, match="mine") as caught, file.open("w") as opened:  # noqa: PT012
+        opened.write("text")
+        raise error
+    assert caught.value is error
+    assert not file.exists()
+
+
+def test_a_writer_that_is_dropped(fs: WebHdfs, home: str) -> None:
+    """A writer that is forgotten without close() publishes nothing and leaves nothing."""
+    opened = target(fs, f"{home}/f", format=luigi.format.Nop).open("w")
+    opened.write(b"x" * 3_000_000)
+    del opened
+    assert names(fs, home) == []
+
+
+@pytest.mark.parametrize("mode", ["a", "rw", "rb", "x"])
+def test_modes(fs: WebHdfs, home: str, mode: str) -> None:
+    """Only r and w; anything else is a ValueError."""
+    with pytest.raises(ValueError, match=f"mode '{mode}': only 'r' and 'w'"):
+        target(fs, f"{home}/f").open(mode)
+
+
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        (None, "text\nä\n"),
+        (luigi.format.Text, "text\nä\n"),
+        (luigi.format.UTF8, "text\nä\n"),
+        (luigi.format.Nop, b"\0\xff"),
+        (luigi.format.Gzip, b"\0\xff" * 1000),
+        (luigi.format.Bzip2, b"\0\xff" * 1000),
+        (luigi.format.UTF8 >> luigi.format.Gzip, "ä\n" * 1000),
+    ],
+    ids=["none", "Text", "UTF8", "Nop", "Gzip", "Bzip2", "UTF8 >> Gzip"],
+)
+def test_formats(fs: WebHdfs, home: str, form: object, data: str | bytes) -> None:
+    """What is written through a format is read through it."""
+    file = target(fs, f"{home}/f", format=form)
+    with file.open("w") as opened:
+        opened.write(data)
+    with file.open("r") as opened:
+        assert opened.read() == data
+
+
+def test_reading_by_lines_and_of_nothing(fs: WebHdfs, home: str) -> None:
+    """A file is iterated by lines; one that is not there is an error of Luigi's."""
+    written(fs, f"{home}/f", "one\ntwo\nthree")
+    with target(fs, f"{home}/f").open() as opened:
+        assert list(opened) == ["one\n", "two\n", "three"]
+    with pytest.raises(luigi.target.FileSystemException, match=r"FileNotFoundException|does not exist"):
+        target(fs, f"{home}/gone").open("r")
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_temporary_path(fs: WebHdfs, home: str, slash: str) -> None:
+    """It is beside the target, has its name and its slash, is new each time, and becomes the target's."""
+    whole, inside = target(fs, f"{home}/below/name.txt{slash}"), "/part" if slash else ""
+    paths = []
+    with pytest.raises(luigi.target.FileAlreadyExists), whole.temporary_path() as path:  # noqa: PT012
+        with whole.temporary_path() as other:
+            paths = [path, other]
+            for each in paths:
+                assert each.startswith(f"{home}/below/")
+                assert each.endswith(f"name.txt{slash}")
+                assert fs.isdir(posixpath.dirname(each.rstrip("/")))
+                written(fs, each.rstrip("/") + inside, each)
+            assert not whole.exists()
+        assert content(fs, f"{home}/below/name.txt{inside}") == other
+    assert paths[0] != paths[1]
+    assert names(fs, f"{home}/below") == ["name.txt", *([f"name.txt{inside}"] if slash else [])]
+
+
+def test_a_temporary_path_that_is_not_published(fs: WebHdfs, home: str) -> None:
+    """After an exception, and where something is there at the end, nothing is left of it."""
+    whole = target(fs, f"{home}/d/")
+    error = ValueError("mine")
+    with pytest.raises(ValueError, match="mine") as caught, whole.temporary_path() as path:  # noqa: PT012
+        written(fs, f"{path}part")
+        raise error
+    assert caught.value is error
+    assert names(fs, home) == []
+    with (  # noqa: PT012
+        pytest.raises(luigi.target.FileAlreadyExists, match=r"d exists|already exists"),
+        whole.temporary_path() as path,
+    ):
+        written(fs, f"{path}part")
+        written(fs, f"{home}/d/theirs", "theirs")
+    assert names(fs, home) == ["d", "d/theirs"]
+
+
+def test_a_temporary_path_into_which_nothing_is_written(fs: WebHdfs, home: str) -> None:
+    """It is an error: there is nothing to publish."""
+    with (
+        pytest.raises(luigi.target.FileSystemException, match="RENAME"),
+        target(fs, f"{home}/f").temporary_path(),
+    ):
+        pass
+    assert names(fs, home) == []
+
+
+# luigi.contrib.hdfs.HdfsTarget
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        ("part-*", 3),
+        ("part-0000?", 3),
+        ("part-0000[12]", 2),
+        ("part-0000[^1]", 2),
+        ("{part-00000,other}", 2),
+        ("*", 5),
+        ("", 5),
+        ("gone-*", 0),
+        ("*/part-*", 1),
+        ("$*", 1),
+        ("part-00000", 1),
+    ],
+)
+def test_glob_exists(fs: WebHdfs, home: str, pattern: str, count: int) -> None:
+    """True for the number of files that a pattern names, or that are in a folder, and for no other."""
+    for name in ("part-00000", "part-00001", "part-00002", "other", "d/part-00009"):
+        written(fs, f"{home}/{name}")
+    if pattern == "$*":
+        made(fs, f"{home}/$HOME")
+    files = target(fs, f"{home}/{pattern}")
+    assert [number for number in range(8) if files.glob_exists(number)] == [count]
+
+
+def made(fs: WebHdfs, path: str) -> None:
+    """Make an empty file, whatever its name."""
+    fs.at("/")[0].create_file(path, b"", overwrite=False)
+
+
+def test_is_tmp(fs: WebHdfs) -> None:
+    """A temporary target has a path of its own, and is removed when it is forgotten."""
+    one, other = HdfsTarget(is_tmp=True, fs=fs), HdfsTarget(is_tmp=True, fs=fs)
+    assert one.path != other.path
+    with one.open("w") as opened:
+        opened.write("text")
+    path = one.path
+    assert fs.exists(path)
+    del one
+    gc.collect()
+    assert not fs.exists(path)
+    assert not fs.exists(posixpath.dirname(path))
+    other.is_tmp = False  # its __del__ would ask the server, perhaps in the server's own thread
+
+
+def test_no_path(fs: WebHdfs) -> None:
+    """A target has a path or is temporary."""
+    with pytest.raises(TypeError, match="needs a path, or is_tmp"):
+        HdfsTarget(fs=fs)
+
+
+@pytest.mark.parametrize("method", ["rename", "move", "move_dir"])
+def test_renaming_a_target(fs: WebHdfs, home: str, method: str) -> None:
+    """To a path or another target; the target keeps its path. Folders that are missing are made."""
+    file = target(fs, written(fs, f"{home}/a", "text"))
+    getattr(file, method)(f"{home}/new/b")
+    assert file.path == f"{home}/a"
+    assert not file.exists()
+    assert content(fs, f"{home}/new/b") == "text"
+    if method != "move_dir":
+        target(fs, f"{home}/new/b").rename(target(fs, f"{home}/c"))
+        with pytest.raises(RuntimeError, match="Destination exists"):
+            target(fs, f"{home}/c").move(f"{home}/c", raise_if_exists=True)
+
+
+def test_move_dir_does_not_nest(fs: WebHdfs, home: str) -> None:
+    """move_dir() takes the name or fails; move() goes into a folder that is there."""
+    written(fs, f"{home}/a/f")
+    fs.mkdir(f"{home}/b")
+    with pytest.raises(luigi.target.FileAlreadyExists):
+        target(fs, f"{home}/a").move_dir(f"{home}/b")
+    target(fs, f"{home}/a").move(f"{home}/b")
+    assert names(fs, home) == ["b", "b/a", "b/a/f"]
+
+
+def test_copying_a_target(fs: WebHdfs, home: str) -> None:
+    """Into a folder that is there; folders as a whole; never into itself, and never over a file."""
+    written(fs, f"{home}/a/f", "text")
+    made(fs, f"{home}/a/$HOME")
+    fs.mkdir(f"{home}/b")
+    target(fs, f"{home}/a").copy(f"{home}/b")
+    assert names(fs, f"{home}/b") == ["a", "a/$HOME", "a/f"]
+    for inside in (f"{home}/a/c", f"{home}/a"):
+        with pytest.raises(
+            HdfsError, match=r"^HDFS COPY .*/a on .*: it cannot be copied into itself, to .*/a/"
+        ):
+            fs.copy(f"{home}/a", inside)
+    with pytest.raises(luigi.target.FileAlreadyExists, match=r"b/a on .*: it exists"):
+        fs.copy(f"{home}/a", f"{home}/b")
+    assert names(fs, f"{home}/a") == ["$HOME", "f"]
+
+
+def test_is_writable(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """Of a folder, of a file, and of what is not there yet: of the folder that it would be in."""
+    written(fs, f"{home}/d/f")
+    for path in ("d", "d/f", "d/g", "gone/below"):
+        assert target(fs, f"{home}/{path}").is_writable()
+    fs.chmod(home, "755")
+    fs.chmod(f"{home}/d", "755")
+    bob = backend.fs("bob")
+    for path in ("d", "d/f", "d/g", "gone/below"):
+        assert not target(bob, f"{home}/{path}").is_writable()
+    assert names(fs, home) == ["d", "d/f"]
+
+
+def test_a_flag(fs: WebHdfs, home: str) -> None:
+    """A folder is complete when the flag is in it; its path ends in a slash."""
+    folder = HdfsFlagTarget(f"{home}/d/", fs=fs)
+    written(fs, f"{home}/d/part-00000")
+    assert not folder.exists()
+    fs.touchz(f"{home}/d/_SUCCESS")
+    assert folder.exists()
+    with pytest.raises(ValueError, match="ends in /"):
+        HdfsFlagTarget(f"{home}/d", fs=fs)
+
+
+# luigi.target.FileSystem
+
+
+def test_mkdir(fs: WebHdfs, home: str) -> None:
+    """With those above it or without; a folder that is there is fine, unless it must not be."""
+    fs.mkdir(f"{home}/a/b")
+    fs.mkdir(f"{home}/a/b")
+    with pytest.raises(luigi.target.FileAlreadyExists):
+        fs.mkdir(f"{home}/a/b", raise_if_exists=True)
+    with pytest.raises(luigi.target.MissingParentDirectory):
+        fs.mkdir(f"{home}/c/d", parents=False)
+    assert names(fs, home) == ["a", "a/b"]
+
+
+BELOW_A_FILE = {
+    "mkdir": WebHdfs.mkdir,
+    "write": written,
+    "move": lambda fs, path: fs.move(written(fs, f"{posixpath.dirname(path)}2"), path),
+    "temporary_path": lambda fs, path: target(fs, path).temporary_path().__enter__(),
+}
+
+
+@pytest.mark.parametrize("work", BELOW_A_FILE)
+def test_below_a_file(fs: WebHdfs, home: str, work: str) -> None:
+    """What would be below a file is a NotADirectory."""
+    written(fs, f"{home}/f")
+    with pytest.raises(luigi.target.NotADirectory):
+        BELOW_A_FILE[work](fs, f"{home}/f/below")
+    with pytest.raises(luigi.target.NotADirectory):
+        fs.mkdir(f"{home}/f")
+
+
+RENAMES: dict[str, Callable[[WebHdfs, str, str], None]] = {
+    "rename_dont_move": lambda fs, path, goal: fs.rename_dont_move(path, goal),
+    "move": lambda fs, path, goal: fs.move(path, goal),
+    "replace": lambda fs, path, goal: fs.replace(path, goal),
+}
+
+
+@pytest.mark.parametrize("rename", RENAMES)
+def test_renaming_what_is_not_there(fs: WebHdfs, home: str, rename: str) -> None:
+    """It is an error of Luigi's; where something is in the way of rename_dont_move, FileAlreadyExists."""
+    written(fs, f"{home}/there", "text")
+    for goal in ("there", "nowhere"):
+        with pytest.raises(luigi.target.FileSystemException) as caught:
+            RENAMES[rename](fs, f"{home}/gone", f"{home}/{goal}")
+        is_there = (rename, goal) == ("rename_dont_move", "there")
+        assert isinstance(caught.value, luigi.target.FileAlreadyExists) == is_there
+    assert content(fs, f"{home}/there") == "text"
+
+
+def test_removing(fs: WebHdfs, home: str) -> None:
+    """A folder that is not empty only recursively; what is not there is an error."""
+    written(fs, f"{home}/a/f")
+    with pytest.raises(luigi.target.FileSystemException):
+        fs.remove(f"{home}/a", recursive=False)
+    fs.remove(f"{home}/a")
+    with pytest.raises(luigi.target.FileSystemException, match="nothing is there"):
+        fs.remove(f"{home}/a")
+
+
+def test_listing(fs: WebHdfs, home: str) -> None:
+    """Paths begin as they were asked for; sizes, types and times come with them."""
+    written(fs, f"{home}/a/f", "text")
+    assert list(fs.listdir(f"{home}/")) == [f"{home}/a"]
+    assert list(fs.listdir(f"{home}/a", ignore_files=True)) == []
+    assert list(fs.listdir(home, recursive=True, ignore_directories=True)) == [f"{home}/a/f"]
+    ((path, size, kind, time),) = fs.listdir(
+        f"{home}/a", include_size=True, include_type=True, include_time=True
+    )
+    assert (path, size, kind) == (f"{home}/a/f", 4, "-")
+    assert abs((datetime.now() - time).total_seconds()) < 3600  # noqa: DTZ005  as Luigi's own client
+    with pytest.raises(luigi.target.FileSystemException):
+        list(fs.listdir(f"{home}/gone"))
+
+
+def test_names_with_a_dollar(fs: WebHdfs, home: str, tmp_path: Path) -> None:
+    """What other clients have called ``$HOME`` is listed, copied, fetched and changed with its folder."""
+    written(fs, f"{home}/a/f")
+    for name in ("$HOME", "${PAI_JOB_NAME}", "$"):
+        made(fs, f"{home}/a/{name}")
+    expected = ["$", "$HOME", "${PAI_JOB_NAME}", "f"]
+    assert names(fs, f"{home}/a") == expected
+    fs.chmod(home, "750", recursive=True)
+    fs.get(f"{home}/a", str(tmp_path / "a"))
+    assert sorted(place.name for place in (tmp_path / "a").iterdir()) == expected
+    fs.put(str(tmp_path / "a"), f"{home}/b")
+    fs.copy(f"{home}/a", f"{home}/c")
+    assert names(fs, f"{home}/b") == names(fs, f"{home}/c") == expected
+    assert fs.exists(f"$PAI_DEFAULT_FS_URI{home}/a/$HOME")
+    fs.remove(f"{home}/a")
+
+
+def test_put_and_get(fs: WebHdfs, home: str, tmp_path: Path) -> None:
+    """Into a folder that is there, or to the very path; bytes come back as they went; nothing is replaced."""
+    data = random.Random(1).randbytes(3_000_000)
+    (tmp_path / "up" / "sub").mkdir(parents=True)
+    (tmp_path / "up" / "sub" / "f").write_bytes(data)
+    (tmp_path / "up" / "empty").mkdir()
+    fs.put(str(tmp_path / "up"), home)
+    fs.put(str(tmp_path / "up" / "sub" / "f"), f"{home}/file")
+    assert names(fs, home) == ["file", "up", "up/empty", "up/sub", "up/sub/f"]
+    (tmp_path / "down").mkdir()
+    fs.get(f"{home}/up", str(tmp_path / "down"))
+    fs.get(f"{home}/file", str(tmp_path / "file"))
+    assert (tmp_path / "down" / "up" / "sub" / "f").read_bytes() == data
+    assert (tmp_path / "file").read_bytes() == data
+    for again in (
+        lambda: fs.put(str(tmp_path / "up"), home),
+        lambda: fs.get(f"{home}/up", str(tmp_path / "down")),
+        lambda: fs.get(f"{home}/file", str(tmp_path / "file")),
+    ):
+        with pytest.raises(luigi.target.FileAlreadyExists, match="exists"):
+            again()
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["down", "file", "up"]
