@@ -24,7 +24,7 @@ class Train(PaiTask):
 
     @property
     def tasks(self):
-        return [TaskRole("main", f"python code/train.py --rate {self.rate}", cpuNumber=4, memoryMB=8192)]
+        return [TaskRole("main", f"python code/fit_line.py --rate {self.rate}", cpuNumber=4, memoryMB=8192)]
 
     @property
     def uploads(self):
@@ -34,7 +34,7 @@ class Train(PaiTask):
 class Report(luigi.Task):
     """The best of all trainings."""
 
-    rates = luigi.ListParameter(default=[0.1, 0.2])
+    rates = luigi.ListParameter(default=(0.1, 0.2))
     folder = luigi.Parameter(default=".")
 
     def requires(self):

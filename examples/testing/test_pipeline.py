@@ -21,13 +21,16 @@ def test_the_job_asks_for_what_it_needs(pai_mock):
     """No server and no HDFS: what was posted, and that the task is content with the reply."""
 
     class NoUploads(Train):
-        uploads = {}
         runtime = False
+
+        @property
+        def uploads(self):
+            return {}
 
     NoUploads(rate=0.5).run()
     (job,) = pai_mock.submitted
     assert job["jobName"] == "train-0.5"
-    assert job["taskRoles"][0]["command"] == "python code/train.py --rate 0.5"
+    assert job["taskRoles"][0]["command"] == "python code/fit_line.py --rate 0.5"
     assert job["taskRoles"][0]["cpuNumber"] == 4
 
 

@@ -31,9 +31,9 @@ def examples(server, as_settings, monkeypatch):
     pai.empty()
     as_settings(pai)
     monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.delitem(importlib.sys.modules, "pipeline", raising=False)
-    yield importlib.import_module("pipeline")
-    monkeypatch.delitem(importlib.sys.modules, "pipeline", raising=False)
+    monkeypatch.delitem(importlib.sys.modules, "container_jobs", raising=False)
+    yield importlib.import_module("container_jobs")
+    monkeypatch.delitem(importlib.sys.modules, "container_jobs", raising=False)
 
 
 @pytest.fixture

@@ -33,15 +33,21 @@ def with_sockets(value):
             for other in others:
                 print(json.dumps(total), file=other, flush=True)
         return total
-    for _ in range(600):
-        try:
-            connection = socket.create_connection(address)
-            break
-        except OSError:
-            time.sleep(0.1)
-    with connection, connection.makefile("rw") as first:
+    with connected(address) as connection, connection.makefile("rw") as first:
         print(json.dumps(value), file=first, flush=True)
         return json.loads(first.readline())
+
+
+def connected(address):
+    """Connect to the first worker, which may not be up yet."""
+    deadline = time.time() + 60
+    while True:
+        try:
+            return socket.create_connection(address)
+        except OSError:
+            if time.time() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 pai.export_torch()

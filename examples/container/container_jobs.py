@@ -2,7 +2,7 @@
 
 In this folder:
 
-    PYTHONPATH=. luigi-pai local -- luigi --module pipeline All --local-scheduler
+    PYTHONPATH=. luigi-pai local -- luigi --module container_jobs All --local-scheduler
 
 runs them on this machine. A cluster needs images with what the scripts use: Python 3.6 or later, the
 ``hdfs`` command and, for AllReduce, torch.
@@ -39,7 +39,7 @@ class Train(ContainerTask):
     @property
     def tasks(self) -> list[TaskRole]:
         """The first submission fails at ``stop_at``, as one does that is killed."""
-        command = f"python code/train.py --steps {self.steps} --stop-at {self.stop_at}"
+        command = f"python code/count_up.py --steps {self.steps} --stop-at {self.stop_at}"
         return [TaskRole("main", command, memoryMB=1024)]
 
 
