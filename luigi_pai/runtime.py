@@ -43,11 +43,11 @@ __all__ = [
 # ---------------------------------------------------------------- the variables
 
 Variable = namedtuple("Variable", ["meaning", "v1", "v2"])
-"""What variables mean, and their names by API: the first of several is the one that is read."""
+"""The meaning of a value, and the names of its variables in each API, the one that is read first."""
 
 
 def _row(meaning: str, v1: str, v2: "str | None" = None) -> Variable:
-    """Return a variable, given its names, with spaces between; v2 has those of v1 where it says nothing."""
+    """Return a row of the table; names are separated by spaces, those of v2 are the same if left out."""
     return Variable(meaning, tuple(v1.split()), tuple((v1 if v2 is None else v2).split()))
 
 
@@ -117,16 +117,16 @@ VARIABLES = {
     "checkpoint_dir": _row("checkpoint folder, of all submissions of a task", "LUIGI_PAI_CHECKPOINT_DIR"),
     "attempt": _row("number of the submission, from 1", "LUIGI_PAI_ATTEMPT"),
 }
-"""Every variable of OpenPAI by what it means, and the two that luigi_pai sets."""
+"""Every variable of OpenPAI, and the two that luigi_pai sets, by the value that they carry."""
 
 
 def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
-    """Return the variables of an API that say something, as a container has them.
+    """Return the environment variables that carry a value in containers of an API.
 
     Args:
         api: ``v1`` or ``v2``.
-        key: of `VARIABLES`.
-        value: what they say.
+        key: the value's key in `VARIABLES`.
+        value: the value.
         fields: the role, index and label that are part of names.
     """
     names = getattr(VARIABLES[key], api)

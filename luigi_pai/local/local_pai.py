@@ -179,7 +179,8 @@ class LocalPai:
     def script_jobs(self, **rule: Any) -> None:
         """Let jobs that are submitted from now on run no commands, and end as a rule says.
 
-        Of several rules the first that matches a job's name decides, unless it has been used up.
+        Of several rules the first that matches a job's name decides, unless it has been used up. A
+        restart clears them.
 
         Args:
             rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds,

@@ -34,13 +34,15 @@ def luigi_configured(section: Mapping[str, str], file: Path) -> Iterator[None]:
     Args:
         section: the keys of [OpenPai]; a cluster of another name ([OpenPai:NAME]) gets them too, so that
             no test submits to it by mistake.
-        file: where the configuration for other processes is written.
+        file: where the configuration for other processes is written. It has the password, and is deleted
+            afterwards.
     """
     config = luigi.configuration.get_config()
     earlier = _sections(config)
     names = [SECTION, *(name for name in earlier if name.startswith(f"{SECTION}:"))]
     file.touch(mode=0o600)
-    file.write_text(compose(None, section), "utf-8")
+    text = compose(None, section)
+    file.write_text("".join(text.replace(f"[{SECTION}]", f"[{name}]", 1) for name in names), "utf-8")
     environment = {name: value for name, value in os.environ.items() if name != _CLUSTER_VARIABLE}
     environment |= {"LUIGI_CONFIG_PATH": str(file), "LUIGI_CONFIG_PARSER": "cfg"}
     for name in ("no_proxy", "NO_PROXY"):
@@ -51,6 +53,7 @@ def luigi_configured(section: Mapping[str, str], file: Path) -> Iterator[None]:
         with mock.patch.dict(os.environ, environment, clear=True):
             yield
     finally:
+        file.unlink(missing_ok=True)
         for name in names:
             _write(config, name, earlier.get(name))
 

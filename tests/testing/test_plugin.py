@@ -153,8 +153,9 @@ def test_luigis_configuration_leads_to_it_and_is_restored(run):
     config = "[OpenPai]\npai_url = http://real.example:1\n[OpenPai:eu]\npai_url = http://eu.example:2\n"
     code, out = run(
         """
-import luigi.configuration, subprocess, sys
-SHOW = "import luigi.configuration as c; print(c.get_config().get('OpenPai', 'pai_url'))"
+import luigi.configuration, os, pathlib, subprocess, sys
+SHOW = "import luigi.configuration as c; g = c.get_config().get; "
+SHOW += "print(g('OpenPai', 'pai_url'), g('OpenPai:eu', 'pai_url'))"
 
 def settings():
     config = luigi.configuration.get_config()
@@ -163,9 +164,13 @@ def settings():
 def test_in(pai):
     assert settings() == (pai.url, pai.url)
     shown = subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True)
-    assert shown.strip() == pai.url
+    assert shown.split() == [pai.url, pai.url]
+    global file
+    file = pathlib.Path(os.environ["LUIGI_CONFIG_PATH"])
+    assert file.stat().st_mode & 0o777 == 0o600
 
 def test_out():
+    assert not file.exists()
     assert settings() == ("http://real.example:1", "http://eu.example:2")
 """,
         config=config,
