@@ -137,6 +137,7 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
 # ---------------------------------------------------------------- many at once
 
 
+@pytest.mark.slow
 def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_forks):
     """8 threads with 50 jobs each; in the middle the server is upgraded to v2, and the process is forked."""
     cluster = new_cluster(faulty.url, polling=Polling(patience=30))

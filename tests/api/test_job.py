@@ -134,6 +134,7 @@ def test_the_events_of_a_job(submit):
     assert [event for event in job.events() if not isinstance(event, dict)] == []
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_luigi(local):
     """Submitting, waiting and reading why a job failed import none of it."""
     script = f"""

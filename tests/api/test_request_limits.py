@@ -258,6 +258,7 @@ class CountingServer:
         return said(clock, left=max(0, left), reset_in=60, of=self._most)
 
 
+@pytest.mark.slow
 def test_many_processes_share_one_window(in_forks):
     """30 processes that ask as fast as they can: never more requests than the limit, and no 429 for any."""
     server, clock = CountingServer(400), Clock()

@@ -141,6 +141,7 @@ def test_threads_and_forks_at_once(in_forks):
     assert shared.read() == {"count": 5 * 6 * 60}
 
 
+@pytest.mark.slow
 def test_a_fork_of_many_threads_is_not_held_up(in_forks):
     """A child is forked while threads of its parent hold the locks that it then needs."""
     shared = SharedState()
@@ -201,6 +202,7 @@ def test_a_process_that_is_killed_with_a_lock_blocks_nobody(lock):
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_anywhere_leaves_a_whole_document():
     """Killed in the middle of its writing, whenever: the document is that before or after."""
     shared = SharedState()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from luigi_pai.cli import main
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 PROTOCOL = """\
 protocolVersion: 2
@@ -59,29 +59,39 @@ class Other(luigi.Task):
 
 
 @pytest.fixture
-def run(tmp_path: Path):
-    """Run luigi-pai in a folder with job files and a pipeline, where no cluster is to be reached."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run luigi-pai in a folder with job files and a pipeline, where no cluster is to be reached.
+
+    ``render`` imports pipelines: it has a process of its own. The others do without.
+    """
     (tmp_path / "train.yaml").write_text(PROTOCOL)
     (tmp_path / "old.json").write_text(json.dumps(CONFIG, indent=1))
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     (tmp_path / "broken.py").write_text("import not_installed")
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://127.0.0.1:9\n")
+    monkeypatch.chdir(tmp_path)
 
     def command(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*CLI, *words],
-            cwd=tmp_path,
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = _as_process(words) if words[0] == "render" else _in_process(words, capsys)
         assert done.returncode == expect, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
 
     return command
+
+
+def _as_process(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "luigi_pai.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def _in_process(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> subprocess.CompletedProcess[str]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(list(words), prog_name="luigi-pai")
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(words, code, *capsys.readouterr())
 
 
 def test_valid_files(run):

@@ -215,7 +215,7 @@ def endless(status: int) -> Callable[[Any], None]:
 def test_limits_of_length(status: int, work: Callable[[WebHdfs], object], limit: int, step: str) -> None:
     """An answer without an end is given up at its limit, a listing at its own; it is not asked again."""
     script = endless(status)
-    error = raised(script, work, max_listing=20 * MIB, read_timeout=5)
+    error = raised(script, work, max_listing=20 * MIB, read_timeout=20)  # whatever the load
     assert f": the answer is longer than {limit} MiB; check webhdfs_url in [OpenPai]{step}" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
@@ -225,7 +225,8 @@ def test_limits_of_length(status: int, work: Callable[[WebHdfs], object], limit:
 def test_limits_of_what_is_compressed() -> None:
     """Nothing compressed was asked for: it is not unpacked."""
     body = gzip.compress(json.dumps(STATUS).encode() + b" " * 20 * MIB)
-    error = raised(answering(200, body, Content_Encoding="gzip"), lambda fs: fs.exists("/p"))
+    script = answering(200, body, Content_Encoding="gzip")
+    error = raised(script, lambda fs: fs.exists("/p"), read_timeout=20)
     assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
 
 

@@ -102,6 +102,7 @@ def test_links_between_files_lead_somewhere(page):
     assert missing == []
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_the_examples_of_the_readme_run(tmp_path):
     """The pipeline of README.md runs on the local OpenPAI as it says, and passes the mocked test it shows."""

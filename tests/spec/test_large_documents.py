@@ -44,6 +44,7 @@ def seconds(document):
     return time.thread_time() - begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [references_in_commands, roles_with_data])
 def test_time_is_not_quadratic(made):
     """Eight times as much takes some eight times as long; where it was quadratic, sixty times."""

@@ -80,6 +80,7 @@ def test_a_chain_may_be_long():
     assert order(protocol({"w": ["p0"]}, **requires, p5000=[]))[0] == "p5000"
 
 
+@pytest.mark.slow
 @settings(deadline=None, database=None, max_examples=200)
 @given(st.data())
 def test_every_prerequisite_follows_what_it_requires(data):

@@ -834,6 +834,7 @@ def test_other_secrets_arrive_as_they_are(value):
     assert found(document) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # machines of CI are busy
 @given(st.sampled_from(["hunter2", ["hunter2"], {"k": "hunter2"}]), st.data())
 def test_no_problem_shows_a_secret(value, data):
@@ -1139,6 +1140,7 @@ def test_check_protocol_knows_how_much_will_be_sent():
         check_protocol(JobProtocol.from_dict(with_value(("description",), "x" * 102_400)))
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # machines of CI are busy
 @given(st.from_regex(r"[a-zA-Z]{1,12}", fullmatch=True), st.integers(0, 4))
 def test_an_unknown_key_is_found(key, where):

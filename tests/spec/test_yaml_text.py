@@ -451,6 +451,7 @@ def test_what_is_written_is_readable():
     )
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=300)
 @given(VALUES)
 def test_what_is_written_is_read_as_it_was(value):
@@ -459,6 +460,7 @@ def test_what_is_written_is_read_as_it_was(value):
     assert yaml.safe_load(text) == value
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=300)
 @given(st.text().filter(lambda text: text != "__proto__"))
 def test_every_text_survives(text):

@@ -81,6 +81,7 @@ luigi.build([Train()], local_scheduler=True)
 """
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, tmp_path):
     """What was started goes on; the log says so, and what the next run does."""
     pai.plan = {"runs_for": 600}
@@ -145,6 +146,7 @@ def test_queue_timeout_stops_the_job(pai, settings, fast):
     assert pai.count("PUT", "/executionType") == 1
 
 
+@pytest.mark.slow
 def test_a_job_within_its_deadlines_is_left_alone(pai, settings, fast):
     """The queue does not count as running."""
     pai.clock = fast

@@ -279,6 +279,7 @@ def test_warnings_are_logged(caplog):
     assert "hush" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_job_that_grows_too_large_is_not_sent(pai):
     """What prerequisites require is added to each role; the limit counts for what is sent."""
     roles = "".join(f"  r{number}: {{<<: *role}}\n" for number in range(150))

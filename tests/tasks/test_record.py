@@ -305,6 +305,7 @@ Train().run()
 """
 
 
+@pytest.mark.slow
 def test_killed_between_record_and_submission(pai, hdfs, settings, tmp_path):
     """The record is there, the job is not: it is submitted, once, under the same name."""
     config = luigi.configuration.get_config()

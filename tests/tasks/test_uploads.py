@@ -263,6 +263,7 @@ def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch
     send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
 
 
+@pytest.mark.slow
 def test_tasks_that_send_the_same_code_at_once(cluster, home, project):
     """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""
     (project / "luigi.cfg").write_text(

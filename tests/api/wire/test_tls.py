@@ -24,6 +24,7 @@ def test_https_to_an_http_server_advises_http(serve, transport, method):
     assert not error.answer_lost
 
 
+@pytest.mark.slow
 def test_https_to_the_local_server_is_told_within_seconds(transport):
     """It waits for the rest of an http request, and says nothing to a TLS handshake for 20 s."""
     with LocalPai() as server:
@@ -149,6 +150,7 @@ def test_an_unknown_ca_names_the_bundle_of_the_environment(sockets, transport, c
 
 
 @pytest.mark.usefixtures("certificate")  # for openssl
+@pytest.mark.slow
 def test_a_certificate_for_another_host_advises_the_host(sockets, transport, tmp_path):
     """A CA in verify does not help there."""
     ca, context = make_certificate("openssl", tmp_path, "DNS:pai.example")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
 from launcher_bench import NOTHING, until, v1_job
 from local_client import role
 from protocol_client import task_role
@@ -45,6 +46,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
     assert ended == (None, 1, NOTHING)
 
 
+@pytest.mark.slow
 def test_a_queue_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
     """Whether those before it can ever run or not: the server goes on answering."""
 

@@ -17,8 +17,6 @@ from protocol_client import ProtocolClient, protocol, task_role
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def own_pai(tmp_path):

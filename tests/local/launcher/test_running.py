@@ -14,8 +14,6 @@ from local_client import LocalClient, role, unique, wait_until
 
 from luigi_pai.local import LocalPai
 
-pytestmark = pytest.mark.slow
-
 SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 
 

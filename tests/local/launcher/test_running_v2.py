@@ -17,8 +17,6 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.container.v2.role_scripts import role_scripts
 
-pytestmark = pytest.mark.slow
-
 SERVE = (
     "import os, socket\n"
     "port = int(os.environ['PAI_CONTAINER_HOST_PORT'])\n"

@@ -12,8 +12,6 @@ from protocol_client import ProtocolClient, protocol, task_role
 
 from luigi_pai.local import LocalPai
 
-pytestmark = pytest.mark.slow
-
 WAIT = "until [ -e {} ]; do sleep 0.02; done"
 SMALL = ("default:cpu=4,memory=1000,gpu=4", "other:cpu=1,memory=1000,gpu=2")
 SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"

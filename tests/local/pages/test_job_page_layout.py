@@ -16,8 +16,6 @@ from luigi_pai.local.pages.job_list import jobs_page
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING, NewJob, Task
 
-pytestmark = pytest.mark.slow
-
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 MANY = 200
 FAILED, SUCCEEDED = 137, range(60)

@@ -207,6 +207,7 @@ def test_what_is_in_use_is_shown_by_virtual_cluster():
         assert "GPUs free, the job wants 1 GPU" in shown.text
 
 
+@pytest.mark.slow
 def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
     """Every page is fast, also the last one and that of a search; one can go from each to the next."""
     role_spec = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}

@@ -7,8 +7,6 @@ from browser import ScriptFailed, is_snap
 from local_client import role, unique
 from protocol_client import protocol, task_role
 
-pytestmark = pytest.mark.slow
-
 HOSTILE = "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>"
 
 CONTRAST = """(() => {

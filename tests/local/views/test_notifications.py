@@ -101,6 +101,7 @@ def test_retries_and_stops_are_told_of(v2, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
     """Once for each change, in JSON."""
     with LocalPai(webhook=receiver.url) as server:
@@ -137,6 +138,7 @@ def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
     assert "very-private" not in log
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_is_made_again_and_bothers_no_job(receiver):
     """Its job has ended meanwhile."""
     receiver.answers = [500]
