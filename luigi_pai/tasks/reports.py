@@ -12,7 +12,7 @@ from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.hdfs import WebHdfs
@@ -59,13 +59,35 @@ class Reports:
         hdfs: where that folder is; None if there is no HDFS.
         folder: the output folder.
         clock: says when to read again.
+        callback: called with the name and the argument of a callback of Luigi's worker.
     """
 
-    def __init__(self, hdfs: WebHdfs | None, folder: str | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        hdfs: WebHdfs | None,
+        folder: str | None,
+        clock: Clock,
+        callback: Callable[[str, object], None],
+    ) -> None:
         self._hdfs = hdfs
         self._folder = f"{folder.rstrip('/')}/{REPORTS}" if folder else None
         self._clock = clock
+        self._callback = callback
         self._next = clock.monotonic() + INTERVAL
+
+    def show(self, job: str, summary: str) -> None:
+        """Show the newest report of a job on Luigi's web page, as status message and progress.
+
+        Args:
+            job: its name.
+            summary: what the message begins with.
+        """
+        report = self.newest(job)
+        if report is None:
+            return
+        self._callback("set_status_message", f"{summary}; {report.text}")
+        if report.percentage is not None:
+            self._callback("set_progress_percentage", report.percentage)
 
     def newest(self, job: str) -> Report | None:
         """Return the newest report of a job; None where there is none, or it is not time to read yet.

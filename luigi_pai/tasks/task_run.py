@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
-    from luigi_pai.tasks.reports import Report
 
 __all__ = ["Forecast", "TaskRun"]
 
@@ -231,7 +230,7 @@ class TaskRun:
             run_timeout=self._settings_of("run_timeout"),
         )
         folder = self._definition.output_folder
-        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock)
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
         self._show(status)
         try:
             with before_signals(self._killed):
@@ -243,7 +242,7 @@ class TaskRun:
                         if update.outcome is not Outcome.CHANGED:
                             return self._end(update)
                     self._show(status)
-                    self._show_report(reports.newest(status.name))
+                    reports.show(status.name, self._logged)
         except PaiApiError as error:
             raise error.extended(self._continues(status.name)) from None
         except PaiError:
@@ -311,14 +310,6 @@ class TaskRun:
         if progress is not None and progress != self._progress:
             self._progress = progress
             self._report("set_progress_percentage", progress)
-
-    def _show_report(self, report: Report | None) -> None:
-        """Show a report of the job's containers on Luigi's web page."""
-        if report is None:
-            return
-        self._report("set_status_message", f"{self._logged}; {report.text}")
-        if report.percentage is not None:
-            self._report("set_progress_percentage", report.percentage)
 
     def _report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a Luigi worker sets on a running task."""

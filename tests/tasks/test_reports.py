@@ -49,7 +49,7 @@ def write(hdfs, path, *values, end="\n"):
 
 def newest(hdfs, folder, job="train"):
     clock = MovableClock()
-    found = Reports(hdfs, folder, clock)
+    found = Reports(hdfs, folder, clock, lambda *_: None)
     assert found.newest(job) is None
     clock.ahead = reports.INTERVAL
     return found.newest(job)
@@ -103,7 +103,7 @@ def test_a_folder_without_reports(hdfs):
 def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
     clock, calls = MovableClock(), []
     monkeypatch.setattr(Reports, "_last_lines", staticmethod(lambda *_: calls.append(1) or iter([])))
-    found = Reports(hdfs, "/a", clock)
+    found = Reports(hdfs, "/a", clock, lambda *_: None)
     for _ in range(31):
         found.newest("train")
         clock.ahead += 1.0
