@@ -16,6 +16,7 @@ import luigi.task
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.redaction import logged_forms
+from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.templates.secrets import secret_values
@@ -147,7 +148,7 @@ class _ProtocolDefinition(JobDefinition):
         self._task = task
 
     def job_named(self, name: str) -> JobProtocol:
-        return self._task.job().renamed(name)
+        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
 
     def targets(self) -> list[luigi.Target]:
         return overridden_targets(self._task, PaiProtocolTask)

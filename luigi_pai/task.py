@@ -192,9 +192,9 @@ class _PaiDefinition(JobDefinition):
         return self._task._output_folder()  # noqa: SLF001  of this module
 
     def job_named(self, name: str) -> PaiJob:
-        job = self._task.job()
-        job.jobName = name
-        return job
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
+
+        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
 
     def targets(self) -> list[luigi.Target]:
         from luigi_pai.tasks.outputs import overridden_targets  # noqa: PLC0415  only runs need it

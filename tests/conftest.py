@@ -48,10 +48,16 @@ SLOW = (
     "local/test_command.py",
     "package/test_secrets.py",
     "package/test_typing.py",
+    "runtime/test_barrier.py",
+    "runtime/test_recorded.py",
+    "runtime/test_reports.py",
+    "tasks/test_containers.py",
     "tasks/test_early_kubernetes.py",
     "tasks/test_fault_matrix.py",
     "tasks/test_killed_workers.py",
+    "tasks/test_reports.py",
     "tasks/test_uploads.py",
+    "testing",
 )
 # A process for each test, or a second and third server for each worker.
 SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
@@ -71,6 +77,7 @@ NEWEST_ONLY = (
     "local/pages",
     "local/store",
     "local/views",
+    "runtime",
     "tasks/test_early_kubernetes.py",
     "tasks/test_fault_matrix.py",
     "tasks/test_killed_workers.py",

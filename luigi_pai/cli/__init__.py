@@ -13,6 +13,7 @@ from luigi_pai.cli.local import local
 from luigi_pai.cli.logs import logs
 from luigi_pai.cli.plan import plan
 from luigi_pai.cli.run import run
+from luigi_pai.cli.runtime import runtime
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
@@ -38,6 +39,7 @@ for _command in (
     put,
     render,
     run,
+    runtime,
     status,
     stop,
     submit,

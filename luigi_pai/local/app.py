@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
+from luigi_pai.local.faults.contents import ContentsControl, JobScriptControl
 from luigi_pai.local.faults.control import FaultControl
 from luigi_pai.local.node.addresses import is_address, is_loopback
 from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
+    from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
 
@@ -36,7 +39,13 @@ _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
-    api: Api, apis: str, log: logging.Logger, active: ActiveFaults, *, loopback_only: bool
+    api: Api,
+    apis: str,
+    log: logging.Logger,
+    active: ActiveFaults,
+    scripts: JobScripts,
+    *,
+    loopback_only: bool,
 ) -> LocalApplication:
     """Return the application.
 
@@ -45,6 +54,7 @@ def make_app(
         apis: the APIs to serve: ``both``, ``v1``, ``v2`` or ``ltp``.
         log: logs one line for each request, without query, body or headers.
         active: the faults in force.
+        scripts: the jobs whose commands are not run.
         loopback_only: no other machine can reach the server.
     """
     shared = {"api": api}
@@ -75,6 +85,8 @@ def make_app(
                 shared,
             ),
             (FAULTS_PATH, FaultControl, {"api": api, "active": active}),
+            (JOB_SCRIPTS_PATH, JobScriptControl, {"api": api, "scripts": scripts}),
+            (CONTENTS_PATH, ContentsControl, {"api": api, "active": active, "scripts": scripts}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

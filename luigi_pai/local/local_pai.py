@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
 from luigi_pai.local.config.settings import (
     DEFAULT_PASSWORD,
     DEFAULT_USER,
@@ -28,6 +29,7 @@ from luigi_pai.local.config.settings import (
     Settings,
 )
 from luigi_pai.local.container.processes import kill_all_under
+from luigi_pai.local.luigi_config import open_pai_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,6 +127,12 @@ class LocalPai:
         return self._hdfs.fs_uri
 
     @property
+    def luigi_section(self) -> dict[str, str]:
+        """The keys of ``[OpenPai]`` in a luigi.cfg that points at this server."""
+        api = self._settings.api
+        return open_pai_section(self._address, self._hdfs, self.username, self.password, api)
+
+    @property
     def pid(self) -> int:
         """The server's process."""
         return self._running().pid
@@ -168,8 +176,39 @@ class LocalPai:
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
-    def _control(self, method: str, body: Any = None) -> Any:
-        """Ask the control route of faults, as the administrator."""
+    def script_jobs(self, **rule: Any) -> None:
+        """Let jobs that are submitted from now on run no commands, and end as a rule says.
+
+        Of several rules the first that matches a job's name decides, unless it has been used up. A
+        restart clears them.
+
+        Args:
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds,
+                None for ever), ``waits`` (the job stays in the queue), ``times`` (None for all jobs).
+
+        Raises:
+            ConfigError: naming what is wrong with them.
+        """
+        self._control("POST", [rule], JOB_SCRIPTS_PATH)
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Return the ``name``, ``username`` and ``api`` of every job, in the order of their submission."""
+        jobs: list[dict[str, str]] = self._control("GET", path=CONTENTS_PATH)["jobs"]
+        return jobs
+
+    def empty(self) -> None:
+        """Delete all jobs, the files of its own HDFS and storages, faults and job scripts; users stay.
+
+        A real HDFS (``hdfs=``) is left as it is.
+        """
+        self._control("DELETE", path=CONTENTS_PATH)
+
+    def forget_jobs(self, api: str, ended_before: float) -> None:
+        """Delete the jobs of ``v1`` or ``v2`` that ended before a time, in seconds since 1970 UTC."""
+        self._control("POST", {"api": api, "endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
+
+    def _control(self, method: str, body: Any = None, path: str = FAULTS_PATH) -> Any:
+        """Call a control route, as the administrator."""
         self._running()
         credentials = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
@@ -177,7 +216,7 @@ class LocalPai:
             self._address.host, self._address.port, timeout=_START_SECONDS
         )
         try:
-            connection.request(method, FAULTS_PATH, None if body is None else json.dumps(body), headers)
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             value = json.loads(answer.read())
         finally:

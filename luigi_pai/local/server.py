@@ -23,6 +23,7 @@ from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
 from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
@@ -133,6 +134,7 @@ class LocalServer:
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
         events = JobEvents(self._store, Notifier(self._webhook))
+        scripts = JobScripts()
         services = Services(
             store=self._store,
             events=events,
@@ -143,6 +145,7 @@ class LocalServer:
             scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
+            scripts=scripts,
         )
         self._launcher = Launcher(services, self._log)
         limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
@@ -166,7 +169,9 @@ class LocalServer:
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
         active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, active, loopback_only=is_loopback(settings.host))
+        app = make_app(
+            api, settings.api, self._log, active, scripts, loopback_only=is_loopback(settings.host)
+        )
         faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
         self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)

@@ -1,7 +1,7 @@
 """Names of jobs, their submissions and task roles.
 
 Servers never free a name. So a job that failed is submitted again as ``NAME__attempt2``, then
-``NAME__attempt3``. No other module knows this suffix.
+``NAME__attempt3``. Only ``luigi_pai.runtime`` knows this suffix, too: it reads it in containers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
 from luigi_pai.spec.methods import METHOD, is_method
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ __all__ = [
     "v2_name",
 ]
 
-_SUFFIX = "__attempt"
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")

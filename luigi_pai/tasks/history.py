@@ -254,7 +254,9 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(self._cluster.dialect.document(self._definition.job()), stored)
+        fields = differing_fields(
+            self._cluster.dialect.document(self._definition.job_named(status.name)), stored
+        )
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:

@@ -6,11 +6,11 @@ import abc
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.task_run import Forecast
@@ -51,6 +51,11 @@ class JobTask(Task):
         return None
 
     @attribute
+    def runtime(self) -> bool:
+        """Whether the containers have ``pai_runtime.py``, a copy of ``luigi_pai.runtime``."""
+        return False
+
+    @attribute
     def accepts_messages(self) -> bool:
         """Whether Luigi's web page may send ``stop``, which stops the job."""
         return has_page()
@@ -68,9 +73,15 @@ class JobTask(Task):
         Raises:
             SpecError: the job is not valid.
         """
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  only needed here
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  only needed here
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
 
-        return rendered(self.job(), filled=filled)
+        job = self.job()
+        if isinstance(job, PaiJob):
+            job = for_containers(job, job.jobName, with_runtime=self.runtime)
+        else:
+            job = for_containers(job, job.name, with_runtime=self.runtime)
+        return rendered(job, filled=filled)
 
     def complete(self) -> bool:
         """Return whether the task is complete.

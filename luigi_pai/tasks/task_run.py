@@ -21,6 +21,7 @@ from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.history import History
 from luigi_pai.tasks.luigi_page import link_job_page
 from luigi_pai.tasks.outputs import Outputs
+from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ class TaskRun:
             queue_timeout=self._settings_of("queue_timeout"),
             run_timeout=self._settings_of("run_timeout"),
         )
+        folder = self._definition.output_folder
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
         self._show(status)
         try:
             with before_signals(self._killed):
@@ -239,6 +242,7 @@ class TaskRun:
                         if update.outcome is not Outcome.CHANGED:
                             return self._end(update)
                     self._show(status)
+                    reports.show(status.name, self._logged)
         except PaiApiError as error:
             raise error.extended(self._continues(status.name)) from None
         except PaiError:

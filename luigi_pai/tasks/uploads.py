@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError, Problem, SpecError
+from luigi_pai.spec.containers import RUNTIME_FILE, RUNTIME_NAME
 from luigi_pai.tasks.attributes import base_folder
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
         SpecError: an upload is not valid; nothing was sent.
         HdfsError: HDFS refused an upload or failed.
     """
-    named: Any = task.uploads
-    if not named:
-        return
+    named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
         wrong = f"{type(named).__name__} is not a dict of local paths to paths on HDFS"
         raise SpecError(task.name, [Problem("uploads", wrong)])
+    if task.runtime:
+        named = {**named, **_runtime(task.name, code_dir)}
+    if not named:
+        return
     if hdfs is None:
         raise ConfigError(
             f"job {task.name!r} was not submitted: its uploads need HDFS, and webhdfs_url is not set in "
@@ -55,6 +58,14 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
         raise SpecError(task.name, problems)
     for upload in uploads:
         upload.send()
+
+
+def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
+    """Return where ``pai_runtime.py`` goes: into the code folder."""
+    if not code_dir:
+        wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on HDFS"
+        raise SpecError(job, [Problem("runtime", wrong)])
+    return {str(RUNTIME_FILE): f"{code_dir.rstrip('/')}/{RUNTIME_NAME}"}
 
 
 def _prepared(

@@ -20,13 +20,29 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["FAULTS", "FAULTS_PATH", "Faults", "Rule", "Strike", "parse_faults", "read_faults"]
+__all__ = [
+    "CONTENTS_PATH",
+    "CONTROL",
+    "FAULTS",
+    "FAULTS_PATH",
+    "Faults",
+    "Rule",
+    "Strike",
+    "parse_faults",
+    "read_faults",
+]
 
 FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish", "database")
 """What a rule can do; docs/local.md describes each."""
 
-FAULTS_PATH = "/local/faults"
-"""Where the rules are read and changed; it has no faults itself."""
+CONTROL = "/local/"
+"""The routes that tests control the server by; they have no faults."""
+
+FAULTS_PATH = f"{CONTROL}faults"
+"""Where the rules are read and changed."""
+
+CONTENTS_PATH = f"{CONTROL}contents"
+"""Where jobs and files are deleted."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 _SERVER_ERRORS = range(500, 600)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.processes import TASK_VARIABLE
 from luigi_pai.local.store.records import gpu_numbers
+from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +37,9 @@ def base_variables(start: TaskStart) -> dict[str, str]:
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
         "LUIGI_PAI_WEBHDFS_URL": start.hdfs.webhdfs_url,
-        "HADOOP_USER_NAME": start.job.username,
+        **variables("v1", "hadoop_user", start.job.username),
+        **variables("v1", "work_dir", start.files.work),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
-        "PAI_WORK_DIR": str(start.files.work),
         "CUDA_VISIBLE_DEVICES": numbers,  # without a container, this is what keeps other GPUs from a task
         "NVIDIA_VISIBLE_DEVICES": numbers or "none",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
@@ -33,6 +34,14 @@ class Storages:
         return sorted(
             entry.name for entry in self._root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)
         )
+
+    def empty(self) -> None:
+        """Delete what is in the storages that are folders of their own, not links to others."""
+        for name in self.names():
+            folder = self._root / name
+            if not folder.is_symlink():
+                shutil.rmtree(folder)
+                folder.mkdir()
 
     def summary(self, name: str) -> dict[str, Any]:
         """Return a storage as the list shows it."""

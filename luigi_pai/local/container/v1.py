@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
 from luigi_pai.local.container.task_start import ContainerExit, Preparation
+from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,63 +65,44 @@ def _environment(start: TaskStart) -> dict[str, str]:
     job, task, role = start.job, start.task, start.role
     roles = job.roles
     directories = _hdfs_directories(job, start.hdfs.fs_uri)
-    total = str(sum(item["taskNumber"] for item in roles))
-    names = ",".join(item["name"] for item in roles)
-    minimum_failed = _or_empty(role["minFailedTaskCount"])
-    minimum_succeeded = _or_empty(role["minSucceededTaskCount"])
-    http = str(task.ports["http"][0])
-    index = str(task.index)
-    environment = {
-        **base_variables(start),
-        "APP_ID": start.application_id,
-        "FRAMEWORK_NAME": job.name,
-        "PAI_DEFAULT_FS_URI": start.hdfs.fs_uri,
-        "PAI_JOB_NAME": job.name,
-        "PAI_JOB_VC_NAME": job.virtual_cluster,
-        "PAI_USER_NAME": job.username,
-        "PAI_USERNAME": job.username,
-        "PAI_DATA_DIR": directories["dataDir"],
-        "PAI_OUTPUT_DIR": directories["outputDir"],
-        "PAI_CODE_DIR": directories["codeDir"],
-        "PAI_CURRENT_TASK_ROLE_NAME": role["name"],
-        "PAI_CURRENT_TASK_ROLE_TASK_COUNT": str(role["taskNumber"]),
-        "PAI_CURRENT_TASK_ROLE_CPU_COUNT": str(role["cpuNumber"]),
-        "PAI_CURRENT_TASK_ROLE_MEM_MB": str(role["memoryMB"]),
-        "PAI_CURRENT_TASK_ROLE_SHM_MB": str(role["shmMB"]),
-        "PAI_CURRENT_TASK_ROLE_GPU_COUNT": str(role["gpuNumber"]),
-        "PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT": minimum_failed,
-        "PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT": minimum_succeeded,
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": index,
-        "PAI_JOB_TASK_COUNT": total,
-        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
-        "PAI_JOB_TASK_ROLE_LIST": names,
-        "PAI_TASK_INDEX": index,
-        "PAI_TASK_ROLE_NAME": role["name"],
-        "PAI_TASK_ROLE_NUM": str(role["taskNumber"]),
-        "PAI_TASK_ROLE_INDEX": index,
-        "PAI_TASK_ROLE_LIST": names,
-        "PAI_TASK_CPU_NUM": str(role["cpuNumber"]),
-        "PAI_TASK_MEM_MB": str(role["memoryMB"]),
-        "PAI_TASK_GPU_NUM": str(role["gpuNumber"]),
-        "PAI_TASKS_NUM": total,
-        "PAI_TASK_ROLES_NUM": str(len(roles)),
-        "PAI_KILL_ALL_ON_COMPLETED_TASK_NUM": "",
-        "PAI_CONTAINER_ID": task.container_id,
-        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
-        "PAI_CONTAINER_HOST_PORT": http,
-        "PAI_CONTAINER_HOST_PORT_LIST": ";".join(
-            f"{label}:{_commas(ports)}" for label, ports in task.ports.items()
-        ),
-        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
-        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
-        "PAI_CURRENT_CONTAINER_PORT": http,
+    values = {
+        "application": start.application_id,
+        "job": job.name,
+        "fs_uri": start.hdfs.fs_uri,
+        "virtual_cluster": job.virtual_cluster,
+        "user": job.username,
+        "data_dir": directories["dataDir"],
+        "output_dir": directories["outputDir"],
+        "code_dir": directories["codeDir"],
+        "role": role["name"],
+        "index": task.index,
+        "count": role["taskNumber"],
+        "cpus": role["cpuNumber"],
+        "memory_mb": role["memoryMB"],
+        "shm_mb": role["shmMB"],
+        "gpus": role["gpuNumber"],
+        "min_failed": _or_empty(role["minFailedTaskCount"]),
+        "min_succeeded": _or_empty(role["minSucceededTaskCount"]),
+        "kill_all": "",
+        "tasks": sum(item["taskNumber"] for item in roles),
+        "role_count": len(roles),
+        "roles": ",".join(item["name"] for item in roles),
+        "container": task.container_id,
+        "host": CONTAINER_IP,
+        "http": task.ports["http"][0],
+        "ssh": task.ports["ssh"][0],
+        "own_ports": ";".join(f"{label}:{_commas(ports)}" for label, ports in task.ports.items()),
     }
+    environment = base_variables(start)
+    for key, value in values.items():
+        environment |= variables("v1", key, value)
     for label, ports in task.ports.items():
-        environment[f"PAI_CONTAINER_HOST_{label}_PORT_LIST"] = _commas(ports)
+        environment |= variables("v1", "own_label", _commas(ports), label=label)
     for item in roles:
-        environment[f"PAI_TASK_ROLE_{item['name']}_HOST_LIST"] = ",".join(
+        addresses = (
             f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in start.tasks if other.role == item["name"]
         )
+        environment |= variables("v1", "hosts", ",".join(addresses), role=item["name"])
     return environment
 
 

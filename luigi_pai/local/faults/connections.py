@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTROL
 from luigi_pai.local.node.http import NO_DATABASE, logged_path
 from luigi_pai.local.rest.base.api import PREFIX
 from luigi_pai.local.store.records import COMPLETED
@@ -84,7 +84,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
             The rule that applies to the connection or the reply; None if none does.
         """
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
-        if path == FAULTS_PATH or self._is_foreign(headers):
+        if path.startswith(CONTROL) or self._is_foreign(headers):
             return None
         strike = self._active.faults.strike(start_line.method, path)
         if strike.seconds:

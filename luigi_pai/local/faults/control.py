@@ -1,4 +1,4 @@
-"""The control route of faults: reads, replaces or clears the rules; for administrators on this machine."""
+"""Control routes, for administrators on this machine; the one of faults."""
 
 from __future__ import annotations
 
@@ -13,10 +13,38 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import User
 
-__all__ = ["FaultControl"]
+__all__ = ["Control", "FaultControl"]
 
 
-class FaultControl(RestHandler):
+class Control(RestHandler):
+    """A route that changes how the server behaves."""
+
+    _api: Api
+
+    async def _allow(self) -> None:
+        """Check that an administrator on this machine sent the request, with a token or a password.
+
+        Raises:
+            ApiError: 403 or 401.
+        """
+        if not is_from_here(self.request):
+            raise ApiError(403, "ForbiddenUserError", "This server is controlled from this machine only.")
+        user = await self._user()
+        if user is None:
+            raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
+        if not self._api.groups.is_admin(user):
+            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
+
+    async def _user(self) -> User | None:
+        """Return the user that token, or name and password, authenticate; None without valid ones."""
+        scheme, credentials = self.credentials()
+        if scheme == "basic":
+            return await self._api.users.with_password(*basic_credentials(credentials))
+        bearer = self._api.tokens.check(credentials) if scheme == "bearer" else None
+        return None if bearer is None else self._api.users.get(bearer.username)
+
+
+class FaultControl(Control):
     """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
 
     def initialize(self, api: Api, active: ActiveFaults) -> None:
@@ -43,25 +71,3 @@ class FaultControl(RestHandler):
         await self._allow()
         self._active.faults = Faults()
         self.answer(200, self._active.faults.shown())
-
-    async def _allow(self) -> None:
-        """Check that an administrator on this machine sent the request, with a token or a password.
-
-        Raises:
-            ApiError: 403 or 401.
-        """
-        if not is_from_here(self.request):
-            raise ApiError(403, "ForbiddenUserError", "Faults are controlled from this machine only.")
-        user = await self._user()
-        if user is None:
-            raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
-        if not self._api.groups.is_admin(user):
-            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
-
-    async def _user(self) -> User | None:
-        """Return the user that token, or name and password, authenticate; None without valid ones."""
-        scheme, credentials = self.credentials()
-        if scheme == "basic":
-            return await self._api.users.with_password(*basic_credentials(credentials))
-        bearer = self._api.tokens.check(credentials) if scheme == "bearer" else None
-        return None if bearer is None else self._api.users.get(bearer.username)

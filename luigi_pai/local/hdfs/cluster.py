@@ -41,6 +41,9 @@ class ClusterHdfs(Protocol):
     def routes(self) -> Sequence[URLSpec]:
         """Return the routes that this server answers for it."""
 
+    def empty(self) -> None:
+        """Delete every file, if no other cluster has its files there."""
+
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
         """Make the folders that the real server makes, with the job config in its place.
 
@@ -66,8 +69,20 @@ class OwnHdfs:
     def __init__(self, root: Path, address: HdfsAddress) -> None:
         self.address = address
         self._tree = Tree(root)
+        self._make_shared()
+
+    def _make_shared(self) -> None:
         for folder in _SHARED_FOLDERS:
             self._tree.mkdirs(folder, _SHARED, self._tree.superuser)
+
+    def empty(self) -> None:
+        """Delete every file and folder."""
+        user = self._tree.superuser
+        for entry in self._tree.children("/", user):
+            gone = self._tree.delete(f"/{entry['pathSuffix']}", user, recursive=True)
+            if gone is not None:
+                self._tree.purge(gone)
+        self._make_shared()
 
     def routes(self) -> Sequence[URLSpec]:
         """Return the routes of WebHDFS."""
@@ -113,6 +128,9 @@ class OutsideHdfs:
     def routes(self) -> Sequence[URLSpec]:
         """Return nothing: HDFS answers for itself."""
         return ()
+
+    def empty(self) -> None:
+        """Leave everything as it is: a real HDFS has other users."""
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
         """Make the folders of a job, as its user."""

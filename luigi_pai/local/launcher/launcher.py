@@ -88,6 +88,9 @@ class Launcher:
 
     def add(self, job: Job) -> None:
         """Run a job that the store has, at once if there are enough resources."""
+        script = self._services.scripts.decide(job.id, job.name)
+        if script is not None and script.waits:
+            return
         self.queue.add(job)
         asyncio.get_running_loop().call_soon(self._schedule)
 
@@ -118,6 +121,14 @@ class Launcher:
         else:
             self.queue.remove(job)
             self._purge_later(job)
+
+    async def delete_all(self) -> None:
+        """Delete every job, and wait until nothing is left of them."""
+        for api in self._store.releases:
+            for job in self._store.jobs(api):
+                self.delete(job)
+        while self._background:
+            await asyncio.wait(self._background)
 
     async def shut_down(self) -> None:
         """End every task; the next server retries the attempts that are not decided."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.config.settings import HdfsAddress
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
@@ -50,6 +51,7 @@ class Services:
         scheduler: the resources of virtual clusters.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when no further grace is to be given.
+        scripts: the jobs whose commands are not run.
         start_delay: seconds until the first process of an attempt starts: by then the
             reply to the submission has reached its client.
         retry_seconds: pause before another try of what a full disk, or a lack of ports, prevented.
@@ -64,5 +66,6 @@ class Services:
     scheduler: Scheduler
     stop_grace: float
     hurry: asyncio.Event
+    scripts: JobScripts
     start_delay: float = 0.002
     retry_seconds: float = 1.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.redaction import redactor
 from luigi_pai.local.container.runtimes import runtime_of
+from luigi_pai.local.container.scripted import prepare_scripted
 from luigi_pai.local.container.task_start import TaskStart
 from luigi_pai.local.store.database import now_ms
 
@@ -107,22 +108,22 @@ class TaskRunner:
 
     def _prepare(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> Preparation:
         services = self._services
-        return runtime_of(self._job).prepare(
-            TaskStart(
-                job=self._job,
-                attempt=self._attempt,
-                tasks=tasks,
-                task=task,
-                files=self._files(task),
-                notes=self._notes.get(task.container_id, ()),
-                allocated=allocated,
-                application_id=self._attempt.application_id(services.store.cluster_timestamp),
-                secrets=services.store.secrets(self._job),
-                bin=services.bin,
-                hdfs=services.hdfs,
-                storages=services.storages,
-            )
+        start = TaskStart(
+            job=self._job,
+            attempt=self._attempt,
+            tasks=tasks,
+            task=task,
+            files=self._files(task),
+            notes=self._notes.get(task.container_id, ()),
+            allocated=allocated,
+            application_id=self._attempt.application_id(services.store.cluster_timestamp),
+            secrets=services.store.secrets(self._job),
+            bin=services.bin,
+            hdfs=services.hdfs,
+            storages=services.storages,
         )
+        script = services.scripts.of(self._job.id)
+        return runtime_of(self._job).prepare(start) if script is None else prepare_scripted(start, script)
 
     async def _start_process(
         self, files: TaskFiles, preparation: Preparation

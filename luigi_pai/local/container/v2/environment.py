@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
 from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from luigi_pai.local.container.task_start import TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
@@ -22,17 +23,20 @@ _NAMESPACE = "default"
 def task_environment(start: TaskStart) -> dict[str, str]:
     """Return every variable of a v2 task."""
     job, task = start.job, start.task
-    return {
+    environment = {
         **base_variables(start),
         "LUIGI_PAI_MOUNTS": str(start.files.work),
         **_of_the_launcher(job, start.attempt, task),
-        **_of_the_job(job),
         **_of_all_tasks(job.roles, start.tasks, start.allocated),
-        **_of_the_task(task),
-        "PAI_CURRENT_TASK_ROLE_NAME": start.role["shown"],
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
-        "PAI_TASK_INDEX": str(task.index),
     }
+    for key, value in (_of_the_job(job) | _of_the_task(task)).items():
+        environment |= variables("v2", key, value)
+    environment |= variables("v2", "role", start.role["shown"])
+    for role in job.roles:
+        environment |= _of_a_role(role)
+    for label, ports in task.ports.items():
+        environment |= variables("v2", "own_label", _commas(ports), label=label)
+    return environment
 
 
 def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
@@ -58,65 +62,63 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
     }
 
 
-def _of_the_job(job: Job) -> dict[str, str]:
+def _of_the_job(job: Job) -> dict[str, object]:
+    """Return what the variables of the job say, by key."""
     roles = job.roles
-    names = ",".join(role["shown"] for role in roles)
-    total = str(sum(role["taskNumber"] for role in roles))
-    variables = {
-        "PAI_FRAMEWORK_NAME": job.full_name,
-        "PAI_JOB_NAME": job.full_name,
-        "PAI_USER_NAME": job.username,
-        "PAI_USERNAME": job.username,
-        "PAI_DEFAULT_FS_URI": "",
-        "PAI_VIRTUAL_CLUSTER": job.virtual_cluster,
-        "PAI_TASK_ROLE_COUNT": str(len(roles)),
-        "PAI_TASK_ROLE_LIST": names,
-        "PAI_TASKS_NUM": total,
-        "PAI_JOB_TASK_COUNT": total,
-        "PAI_TASK_ROLES_NUM": str(len(roles)),
-        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
-        "PAI_JOB_TASK_ROLE_LIST": names,
+    return {
+        "job": job.full_name,
+        "user": job.username,
+        "fs_uri": "",
+        "virtual_cluster": job.virtual_cluster,
+        "role_count": len(roles),
+        "roles": ",".join(role["shown"] for role in roles),
+        "tasks": sum(role["taskNumber"] for role in roles),
     }
-    for role in roles:
-        name = role["shown"]
-        resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
-        variables |= {
-            f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role["taskNumber"]),
-            f"PAI_RESOURCE_{name}": ",".join(map(str, resources)),
-            f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role["minFailedTaskCount"]),
-            f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role["minSucceededTaskCount"]),
-        }
-    return variables
+
+
+def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a role; they have its own name, not the one in lower case."""
+    resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
+    values = {
+        "count": role["taskNumber"],
+        "resources": ",".join(map(str, resources)),
+        "min_failed": role["minFailedTaskCount"],
+        "min_succeeded": role["minSucceededTaskCount"],
+    }
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        found |= variables("v2", key, value, role=role["shown"])
+    return found
 
 
 def _of_all_tasks(
     roles: Sequence[dict[str, Any]], tasks: Sequence[Task], allocated: Container[str]
 ) -> dict[str, str]:
-    """Return how every task finds every other; one that waits for resources has ports, but no address."""
-    variables = {"PAI_TASK_ROLE_INSTANCES": ",".join(f"{other.role}:{other.index}" for other in tasks)}
+    """Return where each task finds every other; one that waits for resources has ports, but no address."""
+    found = variables("v2", "instances", ",".join(f"{other.role}:{other.index}" for other in tasks))
     hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
     for other in tasks:
+        place = {"role": other.role, "index": other.index}
         for label, ports in other.ports.items():
-            numbers = ",".join(map(str, ports))
-            variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
-            variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
+            found |= variables("v2", "task_ports", _commas(ports), **place, label=label)
         if other.launched is not None or other.container_id in allocated:
-            variables[f"PAI_HOST_IP_{other.role}_{other.index}"] = CONTAINER_IP
+            found |= variables("v2", "task_host", CONTAINER_IP, **place)
             hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
     for name, addresses in hosts.items():
-        variables[f"PAI_TASK_ROLE_{name}_HOST_LIST"] = ",".join(addresses)
-    return variables
+        found |= variables("v2", "hosts", ",".join(addresses), role=name)
+    return found
 
 
-def _of_the_task(task: Task) -> dict[str, str]:
-    """Return the task's own address and ports."""
-    lists = {label: ",".join(map(str, ports)) for label, ports in task.ports.items()}
+def _of_the_task(task: Task) -> dict[str, object]:
+    """Return what the variables of the task itself say, by key."""
     return {
-        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
-        "PAI_CURRENT_CONTAINER_PORT": str(task.ports["http"][0]),
-        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
-        "PAI_CONTAINER_HOST_PORT": str(task.ports["http"][0]),
-        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
-        "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{ports};" for label, ports in lists.items()),
-        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": ports for label, ports in lists.items()},
+        "index": task.index,
+        "host": CONTAINER_IP,
+        "http": task.ports["http"][0],
+        "ssh": task.ports["ssh"][0],
+        "own_ports": "".join(f"{label}:{_commas(ports)};" for label, ports in task.ports.items()),
     }
+
+
+def _commas(ports: Sequence[int]) -> str:
+    return ",".join(map(str, ports))
