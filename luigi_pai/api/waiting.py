@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _CLUSTERS_KEPT = 10.0
 _FIRST_AFTER, _AGAIN_AFTER = 1.0, 60.0
 _NAMES = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "memory_mb": ("MB of memory", "MB of memory")}
-_LONGEST_EVENT = 300
+_LONGEST_TEXT = 300
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,12 @@ class WaitingReasons:
         if status.name not in self._demands:
             self._demands[status.name] = Demand.of_config(dialect.config(name))
         demand = self._demands[status.name]
-        reasons = [shortage(demand, self._virtual_clusters(dialect), status.virtual_cluster)]
-        if dialect.can.events:
-            reasons.append(_last_warning(dialect.events(name)))
-        elif status.diagnostics:
-            reasons.append(f"the cluster says: {' '.join(status.diagnostics.split())[:_LONGEST_EVENT]}")
-        return "; ".join(filter(None, reasons)) or None
+        own = shortage(demand, self._virtual_clusters(dialect), status.virtual_cluster)
+        said = _last_warning(dialect.events(name)) if dialect.can.events else status.diagnostics
+        said = " ".join((said or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
+        if own is None or said.startswith("virtual cluster "):  # the cluster's own numbers
+            return said or None
+        return f"{own}; the cluster says: {said}" if said else own
 
     def _virtual_clusters(self, dialect: Dialect) -> Mapping[str, Any]:
         now = self._cluster.clock.monotonic()
@@ -178,7 +178,7 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
     never = any(impossible for impossible, _ in short)
     texts = [text for impossible, text in short if impossible or not never]
     end = "; it can never start there" if never else ""
-    return f"virtual cluster {name} has {', '.join(texts)}{end}"
+    return f"virtual cluster {name} has {'; '.join(texts)}{end}"
 
 
 def _without_total(demand: Demand, name: str, about: Mapping[str, Any], used: Resources) -> str | None:
@@ -214,15 +214,10 @@ def oversize_warning(cluster: Cluster, job: PaiJob | JobProtocol) -> str | None:
     demand = Demand.of_config(job.to_dict())
     about = cluster.virtual_clusters().get(demand.virtual_cluster)
     total = _of_cluster(about.get("resourcesTotal")) if isinstance(about, dict) else Resources()
-    texts = [
-        f"{_amount(has, resource)}, and {'all its instances want' if demand.gang else 'an instance wants'}"
-        f" {_plain(wanted)}"
-        for resource, wanted, has in _by_resource(demand.at_once, total)
-        if has is not None and wanted > has
-    ]
+    texts = [text for never, text in _short(demand.at_once, total, Resources()) if never]
     if not texts:
         return None
-    return f"virtual cluster {demand.virtual_cluster} has {', '.join(texts)}: it would wait for ever"
+    return f"virtual cluster {demand.virtual_cluster} has {'; '.join(texts)}: it would wait for ever"
 
 
 def _of_protocol(config: Mapping[str, Any]) -> Demand:
@@ -311,5 +306,4 @@ def _last_warning(events: list[dict[str, Any]]) -> str | None:
     if not warnings:
         return None
     last = max(warnings, key=lambda event: str(event.get("lastTimestamp") or ""))
-    text = " ".join(last["message"].split())
-    return f"the cluster says: {text[:_LONGEST_EVENT]}"
+    return str(last["message"])
