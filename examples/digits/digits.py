@@ -26,6 +26,7 @@ from luigi_pai import HdfsTarget, OpenPai, PaiTask, TaskRole
 HOME = "$PAI_DEFAULT_FS_URI/digits"
 KEPT: set[str] = set()  # jobs that had succeeded before this run
 log = logging.getLogger("digits")
+log.setLevel(logging.INFO)
 
 
 class Model(enum.Enum):
