@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from luigi_pai.hdfs.errors import malformed
+from luigi_pai.hdfs.session import CONTENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Answer", "answer_of", "leads_on"]
 
-_CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
 
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
@@ -64,7 +64,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     if operation in _DATA_FOLLOWS and "Location" in reply.headers:
         return Answer(reply, reply.headers["Location"])
     status = reply.status_code
-    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
+    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in CONTENT):
         raise malformed(operation, path, reply, f"HTTP {status} {reply.reason}, not in the way of a WebHDFS")
     if operation == "OPEN":
         return Answer(reply)

@@ -24,8 +24,8 @@ from requests.exceptions import ChunkedEncodingError
 from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
-from luigi_pai.hdfs.session import OverLimit
 from luigi_pai.hidden_tokens import redact
+from luigi_pai.timed_http import OverLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

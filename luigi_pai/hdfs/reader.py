@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, chain, failed
-from luigi_pai.hdfs.session import OverLimit
 from luigi_pai.hidden_tokens import redact
+from luigi_pai.timed_http import OverLimit
 
 if TYPE_CHECKING:
     import requests

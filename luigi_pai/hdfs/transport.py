@@ -24,8 +24,9 @@ from luigi_pai.hdfs.errors import (
     unanswered,
 )
 from luigi_pai.hdfs.retries import Retries
-from luigi_pai.hdfs.session import new_session, progress
+from luigi_pai.hdfs.session import new_session
 from luigi_pai.hidden_tokens import hide_tokens, redact
+from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,31 +1,26 @@
-"""The requests session of a transport: timed answers, kinds of TLS failures, idle connections watched."""
+"""The requests session of a transport: kinds of TLS failures, idle connections watched."""
 
 from __future__ import annotations
 
 import functools
-import io
-import math
 import ssl
-import threading
-import time
-from http.client import HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connection import HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
 from luigi_pai.api.wire.probes import speaks_http
+from luigi_pai.timed_http import TimedAdapter, TimedConnection
 
 if TYPE_CHECKING:
     import socket
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["Connections", "NotTls", "TooLong", "progress"]
+__all__ = ["Connections", "NotTls"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -43,7 +38,6 @@ _READ_RETRIES = Retry(
 )
 """A GET is repeated at once, once for each kind of fault; a longer fault is for the caller to retry."""
 
-_WHOLE_ANSWER = 4  # times read_timeout: the longest that an answer may take from its first byte to its last
 _QUICK_HANDSHAKE = 3.0  # seconds; after these, a silent server is asked whether it speaks http
 _LOCK_SECONDS = 0.01  # held for microseconds, or, in a forked process, for ever
 
@@ -60,11 +54,13 @@ class Connections(requests.Session):
         super().__init__()
         self.trust_env = False  # no .netrc, and the environment is not read at each request
         self._environment = environment
-        self._adapters = []
+        self._home_pools: list[HTTPConnectionPool] = []  # of direct connections to the rest-server
+        pools = {
+            scheme: functools.partial(_new_pool, kind, home, self._home_pools)
+            for scheme, kind in _POOLS.items()
+        }
         for scheme in ("http://", "https://"):
-            adapter = _TimedAdapter(home)
-            self._adapters.append(adapter)
-            self.mount(scheme, adapter)
+            self.mount(scheme, TimedAdapter(pools, _POOLS, max_retries=_READ_RETRIES))
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Drop the token where a redirect leaves the host."""
@@ -83,9 +79,8 @@ class Connections(requests.Session):
         Nothing is sent. Takes a few microseconds.
         """
         dropped = False
-        for adapter in self._adapters:
-            for pool in adapter.home_pools:
-                dropped |= _close_dropped(pool)
+        for pool in self._home_pools:
+            dropped |= _close_dropped(pool)
         return dropped
 
 
@@ -102,98 +97,6 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
     return bool(gone)
 
 
-# requests' timeout bounds each silence. What bounds the whole of an answer, so that one that
-# trickles in for ever ends too, is that no more of it is read after its deadline.
-
-
-class TooLong(TimeoutError):
-    """An answer has taken longer than answers may."""
-
-    def __init__(self, limit: float) -> None:
-        super().__init__(f"it was not finished within {limit:g} s")
-        self.limit = limit
-
-
-class _Timed(io.RawIOBase):
-    """What a socket receives, until the deadline: some times its own timeout."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self._raw = connected.makefile("rb", buffering=0)
-        self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
-        self._end = time.monotonic() + self._limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        if time.monotonic() > self._end:
-            raise TooLong(self._limit)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TimedAnswer(HTTPResponse):
-    """An answer that is read until its deadline, and that is an error when it ends too early."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp.close()
-        self.fp = io.BufferedReader(_Timed(sock))
-
-    def read(self, amt: int | None = None) -> bytes:
-        """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
-        data = super().read(amt)
-        if amt and not data and self.length:
-            raise IncompleteRead(b"", self.length)
-        return data
-
-
-# How far a request got decides whether the server may have done what it was asked. The
-# exceptions of urllib3 do not say it; the connection knows.
-
-
-class _Progress(threading.local):
-    """How far this thread's request got.
-
-    Attributes:
-        sent: whether any of it was handed to a connected socket; None as long as
-            no connection was asked for.
-    """
-
-    sent: bool | None = None
-
-
-progress = _Progress()
-
-
-class _TimedConnection(HTTPConnection):
-    """A connection whose answers have a deadline, and that records what was sent."""
-
-    response_class = _TimedAnswer
-    _connecting = False
-
-    def connect(self) -> None:
-        """Connect; what is sent to a proxy meanwhile is not the request."""
-        if progress.sent is None:
-            progress.sent = False
-        self._connecting = True
-        try:
-            super().connect()
-        finally:
-            self._connecting = False
-
-    def send(self, data: Any) -> None:
-        """Send a part of a request."""
-        try:
-            super().send(data)
-        finally:
-            if not self._connecting and self.sock is not None:
-                progress.sent = True
-
-
 class NotTls(Exception):
     """A server that was asked with https speaks http. No error of urllib3, so that it is not retried."""
 
@@ -202,7 +105,7 @@ class NotTls(Exception):
         self.url = f"https://{host}:{port}"
 
 
-class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
+class _TimedTlsConnection(TimedConnection, HTTPSConnection):
     """The same with TLS, where a failed handshake is followed by the question whether the port speaks http.
 
     A server that waits for the rest of an http request says nothing to a TLS handshake. So
@@ -248,7 +151,7 @@ class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
 
 
 class _TimedPool(HTTPConnectionPool):
-    ConnectionCls = _TimedConnection
+    ConnectionCls = TimedConnection
 
 
 class _TimedTlsPool(HTTPSConnectionPool):
@@ -256,33 +159,6 @@ class _TimedTlsPool(HTTPSConnectionPool):
 
 
 _POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _TimedTlsPool}
-
-
-class _TimedAdapter(HTTPAdapter):
-    """An adapter with such connections.
-
-    Attributes:
-        home_pools: the pools of direct connections to the rest-server.
-    """
-
-    def __init__(self, home: str) -> None:
-        self._home = home
-        self.home_pools: list[HTTPConnectionPool] = []
-        super().__init__(max_retries=_READ_RETRIES)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Make the pools of direct connections."""
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            scheme: functools.partial(_new_pool, kind, self._home, self.home_pools)
-            for scheme, kind in _POOLS.items()
-        }
-
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the pools of connections through a proxy."""
-        manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = _POOLS
-        return manager
 
 
 def _new_pool(

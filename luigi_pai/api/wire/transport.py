@@ -11,12 +11,13 @@ import requests
 import requests.auth
 from urllib3.exceptions import HTTPError
 
-from luigi_pai.api.wire.connections import Connections, NotTls, progress
+from luigi_pai.api.wire.connections import Connections, NotTls
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
 from luigi_pai.api.wire.unreachable import Failed, login_at_proxy, tls_port, why
 from luigi_pai.errors import InvalidReply
 from luigi_pai.hidden_tokens import hide_tokens
+from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
     from luigi_pai.errors import PaiError

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.wire.connections import NotTls, TooLong
+from luigi_pai.api.wire.connections import NotTls
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.hidden_tokens import redact
+from luigi_pai.timed_http import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
