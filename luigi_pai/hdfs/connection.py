@@ -8,7 +8,7 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory
 from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.transport import AS_SENT, Transport
 
@@ -82,7 +82,7 @@ class Connection(Transport):
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
             step, reason = "name another folder, or remove the file", "a file is there, no folder"
-            raise failed("LISTSTATUS", path, self.server, reason, next_step=step, kind=NotADirectory)
+            raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -113,16 +113,15 @@ class Connection(Transport):
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
             if file:
-                raise failed(
+                raise self.failed(
                     "MKDIRS",
                     path,
-                    self.server,
                     "a file is there" if file == path else f"{file} is a file",
                     kind=NotADirectory,
                 ) from error
             raise
         if not done:
-            raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
+            raise self.failed("MKDIRS", path, "the server did not do it, and does not say why")
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":

@@ -169,7 +169,7 @@ class HdfsReader(io.RawIOBase):
             if is_same:
                 return
             reason = "the connection broke, and the file was replaced since it was opened"
-            raise failed("OPEN", self._path, self._connection.server, reason, next_step="try again")
+            raise self._connection.failed("OPEN", self._path, reason, next_step="try again")
         raise error
 
     def _is_same(self) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import posixpath
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.temporary import kept_path, tidy
 
 if TYPE_CHECKING:
@@ -95,13 +95,11 @@ def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None)
 def _not_renamed(server: Connection, path: str, goal: str) -> HdfsError:
     """Return the error for a rename that the server answered with false."""
     if not server.status(path):
-        return failed("RENAME", path, server.server, "nothing is there", exception="FileNotFoundException")
+        return server.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")
     if server.status(goal):
         return _exists(server, path, goal)
-    return failed(
-        "RENAME", path, server.server, f"the server did not rename it to {goal}, and gives no reason"
-    )
+    return server.failed("RENAME", path, f"the server did not rename it to {goal}, and gives no reason")
 
 
 def _exists(server: Connection, path: str, goal: str) -> HdfsError:
-    return failed("RENAME", path, server.server, f"{goal} exists", kind=FileAlreadyExists)
+    return server.failed("RENAME", path, f"{goal} exists", kind=FileAlreadyExists)

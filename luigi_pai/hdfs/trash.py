@@ -6,7 +6,7 @@ import posixpath
 import time
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
@@ -40,24 +40,22 @@ def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
         return False
     if f"{trash}/".startswith(f"{path.rstrip('/')}/"):
         reason = "it cannot be moved to the trash, which is in it"
-        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
     if not server.status(path):
-        raise failed("DELETE", path, server.server, "nothing is there", exception="FileNotFoundException")
+        raise server.failed("DELETE", path, "nothing is there", exception="FileNotFoundException")
     if not recursive and _is_full(server, path):
         exception = "PathIsNotEmptyDirectoryException"
         reason = f"{exception}: the folder is not empty"
-        raise failed("DELETE", path, server.server, reason, exception=exception)
+        raise server.failed("DELETE", path, reason, exception=exception)
     try:
         place = _free_place(server, f"{trash}/Current", path)
         done = server.rename_to(path, place, "NONE")
     except HdfsError as error:
         reason = f"it cannot be moved to the trash ({error.reason})"
-        raise failed(
-            "DELETE", path, server.server, reason, next_step=_FOR_GOOD, exception=error.exception
-        ) from error
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD, exception=error.exception) from error
     if done is False:
         reason = f"the server did not move it to {place}, and gives no reason"
-        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
     return True
 
 
