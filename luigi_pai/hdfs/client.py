@@ -163,7 +163,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         if not parents and not server.is_folder(posixpath.dirname(place)):
             reason = f"{posixpath.dirname(place)} does not exist"
             raise server.failed("MKDIRS", place, reason, kind=MissingParentDirectory)
-        server.make_folders(place, None)
+        server.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
         """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made.
@@ -172,7 +172,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
             HdfsError: it was not done, and why.
         """
         server, place, goal = self._both(path, dest)
-        server.make_folders(posixpath.dirname(goal), None)
+        server.make_folders(posixpath.dirname(goal))
         renames.move(server, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
@@ -182,7 +182,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
             FileAlreadyExists: something is there; also a folder.
         """
         server, place, goal = self._both(path, dest)
-        server.make_folders(posixpath.dirname(goal), None)
+        server.make_folders(posixpath.dirname(goal))
         renames.rename_exactly(server, place, goal)
 
     def replace(self, path: str, dest: str) -> None:

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "connection"]
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
-_MAYBE_BELOW_A_FILE = (
-    "AccessControlException",
-    "FileAlreadyExistsException",
-    "ParentNotDirectoryException",
-)
+_MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
 class Connection(Transport):
@@ -102,7 +98,7 @@ class Connection(Transport):
         """Return the home folder of the user."""
         return str(self._get_home_directory("/").value)
 
-    def make_folders(self, path: str, permission: str | None) -> None:
+    def make_folders(self, path: str, permission: str | None = None) -> None:
         """Make a folder and those above it.
 
         Raises:
@@ -112,14 +108,10 @@ class Connection(Transport):
             done = self._mkdirs(path, permission=permission).value
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
-            if file:
-                raise self.failed(
-                    "MKDIRS",
-                    path,
-                    "a file is there" if file == path else f"{file} is a file",
-                    kind=NotADirectory,
-                ) from error
-            raise
+            if not file:
+                raise
+            reason = "a file is there" if file == path else f"{file} is a file"
+            raise self.failed("MKDIRS", path, reason, kind=NotADirectory) from error
         if not done:
             raise self.failed("MKDIRS", path, "the server did not do it, and does not say why")
 
@@ -138,12 +130,7 @@ class Connection(Transport):
         return bool(answer.value) or answer.maybe_done
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename.
-
-        Args:
-            path: what to rename.
-            destination: what to call it.
-            options: ``NONE`` or ``OVERWRITE`` for HDFS's rename2; None for its first rename.
+        """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
 
         Returns:
             None after a rename2; true or false after a first rename, which is also
@@ -166,17 +153,9 @@ class Connection(Transport):
         return reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
-        """Write a file; its folder is made where it is missing.
+        """Write a file; its folder is made where it is missing. Return the address that it was written to.
 
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
-
-        Args:
-            path: of the file.
-            data: its content; parts are sent as they come.
-            overwrite: a file that is there may be replaced.
-
-        Returns:
-            The address on a DataNode that it was written to.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
             answer: Answer = self._create(path, overwrite=str(overwrite).lower())

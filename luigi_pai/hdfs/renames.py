@@ -61,7 +61,7 @@ def replace(server: Connection, path: str, goal: str) -> None:
 def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
     kept = kept_path(goal, server.owner)
     place, folder = posixpath.dirname(kept), posixpath.dirname(posixpath.dirname(kept))
-    server.make_folders(place, None)
+    server.make_folders(place)
     done = False
     try:
         done = bool(server.rename_to(goal, kept) and server.rename_to(path, goal))

@@ -137,7 +137,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         own = temporary_path(path, server.owner)  # a folder, so that nobody tidies up what is above
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
-        server.make_folders(folder, None)
+        server.make_folders(folder)
         try:
             yield f"{temporary}/" if self.path.endswith("/") else temporary
             rename_exactly(server, self.fs.at(temporary)[1], place)

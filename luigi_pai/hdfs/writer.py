@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import logging
 import os
@@ -60,7 +61,7 @@ class HdfsWriter(io.BufferedIOBase):
         self._process = os.getpid()
         self._done = True  # until there is something to abort
         self._temporary = temporary_path(path, connection().owner)
-        connection().make_folders(posixpath.dirname(path), None)
+        connection().make_folders(posixpath.dirname(path))
         self._done = False
 
     def writable(self) -> bool:
@@ -175,6 +176,8 @@ class _Upload:
         self._ended = threading.Event()
         self._taken = 0  # bytes
         self._read_end, self.pipe = os.pipe()
+        with contextlib.suppress(AttributeError, OSError):  # elsewhere than on Linux; too many pipes
+            fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, _PART)
         self._parts = self._piped()  # one for all tries: what was taken is gone
         self._thread = threading.Thread(target=self._run, name=f"upload {path}", daemon=True)
         self._thread.start()

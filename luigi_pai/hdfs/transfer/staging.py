@@ -178,4 +178,4 @@ class Stage:
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
         empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
-        self._pool.map(lambda path: self._server.make_folders(path, None), empty)
+        self._pool.map(self._server.make_folders, empty)
