@@ -48,12 +48,7 @@ def leads_on(reply: requests.Response, operation: str) -> bool:
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
-    """Return what a reply says.
-
-    Args:
-        operation: that it answers.
-        path: on HDFS.
-        reply: whose status is below 400.
+    """Return what a reply, whose status is below 400, says of an operation on a path.
 
     Raises:
         HdfsError: it is not what a WebHDFS answers to this operation.

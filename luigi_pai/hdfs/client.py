@@ -166,21 +166,13 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         server.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
-        """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made.
-
-        Raises:
-            HdfsError: it was not done, and why.
-        """
+        """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made."""
         server, place, goal = self._both(path, dest)
         server.make_folders(posixpath.dirname(goal))
         renames.move(server, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest``, in one step. Missing folders are made.
-
-        Raises:
-            FileAlreadyExists: something is there; also a folder.
-        """
+        """Rename to exactly ``dest``, in one step; FileAlreadyExists if there. Missing folders are made."""
         server, place, goal = self._both(path, dest)
         server.make_folders(posixpath.dirname(goal))
         renames.rename_exactly(server, place, goal)
@@ -213,13 +205,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
             raise server.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
 
     def chmod(self, path: str, permissions: str | int, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set mode bits.
-
-        Args:
-            path: of a file or folder.
-            permissions: in octal, ``"755"``, or as a number, ``0o755``.
-            recursive: of all that is under it, too.
-        """
+        """Set mode bits, in octal (``"755"``) or as a number (``0o755``)."""
         mode = f"{permissions:o}" if isinstance(permissions, int) else permissions
         self._each(path, lambda server, place: server.change_mode(place, mode), recursive=recursive)
 

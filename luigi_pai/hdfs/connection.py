@@ -70,11 +70,7 @@ class Connection(Transport):
         return found
 
     def list_folder(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder.
-
-        Raises:
-            NotADirectory: a file is there.
-        """
+        """Return the FileStatus of each entry of a folder; NotADirectory where a file is there."""
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
             step, reason = "name another folder, or remove the file", "a file is there, no folder"
@@ -99,11 +95,7 @@ class Connection(Transport):
         return str(self._get_home_directory("/").value)
 
     def make_folders(self, path: str, permission: str | None = None) -> None:
-        """Make a folder and those above it.
-
-        Raises:
-            NotADirectory: a file is there, or where one of those above it has to be.
-        """
+        """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
         try:
             done = self._mkdirs(path, permission=permission).value
         except HdfsError as error:

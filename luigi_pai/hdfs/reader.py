@@ -50,10 +50,6 @@ class HdfsReader(io.RawIOBase):
     whatever DataNode the NameNode now names, ten times within 3.5 s, and again
     so after each further MiB; if the file was replaced meanwhile, that is an error.
 
-    Args:
-        connection: of the HDFS.
-        path: absolute.
-
     Raises:
         HdfsError: there is no such file; or the connection broke and the rest cannot be had.
     """

@@ -18,21 +18,13 @@ _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also whe
 
 
 def move(server: Connection, path: str, goal: str) -> None:
-    """Rename, or move into a folder that exists; nothing is replaced.
-
-    Raises:
-        HdfsError: it was not done, and why.
-    """
+    """Rename, or move into a folder that exists; nothing is replaced. HdfsError says why it was not done."""
     if not server.rename_to(path, goal):
         raise _not_renamed(server, path, goal)
 
 
 def rename_exactly(server: Connection, path: str, goal: str) -> None:
-    """Rename to exactly ``goal``, in one step.
-
-    Raises:
-        FileAlreadyExists: something is there; also a folder.
-    """
+    """Rename to exactly ``goal``, in one step; FileAlreadyExists where anything is there, also a folder."""
     try:
         done = server.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -76,14 +68,7 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Check the end of a rename that must not move into a folder.
-
-    Args:
-        server: that was asked.
-        path: source, absolute.
-        goal: destination, absolute.
-        done: what it answered; None from a server that knows such renames.
-    """
+    """Check a rename that must not move into a folder; a server that knows such renames answers None."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTENT", "Account", "new_session"]
 
-_POOL = 64  # connections kept open to one server: one for each thread of an upload
+_CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _LEAST_CONTENT = 64 * 1024  # bytes that arrive in that time where the content of a file is waited for
 _MIB = 1024 * 1024
+_MAX_ANSWER = 16 * _MIB  # bytes of one that is neither a listing nor the content of a file
+# Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000 entries, 0.6 GiB of memory when they are read
+_MAX_LISTING = 128 * _MIB
 CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 
@@ -40,9 +43,6 @@ class Account:
         read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
             times that at most; in the same time 64 KiB of a file have to arrive.
         patience: seconds to wait altogether before retries, since the last answer.
-        max_answer: bytes of an answer that is neither a listing nor the content of a file.
-        max_listing: bytes of a listing. Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000
-            entries, which take 0.6 GiB of memory when they are read.
     """
 
     bases: tuple[str, ...]
@@ -53,19 +53,13 @@ class Account:
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
     patience: float = 1800.0
-    max_answer: int = 16 * _MIB
-    max_listing: int = 128 * _MIB
 
 
 def new_session(account: Account) -> requests.Session:
     """Return a session for an account. It sends each request once."""
     session = _Session()
-    pools: dict[str, Any] = {
-        "http": partial(_Pool, account=account),
-        "https": partial(_TlsPool, account=account),
-    }
     for scheme in ("http://", "https://"):
-        session.mount(scheme, TimedAdapter(pools, pools, pool_maxsize=_POOL))
+        session.mount(scheme, TimedAdapter(_POOLS, _POOLS, pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":
         _log_in_with_kerberos(session)
     else:
@@ -162,14 +156,10 @@ class _Answer(TimedAnswer):
 class _Connection(TimedConnection):
     """A connection whose answers are limited by what is asked for."""
 
-    def __init__(self, *args: Any, account: Account, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._account = account
-
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""
         operation = parse_qs(urlsplit(url).query).get("op", [""])[0].upper()
-        longest = self._account.max_listing if operation == "LISTSTATUS" else self._account.max_answer
+        longest = _MAX_LISTING if operation == "LISTSTATUS" else _MAX_ANSWER
         self.response_class = partial(  # type: ignore[assignment]
             _Answer, operation=operation, longest=longest
         )
@@ -186,3 +176,6 @@ class _Pool(HTTPConnectionPool):
 
 class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
+
+
+_POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _Pool, "https": _TlsPool}

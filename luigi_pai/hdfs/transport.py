@@ -105,11 +105,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         return answer
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return where to send what a NameNode sent on.
-
-        Raises:
-            HdfsError: the location is not a valid URL.
-        """
+        """Return where to send what a NameNode sent on; HdfsError where that is not a valid URL."""
         try:
             address = datanode_address(urljoin(reply.url, location), self._account.redirect)
         except ValueError:
@@ -189,11 +185,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         return patience - waited if waited < 2 * patience else patience
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once.
-
-        Raises:
-            HdfsError: it is refused, or gets no answer.
-        """
+        """Send a request once; HdfsError where it is refused, or gets no answer."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS wants to be told
             "Accept-Encoding": "identity",  # what arrives is counted

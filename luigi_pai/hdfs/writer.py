@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import logging
 import os
 import posixpath
+import queue
 import select
 import threading
 import time
@@ -26,6 +26,7 @@ __all__ = ["HdfsWriter"]
 logger = logging.getLogger("luigi-interface")
 
 _PART = 1024 * 1024  # bytes that are sent at once
+_PARTS = 8  # that wait for the server at most
 _POLL = 200  # ms between two checks whether the writer has ended
 _LATE = 0.5  # seconds after which what a broken connection began is surely there
 
@@ -33,10 +34,10 @@ _LATE = 0.5  # seconds after which what a broken connection began is surely ther
 class HdfsWriter(io.BufferedIOBase):
     """A file on HDFS, open for writing: it appears at ``close()``, whole, in one step.
 
-    Parts go, through a pipe and a thread, into one upload to a hidden temporary file beside the destination;
-    some 2 MiB are in memory. An exception inside ``with``, an upload that fails and ``abort()`` delete the
-    temporary file. What a process leaves that is killed, or that forgets a writer, the next one removes
-    (``tidy``). A file of less than 1 MiB is uploaded at ``close()`` by one request, without thread.
+    Parts go, through a queue and a thread, into one upload to a hidden temporary file beside the destination;
+    at most some 10 MiB are in memory. A file of less than 1 MiB is uploaded at ``close()`` by one request,
+    without thread. An exception inside ``with``, an upload that fails and ``abort()`` delete the temporary
+    file. That of a killed process, or of a writer that is dropped, is left to ``tidy``.
 
     Args:
         connection: returns this process's connection.
@@ -84,7 +85,10 @@ class HdfsWriter(io.BufferedIOBase):
                     if len(self._part) + len(taken) < _PART:
                         self._part += taken
                     else:
-                        self._send().write(taken)
+                        upload = self._send()
+                        for at in range(0, len(taken), _PART):
+                            is_one = isinstance(data, bytes) and len(taken) <= _PART  # which is not copied
+                            upload.write(data if is_one else bytes(taken[at : at + _PART]))
                 except HdfsError as error:
                     self._failure = error
                     self.abort()
@@ -93,7 +97,7 @@ class HdfsWriter(io.BufferedIOBase):
 
     def fileno(self) -> int:
         """Return a pipe into the upload, for a process to write to."""
-        return self._send().pipe
+        return self._send().pipe()
 
     def close(self) -> None:
         """End the upload and publish the file.
@@ -157,17 +161,14 @@ class HdfsWriter(io.BufferedIOBase):
         if self._upload is None:
             self._sent = True
             self._upload = _Upload(self._connection(), self._temporary)
-        self._upload.write(self._part)
-        self._part.clear()
+        if self._part:
+            self._upload.write(bytes(self._part))
+            self._part.clear()
         return self._upload
 
 
 class _Upload:
-    """One upload in a thread, fed through a pipe.
-
-    Attributes:
-        pipe: file descriptor of the end to write to.
-    """
+    """One upload in a thread, fed through a queue, and from ``pipe()`` on through a pipe."""
 
     def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection
@@ -175,31 +176,45 @@ class _Upload:
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._taken = 0  # bytes
-        self._read_end, self.pipe = os.pipe()
-        with contextlib.suppress(AttributeError, OSError):  # elsewhere than on Linux; too many pipes
-            fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, _PART)
-        self._parts = self._piped()  # one for all tries: what was taken is gone
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(_PARTS)
+        self._pipe: tuple[int, int] | None = None
+        self._parts = self._come()  # one for all tries: what was taken is gone
         self._thread = threading.Thread(target=self._run, name=f"upload {path}", daemon=True)
         self._thread.start()
 
-    def write(self, data: bytearray | memoryview) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes; waits while the server is slower.
 
         Raises:
             HdfsError: the upload has failed.
         """
         self._check()
-        with memoryview(data) as view:
-            at = 0
-            while at < len(view):
-                at += os.write(self.pipe, view[at:])
-                self._check()
+        if self._pipe is None:
+            self._room.acquire()
+            self._queue.put(data)
+            return
+        at = 0
+        while at < len(data):
+            at += os.write(self._pipe[1], memoryview(data)[at:])
+            self._check()
+
+    def pipe(self) -> int:
+        """Return the file descriptor of a pipe into the upload, behind what was written so far."""
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            self._queue.put(None)
+        return self._pipe[1]
 
     def stop(self) -> None:
-        """Send nothing more."""
-        if not self._ended.is_set():
-            self._ended.set()
-            os.close(self.pipe)
+        """Send nothing more; does not wait."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._pipe is None:
+            self._queue.put(None)
+        else:
+            os.close(self._pipe[1])
 
     def end(self) -> int:
         """Wait until the server has everything, and return how many bytes that is.
@@ -224,22 +239,32 @@ class _Upload:
             for _part in self._parts:  # so that who writes is not blocked
                 pass
         finally:
-            os.close(self._read_end)
+            if self._pipe:
+                os.close(self._pipe[0])
 
-    def _piped(self) -> Iterator[bytes]:
+    def _come(self) -> Iterator[bytes]:
+        """Yield what comes through the queue, then what comes through the pipe."""
+        while (part := self._queue.get()) is not None:
+            self._room.release()
+            self._taken += len(part)
+            yield part
+        for part in self._piped(self._pipe[0]) if self._pipe else ():
+            self._taken += len(part)
+            yield part
+
+    def _piped(self, read_end: int) -> Iterator[bytes]:
         """Yield what comes through the pipe, to its end.
 
         A process that was forked meanwhile has a copy of the pipe, so that its
         end may never be seen: after ``stop()``, empty is the end.
         """
         poll = select.poll()
-        poll.register(self._read_end, select.POLLIN)
+        poll.register(read_end, select.POLLIN)
         while True:
             if poll.poll(_POLL):
-                part = os.read(self._read_end, _PART)
+                part = os.read(read_end, _PART)
                 if not part:
                     return
-                self._taken += len(part)
                 yield part
             elif self._ended.is_set():
                 return

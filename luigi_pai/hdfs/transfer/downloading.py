@@ -59,26 +59,19 @@ def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: in
 
 
 def fetch(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[RemoteFile]:
-    """Fetch what is new or changed of a file or folder.
+    """Fetch what is new or changed of a file or folder to ``goal``; return those files.
 
-    Args:
-        path: as it is called in errors.
-        tree: what is there.
-        goal: the path here of the file, or of the folder.
-        pool: that fetches.
-
-    Returns:
-        The files that were fetched.
-
-    Raises:
-        HdfsError: as ``download``; as TransferError.
+    ``path`` is what errors call it. They are those of ``download``.
     """
     places = {name: goal if tree.is_file else goal / name for name in tree.files}
     folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
     _check(path, list(places.values()), folders)
     changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
     for folder in folders:
-        _make_folder(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
     with progress(posixpath.basename(path), sum(file.size + 1 for file in changed)) as advance:
         pool.map(lambda file: _fetch(file, places[file.name], pool, advance), changed)
     for folder in folders:
@@ -112,13 +105,6 @@ def _check(path: str, files: list[Path], folders: list[Path]) -> None:
 
 def _is_folder_here(place: Path) -> bool:
     return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
 
 
 def _fetch(file: RemoteFile, place: Path, pool: WorkerPool, advance: Callable[[int], None]) -> None:

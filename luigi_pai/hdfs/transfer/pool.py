@@ -25,11 +25,7 @@ class Cancelled(Exception):
 
 
 class WorkerPool:
-    """Threads that work on many things at once; a failure cancels the rest.
-
-    Args:
-        number: of threads.
-    """
+    """A number of threads that work on many things at once; a failure cancels the rest."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -45,8 +41,7 @@ class WorkerPool:
         with ThreadPoolExecutor(self._number) as pool:
             futures = [pool.submit(work, thing) for thing in things]
             try:
-                done, _pending = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in done:
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
                 return [future.result() for future in futures]
             except BaseException:  # also Ctrl-C
