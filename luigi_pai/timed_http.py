@@ -1,4 +1,4 @@
-"""HTTP connections whose answers have a deadline, and that record whether a request was sent.
+"""HTTP connections whose answers have a deadline, and that record whether a request was sent; their errors.
 
 requests' timeout bounds each silence, and nothing bounds the whole of an answer. It is bounded where
 it is received, so that every way to read one is: also the answers that requests reads itself.
@@ -18,11 +18,20 @@ from urllib3.connection import HTTPConnection
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     _Pools = Mapping[str, Callable[..., Any]]
 
-__all__ = ["OverLimit", "TimedAdapter", "TimedAnswer", "TimedBytes", "TimedConnection", "TooLong", "progress"]
+__all__ = [
+    "OverLimit",
+    "TimedAdapter",
+    "TimedAnswer",
+    "TimedBytes",
+    "TimedConnection",
+    "TooLong",
+    "chain",
+    "progress",
+]
 
 _WHOLE_ANSWER = 4  # times the timeout: the longest that an answer may take from its first byte to its last
 
@@ -150,3 +159,15 @@ class TimedAdapter(HTTPAdapter):
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = self._proxied
         return manager
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
+            seen.append(cause)
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]

@@ -25,10 +25,10 @@ from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.hidden_tokens import redact
-from luigi_pai.timed_http import OverLimit
+from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "FileAlreadyExists",
@@ -37,7 +37,6 @@ __all__ = [
     "MissingParentDirectory",
     "NotADirectory",
     "TransferError",
-    "chain",
     "failed",
     "malformed",
     "no_namenode",
@@ -294,15 +293,3 @@ def _why(error: BaseException) -> str:
             return str(reason)
     text = redact(str(innermost).strip())
     return text.splitlines()[0] if text else type(innermost).__name__
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those that it came from."""
-    waiting, seen = [error], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            found = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
-            waiting += [other for other in found if isinstance(other, BaseException)]
