@@ -61,5 +61,5 @@ def _send(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
     pool = WorkerPool(JOBS)
     files: list[LocalFile | RemoteFile] = list(tree.files.values())
     with Stage(server, Destination(goal, exists=False), pool) as stage:
-        pool.map(lambda file: stage.send(file, lambda _bytes: None), files)
+        pool.map(stage.send, files)
         stage.publish(frozenset(tree.folders), noted=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
+from luigi_pai.hdfs.transfer.summary import progress_bar
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["JOBS", "READ_AT_ONCE", "Cancelled", "WorkerPool"]
 
@@ -29,6 +32,7 @@ class WorkerPool:
 
     def __init__(self, number: int) -> None:
         self._number = number
+        self._advance: Callable[[int], None] = lambda _done: None
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
@@ -49,7 +53,14 @@ class WorkerPool:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def check(self) -> None:
-        """Raise Cancelled if other work has failed; long work calls this again and again."""
+    @contextlib.contextmanager
+    def progress(self, label: str, total: int) -> Iterator[None]:
+        """Show a bar while inside, of how much of the total the work has noted."""
+        with progress_bar(label, total) as self._advance:
+            yield
+
+    def advance(self, done: int) -> None:
+        """Note how much has been done; raises Cancelled if other work has failed."""
         if self._cancelled.is_set():
             raise Cancelled
+        self._advance(done)

@@ -18,7 +18,7 @@ from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 from luigi_pai.hdfs.transfer.small_files import SmallFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from typing_extensions import Self
 
@@ -64,8 +64,8 @@ class Stage:
         """Whether no file has been sent whole."""
         return not self._sent
 
-    def send(self, file: LocalFile | RemoteFile, advance: Callable[[int], None]) -> None:
-        """Send a file, not published yet; ``advance`` is told of each byte, and of one more at the end.
+    def send(self, file: LocalFile | RemoteFile) -> None:
+        """Send a file, which is not published yet.
 
         Raises:
             TransferError: the file cannot be read, or changes.
@@ -78,13 +78,12 @@ class Stage:
         def parts() -> Iterator[bytes]:
             nonlocal length
             for part in file.parts():
-                self._pool.check()
+                self._pool.advance(len(part))
                 digest.update(part)
                 length += len(part)
                 yield part
-                advance(len(part))
 
-        self._pool.check()
+        self._pool.advance(1)
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
         if file.size > READ_AT_ONCE:
@@ -92,7 +91,6 @@ class Stage:
         else:
             self._small_files.write(place, b"".join(parts()))
         self._sent[file.name] = (length, digest.hexdigest())
-        advance(1)
 
     def publish(self, folders: frozenset[str], *, noted: bool = True) -> Destination:
         """Let files that were sent whole and these folders appear; return the destination as it then is.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Transfer", "progress", "readable"]
+__all__ = ["Transfer", "progress_bar", "readable"]
 
 _STEP = 1024
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -61,7 +61,7 @@ def readable(size: float) -> str:
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error while inside, if that is a terminal and there is something to do.
 
     A worker process of Luigi's shows none: there may be several at once. What is yielded is to be called,

@@ -20,10 +20,10 @@ from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.manifest import Manifest
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
-from luigi_pai.hdfs.transfer.summary import Transfer, progress
+from luigi_pai.hdfs.transfer.summary import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from luigi_pai.hdfs.endpoint import Endpoint
     from luigi_pai.hdfs.transfer.destination import Destination
@@ -118,9 +118,9 @@ class Upload:
         if not batches and there.lacks(self._tree.folders):
             batches = [[]]
         size = sum(file.size for file in changed)
-        with progress(self._local.name or str(self._local), size + len(changed)) as advance:
+        with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
             for batch in batches:
-                there = self._send_batch(batch, there, advance)
+                there = self._send_batch(batch, there)
         removed = self._remove_gone(there) if self._delete else 0
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
@@ -141,13 +141,11 @@ class Upload:
     def _read_tree(self) -> LocalTree:
         return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
 
-    def _send_batch(
-        self, files: list[LocalFile], there: Destination, advance: Callable[[int], None]
-    ) -> Destination:
+    def _send_batch(self, files: list[LocalFile], there: Destination) -> Destination:
         """Send files and publish them; what is whole is published also if others fail."""
         with Stage(self._server, there, self._pool) as stage:
             try:
-                self._pool.map(lambda file: stage.send(file, advance), files)
+                self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C
                 if not stage.is_empty:
                     with contextlib.suppress(HdfsError):  # the first failure is the one to tell
