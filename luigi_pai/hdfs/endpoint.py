@@ -33,7 +33,10 @@ class Endpoint:
         auth: ``simple``, or ``kerberos``: as the one of the ticket, whatever ``user`` says.
         redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
         verify: check TLS certificates; True, False or a file of CA certificates.
-        connect_timeout, read_timeout, patience: in seconds, see ``Account``.
+        connect_timeout: seconds to wait for a connection.
+        read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
+            times that at most; in the same time 64 KiB of a file have to arrive.
+        patience: seconds to wait altogether before retries, since the last answer.
     """
 
     def __init__(

@@ -31,18 +31,10 @@ CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 @dataclass(frozen=True)
 class Account:
-    """The NameNodes to talk to, as whom, and within which limits.
+    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``Endpoint``.
 
     Attributes:
         bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
-        user: the user on HDFS; with Kerberos it is the one of the ticket.
-        auth: ``simple`` or ``kerberos``.
-        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
-        verify: check TLS certificates; True, False or a file of CA certificates.
-        connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
-            times that at most; in the same time 64 KiB of a file have to arrive.
-        patience: seconds to wait altogether before retries, since the last answer.
     """
 
     bases: tuple[str, ...]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.manifest import Entry
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
-__all__ = ["Destination", "file_destination", "folder_destination", "is_folder"]
+__all__ = ["Destination", "file_destination", "folder_destination", "is_folder", "list_folders"]
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,22 @@ def folder_destination(
     listed = {""}
     level = [name for name in statuses if name in wanted]
     while level := [name for name in level if is_folder(statuses[name])]:
-        listings = pool.map(lambda name: server.list_folder(child_of(path, name)), level)
         listed |= {*level}
-        pairs = zip(level, listings, strict=True)
-        below = {f"{name}/{entry['pathSuffix']}": entry for name, listing in pairs for entry in listing}
+        below = dict(list_folders(server, path, level, pool))
         statuses |= below
         level = [name for name in below if name in wanted]
     return Destination(path, exists=True, statuses=statuses, listed=frozenset(listed), manifest=manifest)
+
+
+def list_folders(
+    server: Connection, path: str, names: list[str], pool: WorkerPool
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return name and FileStatus of each entry of some folders in a folder."""
+    listings = pool.map(lambda name: server.list_folder(child_of(path, name)), names)
+    pairs = zip(names, listings, strict=True)
+    return [
+        (posixpath.join(name, entry["pathSuffix"]), entry) for name, listing in pairs for entry in listing
+    ]
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.reader import HdfsReader
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.destination import is_folder
+from luigi_pai.hdfs.transfer.destination import is_folder, list_folders
 from luigi_pai.hdfs.transfer.manifest import MANIFEST
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
@@ -77,18 +77,13 @@ class RemoteTree:
         folders: list[str] = []
         level = [""]
         while level:
-            listings = pool.map(lambda name: server.list_folder(child_of(path, name)), level)
-            found = [
-                (posixpath.join(above, entry["pathSuffix"]), entry)
-                for above, listing in zip(level, listings, strict=True)
-                for entry in listing
-                if entry["pathSuffix"] != MANIFEST and not is_temporary(entry["pathSuffix"])
-            ]
-            level = [name for name, entry in found if is_folder(entry)]
+            above, level = level, []
+            for name, entry in list_folders(server, path, above, pool):
+                if entry["pathSuffix"] == MANIFEST or is_temporary(entry["pathSuffix"]):
+                    continue
+                if is_folder(entry):
+                    level.append(name)
+                else:
+                    files[name] = RemoteFile.of(server, child_of(path, name), name, entry)
             folders += level
-            files |= {
-                name: RemoteFile.of(server, child_of(path, name), name, entry)
-                for name, entry in found
-                if not is_folder(entry)
-            }
         return cls(files, folders)
