@@ -4,8 +4,9 @@
 PYTHON ?= python3
 MODELS ?= nearest,network,svm
 ROWS ?= 1200
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Many tests wait for a server: one worker more than there are cores.
-PYTEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+PYTEST_WORKERS ?= $(shell expr $(CORES) + 1)
 
 VENV := .venv
 OLDEST := .venv-oldest
@@ -29,7 +30,10 @@ OLDEST_READY := $(OLDEST)/.installed-$(PLACE)
 unexport LUIGI_CONFIG_PATH
 unexport LUIGI_CONFIG_PARSER
 
-.PHONY: help demo demo-clean test lint test-newest test-oldest real-hdfs fetch-real-hdfs bench wheel clean
+# Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,7 +41,8 @@ help:
 	@echo '                   (MODELS=nearest,network,svm,forest  ROWS=1..1200 change what it trains)'
 	@echo '                   (HDFS=http://NAMENODE:PORT puts a real HDFS under it, HDFS_USER=... writes there)'
 	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
-	@echo 'make test          lint, then the tests: newest Luigi, then the built wheel with the oldest'
+	@echo 'make quick         ruff, mypy, import-linter and the tests that are fast, to run while working'
+	@echo 'make test          lint, and all tests: newest Luigi, and the built wheel with the oldest, side by side'
 	@echo 'make lint          ruff, mypy, pyright, import-linter'
 	@echo 'make test-newest   the tests alone, in .venv'
 	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
@@ -82,9 +87,10 @@ case "$$($(1)/bin/pip --version 2>/dev/null)" in \
 esac
 endef
 
-# pip_install DIR,ARGUMENTS: paths among the arguments start at the environment's folder.
+# pip_install DIR,ARGUMENTS: paths among the arguments start at the environment's folder. Modules are
+# compiled when they are first imported, which most never are.
 define pip_install
-cd $(1) && PIP_DISABLE_PIP_VERSION_CHECK=1 bin/pip install -qq $(2) || { \
+cd $(1) && PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 bin/pip install -qq $(2) || { \
 	echo "pip could not install what is needed; why stands above. A package index must be within reach." >&2; \
 	echo "Then run make again: it goes on from here." >&2; exit 1; }
 endef
@@ -97,10 +103,12 @@ $(DEMO_READY): pyproject.toml
 	@$(call pip_install,$(VENV),-e '..[demo]')
 	@touch $@
 
-$(DEV_READY): pyproject.toml $(DEMO_READY)
-	@echo "Installing what the tests need"
+# All at once: after the demo, it adds what is missing.
+$(DEV_READY): pyproject.toml
+	@$(call make_venv,$(VENV))
+	@echo "Installing luigi-pai with what the demo, lint and the tests need (a minute or two, this once)"
 	@$(call pip_install,$(VENV),-e '..[demo$(comma)dev]')
-	@touch $@
+	@touch $(DEMO_READY) $@
 
 $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 	@$(call make_venv,$(OLDEST))
@@ -132,8 +140,24 @@ HADOOP ?= 2.7.4
 REAL_HDFS := $(BIN)/python tests/support/real_hdfs_command.py
 BESIDE_REAL_HDFS := $(REAL_HDFS) run --optional --
 
-test: lint
-	@$(BESIDE_REAL_HDFS) $(MAKE) --no-print-directory test-newest test-oldest
+SIDE_BY_SIDE := env MAKE='$(MAKE)' $(BIN)/python tests/support/side_by_side.py
+
+# Tests that take a second or more are named at the end: they are to be made faster, or marked slow.
+quick: $(DEV_READY)
+	@$(SIDE_BY_SIDE) quick-lint quick-tests
+
+quick-lint: $(DEV_READY)
+	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo
+
+quick-tests: $(DEV_READY)
+	@$(BIN)/pytest -q -n $(CORES) -m 'not slow' --durations=20 --durations-min=1
+
+# Side by side, what computes fills the cores while the tests of the other run wait.
+test:
+	@$(MAKE) --no-print-directory -j2 set-up-tests
+	@$(BESIDE_REAL_HDFS) $(SIDE_BY_SIDE) lint test-newest test-oldest
+
+set-up-tests: $(DEV_READY) $(OLDEST_READY)
 
 real-hdfs: $(DEMO_READY)
 	@$(REAL_HDFS) serve --hadoop "$(HADOOP)"
@@ -161,10 +185,10 @@ test-newest: $(DEV_READY)
 test-oldest: $(OLDEST_READY) wheel
 	@$(call pip_install,$(OLDEST),--no-deps --force-reinstall ../dist/luigi_pai-*.whl)
 	@rm -rf build/oldest && mkdir -p build/oldest
-	@cp -R tests examples docs pyproject.toml build/oldest/
+	@cp -Rp tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
 	@$(REAL_HDFS) run --optional --hadoop 2.7.4 -- sh -c 'cd build/oldest && exec "$$@"' - "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
-		-m 'not tree and not slow' -W 'ignore:unclosed <socket.socket:ResourceWarning'
+		-m 'not tree and not newest' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)
 	@$(REAL_HDFS) run --optional --as-shipped -- $(BIN)/python benchmarks

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container.exit_specs import EXIT_STOPPED
+from luigi_pai.local.releases.exit_specs import EXIT_STOPPED
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, NewJob
 
@@ -163,7 +163,7 @@ def fill(data: Path, number: int) -> None:
     now = time.time_ns() // 1_000_000
     with store.changing():
         for index in range(number):
-            for generation in (1, 2):
+            for api in ("v1", "v2"):
                 config = v1_job(f"job-{index:05}", "true")
                 spec = {**config, "retryCount": 0, "gang": True, "storages": []}
                 new = NewJob(
@@ -172,13 +172,13 @@ def fill(data: Path, number: int) -> None:
                     clusters[index % len(clusters)],
                     config,
                     spec,
-                    generation,
+                    api,
                 )
                 job = store.add_job(new)
                 job.sub_state, job.completed, job.launched = COMPLETED, now, now
                 job.exit_code = (0, 0, 0, 1, EXIT_STOPPED)[index % 5]
                 store.save_job(job)
-                if generation == 2 and index % 10 == 0:  # noqa: PLR2004 - v2 jobs have tags
+                if api == "v2" and index % 10 == 0:  # v1 jobs have no tags
                     store.rows("INSERT INTO tags VALUES (?, ?)", (job.id, f"tag{index % 3}"))
     store.close()
 

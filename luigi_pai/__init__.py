@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster, reset_clusters
+    from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
+    from luigi_pai.api.registry import reset_clusters
     from luigi_pai.api.status import JobState, JobStatus, TaskStatus
     from luigi_pai.config import OpenPai
     from luigi_pai.errors import (
@@ -91,8 +92,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "luigi_pai.api.cluster": ("Cluster", "reset_clusters"),
+    "luigi_pai.api.cluster": ("Cluster",),
     "luigi_pai.api.job": ("Job",),
+    "luigi_pai.api.registry": ("reset_clusters",),
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),
     "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),

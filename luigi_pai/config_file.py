@@ -1,4 +1,4 @@
-"""What luigi.cfg says of [OpenPai] before Luigi reads it: sections, keys, environment variables."""
+"""The text of ``[OpenPai]`` in luigi.cfg: sections, keys, environment variables."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-__all__ = ["SECTION", "misspelled_sections", "source", "unknown_keys", "unset_variables"]
+__all__ = ["SECTION", "misspelled_sections", "raw_settings", "unknown_keys", "unset_variables"]
 
 SECTION = "OpenPai"
 
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 
 
-def source() -> tuple[Any, ...]:
-    """Return what the settings are made of: two that are equal give the same settings."""
+def raw_settings() -> tuple[Any, ...]:
+    """Return everything that the settings are read from; equal values mean equal settings."""
     parser = luigi.configuration.get_config()
     data = getattr(parser, "data", None)  # of TOML
     if isinstance(data, dict):
@@ -54,7 +54,7 @@ def misspelled_sections() -> list[str]:
 
 
 def unknown_keys(known: list[str]) -> dict[str, str]:
-    """Return each key of the section that does not exist, with what may help."""
+    """Return each unknown key of the section, with a hint."""
     found = {}
     for key in _keys().get(SECTION, ()):
         name = key.replace("-", "_")  # Luigi takes both
@@ -65,9 +65,9 @@ def unknown_keys(known: list[str]) -> dict[str, str]:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Say which environment variables of a value are not set, without the rest of the value."""
+    """Return which environment variables of a value are not set, without the rest of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
     unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
-        return f"the environment variable {unset[0]}, which is not set"
-    return "environment variables, ${...}, that are not set"
+        return f"the environment variable {unset[0]}, not set"
+    return "environment variables, ${...}, not set"

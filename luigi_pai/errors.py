@@ -4,28 +4,28 @@ The tree::
 
     PaiError
     ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
-    ├── SpecError          a job that no OpenPAI could run, every problem    (also a ValueError)
-    ├── PaiApiError        the cluster did not do what it was asked
-    │   ├── ClusterUnreachable   nobody answered: refused, no such host, timeout, TLS
-    │   ├── InvalidReply         somebody answered, but not as an OpenPAI does
-    │   └── PaiHttpError         an OpenPAI answered with an error           (also a requests.HTTPError)
-    │       ├── AuthenticationError  login refused, or the token is not taken
+    ├── SpecError          a job description is not valid, all problems      (also a ValueError)
+    ├── PaiApiError        a request to the cluster failed
+    │   ├── ClusterUnreachable   no reply: connection refused, unknown host, timeout, TLS
+    │   ├── InvalidReply         a reply that is not from an OpenPAI
+    │   └── PaiHttpError         an error reply of an OpenPAI                (also a requests.HTTPError)
+    │       ├── AuthenticationError  login or token refused
     │       ├── PermissionRefused    403
     │       ├── JobNotFound          404 for a job
     │       ├── NameConflict         409: the name is in use
     │       ├── RateLimited          429
     │       └── ServerFault          5xx
-    ├── PaiJobError        a job did not come to a good end                  (also a RuntimeError)
+    ├── PaiJobError        a job did not succeed                             (also a RuntimeError)
     │   ├── PaiJobFailed         it ended as FAILED or STOPPED
     │   │   └── PaiJobTimeout        it was stopped for its queue_timeout or run_timeout
     │   ├── PaiNameTaken         its name belongs to another user
-    │   ├── PaiJobLost           the server lost it while it was watched
-    │   ├── PaiJobForgotten      it was submitted once, and the server no longer knows how it ended
-    │   └── PaiOutputElsewhere   it succeeded, but wrote to another folder than the task's
+    │   ├── PaiJobLost           the server no longer knows it, while it was watched
+    │   ├── PaiJobForgotten      it was submitted earlier, and its result is not known
+    │   └── PaiOutputElsewhere   it writes to another output folder than the task's
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
-The second bases are those that ``luigi.contrib.pai`` raised, so that a user's
-``except`` goes on working after the change of the import line.
+The second bases are the exceptions that ``luigi.contrib.pai`` raised, so that existing ``except``
+clauses work after the change of the import.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _HTTP_ERRORS = (
 
 
 def __getattr__(name: str) -> Any:
-    """Load the errors that are requests' own, too, when one is first named: requests costs 35 ms."""
+    """Load the subclasses of requests' HTTPError on first use: importing requests takes 35 ms."""
     if name not in _HTTP_ERRORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from luigi_pai import http_errors  # noqa: PLC0415
@@ -104,16 +104,16 @@ class PaiError(Exception):
 
 
 class ConfigError(PaiError, ValueError):
-    """A setting is missing or wrong; the text names it and says what to write."""
+    """A setting is missing or wrong; the text has its name and what to write."""
 
 
 class Level(str, Enum):
-    """What becomes of a job that has a problem.
+    """The severity of a problem.
 
     Attributes:
-        REFUSED: the server refuses it.
-        STRICTER: the server takes it, and something goes wrong later; refused here, unless lenient.
-        WARNING: it runs; the user should know all the same.
+        REFUSED: the server refuses the job.
+        STRICTER: the server accepts the job, but it fails later; refused here, unless lenient.
+        WARNING: the job runs, perhaps not as intended.
     """
 
     REFUSED = "refused"
@@ -123,13 +123,13 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a job.
+    """A problem of a job description.
 
     Attributes:
-        path: where, in the fields of the job format: ``taskRoles[1].portList[0].label``.
-        message: what is wrong there, and what would be right.
-        level: what becomes of the job.
-        line: where in the file, from 1; None where there is no file.
+        path: field of the job format: ``taskRoles[1].portList[0].label``.
+        message: what is wrong, and what is valid.
+        level: severity.
+        line: in the file, from 1; None without a file.
     """
 
     path: str
@@ -143,11 +143,11 @@ class Problem:
 
 
 class SpecError(PaiError, ValueError):
-    """A job that cannot run as it is written. Nothing was sent.
+    """A job description is not valid. Nothing was sent.
 
     Attributes:
-        name: the job's name, as far as it has one.
-        problems: every problem found, in the order of the job's fields.
+        name: the job's name, if it has one.
+        problems: all problems, in the order of the job's fields.
     """
 
     def __init__(self, name: str, problems: Iterable[Problem]) -> None:
@@ -165,7 +165,7 @@ class SpecError(PaiError, ValueError):
 
 
 class PaiApiError(PaiError):
-    """The cluster did not do what it was asked to do."""
+    """A request to the cluster failed."""
 
     def reworded(self, message: str) -> Self:
         """Return the same error with another text."""
@@ -174,16 +174,16 @@ class PaiApiError(PaiError):
         return new
 
     def extended(self, hint: str) -> Self:
-        """Return the same error with a hint behind its text."""
+        """Return the same error with a hint added to its text."""
         return self.reworded(f"{self}; {hint}")
 
 
 class ClusterUnreachable(PaiApiError):
-    """Nobody answered: connection refused, host unknown, timeout, TLS failure.
+    """There was no reply: connection refused, unknown host, timeout, TLS failure.
 
     Attributes:
-        answer_lost: the request was sent, or may have been, and its answer did
-            not arrive: the server may have done what it was asked.
+        answer_lost: the request was or may have been sent, but no reply arrived: the
+            server may have executed it.
     """
 
     def __init__(self, message: str, *, answer_lost: bool = False) -> None:
@@ -192,14 +192,14 @@ class ClusterUnreachable(PaiApiError):
 
 
 class InvalidReply(PaiApiError):
-    """Somebody answered, but not in the way of an OpenPAI rest-server."""
+    """There was a reply, but not from an OpenPAI rest-server."""
 
 
 class PaiJobError(PaiError, RuntimeError):
-    """A job did not come to a good end.
+    """A job did not succeed.
 
     Attributes:
-        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; "" where there is none.
+        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; "" without one.
     """
 
     def __init__(self, message: str, job_name: str = "") -> None:
@@ -236,8 +236,8 @@ class PaiJobLost(PaiJobError):
 
 
 class PaiJobForgotten(PaiJobError):
-    """A job was submitted longer ago than the server keeps jobs, and how it ended was never recorded."""
+    """A job was submitted longer ago than the server keeps jobs, and its result was not recorded."""
 
 
 class PaiOutputElsewhere(PaiJobError):
-    """The job of a task's name wrote to another output folder than the task has now."""
+    """The existing job of a task's name writes to another output folder than the task's."""

@@ -1,4 +1,4 @@
-"""The errors with which an OpenPAI answers; part of the tree of ``luigi_pai.errors``, which exports them."""
+"""Error replies of an OpenPAI; part of the tree of ``luigi_pai.errors``, which exports them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = [
 
 
 class PaiHttpError(PaiApiError, HTTPError):
-    """An OpenPAI answered with an error.
+    """An error reply of an OpenPAI.
 
-    ``response``, inherited from requests, is always None: it would carry the
-    token and the password of its request into whatever prints this error.
+    ``response``, inherited from requests, is always None: it would expose the
+    token and the password of its request wherever the error is printed.
 
     Attributes:
         status: the HTTP status.
-        code: OpenPAI's error code (``NoJobError``), or None where it sent none.
-        server_message: OpenPAI's own words.
+        code: OpenPAI's error code (``NoJobError``); None without one.
+        server_message: OpenPAI's own text.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class PaiHttpError(PaiApiError, HTTPError):
 
 
 class AuthenticationError(PaiHttpError):
-    """The login was refused, or the token is not taken."""
+    """The login or the token was refused."""
 
 
 class PermissionRefused(PaiHttpError):
-    """The user may not do this (403)."""
+    """The user has no permission (403)."""
 
 
 class JobNotFound(PaiHttpError):
-    """The server knows no job of this name."""
+    """The server has no job of this name."""
 
 
 class NameConflict(PaiHttpError):
@@ -60,9 +60,8 @@ class RateLimited(PaiHttpError):
     """Too many requests (429).
 
     Attributes:
-        reset_at: when requests are taken again, in seconds since 1970 UTC, or None
-            where the server did not say.
-        sent: False if the request was not sent, because the limit is known to be used up.
+        reset_at: end of the limit in seconds since 1970 UTC; None if the server did not send it.
+        sent: False if the request was not sent because the limit was known to be reached.
     """
 
     def __init__(
@@ -74,4 +73,4 @@ class RateLimited(PaiHttpError):
 
 
 class ServerFault(PaiHttpError):
-    """The server failed (5xx). What it was asked to do may be done or not."""
+    """The server failed (5xx). It may or may not have executed the request."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
-import html
 import logging
 import os
 from pathlib import Path
@@ -14,35 +13,35 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.task
 
-from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
-from luigi_pai.job_task import JobTask
-from luigi_pai.outputs import own_targets
-from luigi_pai.source import folder_of
+from luigi_pai.redaction import logged_forms
+from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.templates.secrets import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
-from luigi_pai.work import Work
+from luigi_pai.tasks.attributes import attribute, base_folder
+from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.tasks.outputs import overridden_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
 logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
-_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
 
 
 class PaiProtocolTask(JobTask):
-    """A Luigi task whose work is a job of the YAML job protocol (OpenPAI 0.15 to 1.8).
+    """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
-    Subclass it and give ``protocol``; ``parameters`` and ``secrets`` are merged into
-    it. It lives as a ``PaiTask`` does: the name identifies the work, a job that is
-    there is taken over, a failed one is submitted again as ``NAME__attempt2``.
+    Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into
+    it. A run is that of a ``PaiTask``: the name identifies the work, an existing job is
+    taken over, a failed one is submitted again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -52,18 +51,17 @@ class PaiProtocolTask(JobTask):
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
         """The job: a JobProtocol, YAML text, or a file of it. Required.
 
-        Text has a line break or begins with ``{``; any other string is a path,
-        absolute or relative to the folder of the module whose class says this.
+        A string with a line break, or that begins with ``{``, is YAML. Any other string is a
+        path, absolute or relative to the folder of the module whose class defines this.
         """
 
     @attribute
     def name(self) -> str:
         """Name of the job, unique among your jobs.
 
-        That of the protocol; where the task has significant parameters of Luigi's,
-        with a hash of them and of the task's own name, so that each set of values is
-        a job of its own. (Values of parameters that are not significant do not
-        count: where they decide what the job does, give a name of your own.)
+        The default is the name of the protocol. If the task has significant Luigi
+        parameters, a hash of them and of the task's class is added, so that each set of
+        values is a job of its own. If other parameters change the job, override it.
         """
         name = self._read_protocol.name
         if not any(parameter.significant for _, parameter in self.get_params()):  # type: ignore[no-untyped-call]
@@ -72,23 +70,22 @@ class PaiProtocolTask(JobTask):
 
     @attribute
     def parameters(self) -> Mapping[str, Any]:
-        """Values for ``<% $parameters.KEY %>``, over those of the protocol."""
+        """Values of ``<% $parameters.KEY %>``; they replace those of the protocol."""
         return {}
 
     @attribute
     def secrets(self) -> Mapping[str, Any]:
-        """Values for ``<% $secrets.KEY %>``, over those of the protocol; never shown.
+        """Values of ``<% $secrets.KEY %>``; they replace those of the protocol. They are never shown.
 
-        Read them from where your secrets are, not from Luigi parameters: those are
-        shown on Luigi's page and in its logs.
+        Do not use Luigi parameters for secrets: Luigi shows them on its web page and in logs.
         """
         return {}
 
     def job(self) -> JobProtocol:
-        """Return the job that ``run()`` submits. Override it to change what has no property here.
+        """Return the job that ``run()`` submits. Override it to change fields that have no property here.
 
         Raises:
-            SpecError: the protocol is no YAML, or has not the shape of one.
+            SpecError: the protocol is not YAML, or not a job protocol.
             OSError: its file cannot be read.
         """
         return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
@@ -96,21 +93,21 @@ class PaiProtocolTask(JobTask):
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 
-        Override it to return what the job writes. When the server has forgotten the
-        job (30 days after its end, by default), the work is complete if those
-        targets exist; the one of this method is then gone.
+        Override it to return what the job writes. Once the server no longer knows the job
+        (30 days after its end, by default), the task is complete if those targets exist;
+        the default target does not exist then.
         """
         return PaiJobTarget(self)
 
     def run(self) -> None:
-        """Find or submit the job, and follow it to its end.
+        """Find or submit the job, and wait for its end.
 
         Raises:
-            SpecError: the job cannot run as it is written; nothing was sent.
+            SpecError: the job is not valid; nothing was sent.
             ConfigError: a setting is wrong.
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobLost: the server has forgotten the job.
-            PaiApiError: the server refused the job, or did not answer for too long.
+            PaiJobLost: the server no longer knows the running job.
+            PaiApiError: the server refused the job, or did not reply for too long.
         """
         too_long = room_for_attempts(self.name, "name")
         for warning in check_protocol(self.job(), too_long):
@@ -125,23 +122,23 @@ class PaiProtocolTask(JobTask):
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
             return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
         if isinstance(given, (str, os.PathLike)):
-            return JobProtocol.from_file(folder_of(self, "protocol") / Path(given).expanduser())
+            return JobProtocol.from_file(base_folder(self, "protocol") / Path(given).expanduser())
         raise TypeError(
             f"protocol of {type(self).__name__} is {type(given).__name__}; "
             "give a JobProtocol, YAML text or a path"
         )
 
-    def _work(self) -> Work:
+    def _definition(self) -> JobDefinition:
         if OpenPai.current().api_version == "v1":
             raise ConfigError(
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
-                "[OpenPai] of luigi.cfg; such a cluster (OpenPAI 0.7 to 0.14) runs PaiTask only"
+                "[OpenPai] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
-        return _ProtocolWork(self)
+        return _ProtocolDefinition(self)
 
 
-class _ProtocolWork(Work):
-    """What a PaiProtocolTask wants done."""
+class _ProtocolDefinition(JobDefinition):
+    """The job of a PaiProtocolTask."""
 
     api_version = "v2"
     compares_stored_job = True
@@ -151,35 +148,27 @@ class _ProtocolWork(Work):
         self._task = task
 
     def job_named(self, name: str) -> JobProtocol:
-        return self._task.job().renamed(name)
+        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
 
     def targets(self) -> list[luigi.Target]:
-        return own_targets(self._task, PaiProtocolTask)
+        return overridden_targets(self._task, PaiProtocolTask)
 
-    def secret_texts(self) -> Sequence[str]:
-        return list(_as_logs_have_them(secret_values(self._task.job().to_dict())))
+    def secrets(self) -> Sequence[str]:
+        return list(logged_forms(map(str, secret_values(self._task.job().to_dict()))))
 
 
-class _ProtocolWorkAlone(_ProtocolWork):
-    """The same, whatever the task's outputs are."""
+class _DefinitionWithoutTargets(_ProtocolDefinition):
+    """The same without the task's outputs."""
 
     def targets(self) -> list[luigi.Target]:
         return []
-
-
-def _as_logs_have_them(secrets: Iterable[Any]) -> Iterator[str]:
-    """Yield what secrets look like in a log: whole, line by line, and as the runtime escapes them."""
-    for text in map(str, secrets):
-        for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
-            if len(part.strip()) >= _SHORTEST_SECRET:
-                yield part.strip()
 
 
 class PaiJobTarget(luigi.Target):
     """A target that exists when the job of a task has succeeded.
 
     Args:
-        task: whose job it is.
+        task: the task of the job.
     """
 
     def __init__(self, task: PaiProtocolTask) -> None:
@@ -189,8 +178,8 @@ class PaiJobTarget(luigi.Target):
         return f"{type(self).__name__}({self.task!r})"
 
     def exists(self) -> bool:
-        """Return whether the job has succeeded, as far as the server remembers."""
-        from luigi_pai.run import Run  # noqa: PLC0415  as in JobTask
+        """Return whether the job has succeeded; False if the server no longer knows it."""
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
 
-        # The task's own outputs are not asked: this target may be one of them.
-        return Run(_ProtocolWorkAlone(self.task)).is_complete()
+        # without the task's own outputs: this target may be one of them
+        return TaskRun(_DefinitionWithoutTargets(self.task)).is_complete()

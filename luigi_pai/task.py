@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.worker
 
-from luigi_pai.attributes import attribute
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
-from luigi_pai.job_task import JobTask
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
-from luigi_pai.work import Work
+from luigi_pai.tasks.attributes import attribute
+from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiTask"]
 
-_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # where a server puts the output of a job that names no folder
+_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # of servers, for jobs without an output folder
 
 
 class PaiTask(JobTask):
-    """A Luigi task whose work is a job on an OpenPAI cluster.
+    """A Luigi task that runs as a job on an OpenPAI cluster.
 
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
     attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
-    of luigi.cfg. The name identifies the work: a run first looks for the job
-    under that name, takes it over if it waits or runs, is content if it has
-    succeeded, and submits it, after a failure as ``NAME__attempt2``, otherwise.
+    of luigi.cfg. The name identifies the work: a run first looks up the job of
+    that name. It takes over a waiting or running job, does nothing after a
+    success, and submits the job otherwise, after a failure as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -72,15 +72,15 @@ class PaiTask(JobTask):
 
     @attribute
     def uploads(self) -> Mapping[str, str]:
-        """Local files and folders, and the paths on HDFS that they are sent to before the job is submitted.
+        """Local files and folders to send to HDFS before the job is submitted: local path -> path on HDFS.
 
-        A local path is absolute, or relative to the folder of the module whose class says this.
+        A local path is absolute, or relative to the folder of the module whose class defines this.
         """
         return {}
 
     @attribute
     def output_dir(self) -> str | None:
-        """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is one on HDFS."""
+        """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is on HDFS."""
         return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
 
     @attribute
@@ -90,16 +90,16 @@ class PaiTask(JobTask):
 
     @attribute
     def gpu_type(self) -> str | None:
-        """Type of GPU to ask for; any if None."""
+        """GPU type; None for any."""
         return None
 
     @attribute
     def retry_count(self) -> int:
-        """How often OpenPAI starts the job again after it failed; Luigi's own retries are apart from it."""
+        """Maximum number of retries of the job by OpenPAI; not related to Luigi's own retries."""
         return 0
 
     def job(self) -> PaiJob:
-        """Return the job that ``run()`` submits. Override it to set what has no property here.
+        """Return the job that ``run()`` submits. Override it to set fields that have no property here.
 
         Raises:
             TypeError: ``tasks`` is not a list of task roles.
@@ -126,62 +126,62 @@ class PaiTask(JobTask):
             A HdfsTarget.
 
         Raises:
-            NotImplementedError: ``output_dir`` is on another file system than HDFS.
+            NotImplementedError: ``output_dir`` is not on HDFS.
         """
-        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only pipelines with HDFS need
+        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  only needed with HDFS
         from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
 
         folder = self._output_folder()
         if is_foreign(folder):
             raise NotImplementedError(
-                f"output_dir of job {self.name!r} is {folder!r}, which is not on HDFS: override output() to "
-                "return the targets through which its results are read"
+                f"output_dir = {folder!r} of job {self.name!r} is not on HDFS; override output() to return "
+                "the targets of its results"
             )
         return HdfsTarget(folder)
 
     def run(self) -> None:
-        """Find or submit the job, and follow it to its end.
+        """Find or submit the job, and wait for its end.
 
         Raises:
-            SpecError: the job cannot run as it is written, or its uploads cannot be sent; nothing was.
+            SpecError: the job or its uploads are not valid; nothing was sent.
             ConfigError: a setting is wrong.
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobForgotten: it was submitted once, and the server no longer knows how it ended.
-            PaiJobLost: the server no longer knows the job that runs.
+            PaiJobForgotten: it was submitted earlier, and its result is not known.
+            PaiJobLost: the server no longer knows the running job.
             PaiOutputElsewhere: the job of this name writes to another output folder.
-            PaiNameTaken: the name belongs to somebody else.
-            PaiApiError: the server refused the job, or did not answer for too long.
-            HdfsError: the uploads could not be sent, or the output folder could not be made.
+            PaiNameTaken: the name belongs to another user.
+            PaiApiError: the server refused the job, or did not reply for too long.
+            HdfsError: the uploads could not be sent, or the output folder not be created.
         """
-        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only running needs
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  only runs need it
 
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
         self._run()
 
-    def _work(self) -> Work:
-        return _PaiWork(self)
+    def _definition(self) -> JobDefinition:
+        return _PaiDefinition(self)
 
     def _output_folder(self) -> str:
-        """Return the output folder, also where the server chooses it: ``USER/NAME`` below its own."""
+        """Return the output folder; if the server chooses it, ``USER/NAME`` below the server's own."""
         if self.output_dir:
             return self.output_dir
         return f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
-        """Return where a job of an overridden ``job()`` differs from what the task itself goes by."""
+        """Return where the job of an overridden ``job()`` contradicts the task's own properties."""
         return [
-            Problem(field, f"job() says {said!r}, {key} of the task {meant!r}; set it as {key} alone")
-            for field, key, said, meant in (
+            Problem(field, f"job() has {actual!r}, {key} of the task is {expected!r}; set {key} only")
+            for field, key, actual, expected in (
                 ("jobName", "name", job.jobName, self.name),
                 ("outputDir", "output_dir", job.outputDir or None, self.output_dir or None),
             )
-            if said != meant
+            if actual != expected
         ]
 
 
-class _PaiWork(Work):
-    """What a PaiTask wants done."""
+class _PaiDefinition(JobDefinition):
+    """The job of a PaiTask."""
 
     def __init__(self, task: PaiTask) -> None:
         super().__init__(task, task.name)
@@ -192,17 +192,17 @@ class _PaiWork(Work):
         return self._task._output_folder()  # noqa: SLF001  of this module
 
     def job_named(self, name: str) -> PaiJob:
-        job = self._task.job()
-        job.jobName = name
-        return job
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
+
+        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
 
     def targets(self) -> list[luigi.Target]:
-        from luigi_pai.outputs import own_targets  # noqa: PLC0415  costs what constructing does not need
+        from luigi_pai.tasks.outputs import overridden_targets  # noqa: PLC0415  only runs need it
 
-        return own_targets(self._task, PaiTask)
+        return overridden_targets(self._task, PaiTask)
 
     def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:
-        from luigi_pai.uploads import send_uploads  # noqa: PLC0415  as above
+        from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  as above
 
         send_uploads(self._task, code_dir, hdfs)
 
@@ -215,8 +215,8 @@ def _keep_retry_count_apart() -> None:
 
     Luigi reads the attribute of the same name as the number of failures after
     which its central scheduler disables a task for a day. With OpenPAI's 0 that
-    would be the first, and the next run could not submit the next attempt. A
-    Luigi that reads it elsewhere is for the tests to catch: nothing is done.
+    would be the first failure, and the next run could not submit the job again.
+    If a release of Luigi has no such function, nothing is done; a test detects it.
     """
     luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
     if luigi_policy_of is None:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     _Pools = Mapping[str, Callable[..., Any]]
 
 __all__ = [
+    "AnswerTimeout",
     "OverLimit",
     "TimedAdapter",
     "TimedAnswer",
     "TimedBytes",
     "TimedConnection",
-    "TooLong",
     "chain",
     "progress",
 ]
@@ -40,7 +40,7 @@ class OverLimit(OSError):
     """An answer is longer, or takes longer, than answers may."""
 
 
-class TooLong(OverLimit, TimeoutError):
+class AnswerTimeout(OverLimit, TimeoutError):
     """An answer has taken longer than answers may."""
 
     def __init__(self, limit: float) -> None:
@@ -63,7 +63,7 @@ class TimedBytes(io.RawIOBase):
     def check(self) -> None:
         """Raise OverLimit if no more may be read."""
         if time.monotonic() > self._end:
-            raise TooLong(self._limit)
+            raise AnswerTimeout(self._limit)
 
     def readinto(self, buffer: Any) -> int | None:
         """Read at most as many bytes as fit into the buffer."""

@@ -1,9 +1,10 @@
-"""What every test starts from: no luigi.cfg, no memory of earlier tests."""
+"""Which tests run where, and what each starts from: no luigi.cfg, no memory of earlier tests."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import luigi.configuration
@@ -14,10 +15,88 @@ from luigi_pai import reset_clusters
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+HERE = Path(__file__).parent
+
+# Folders and modules whose tests all start processes or take seconds: `make quick` leaves them out. A
+# single test says it by itself: @pytest.mark.slow.
+SLOW = (
+    "cli",
+    "whole",
+    "hdfs/test_datanodes.py",
+    "hdfs/test_uploading.py",
+    "local/container/test_ports.py",
+    "local/container/test_tensorboard_plugin.py",
+    "local/faults",
+    "local/hdfs/test_outside_hdfs.py",
+    "local/launcher/test_restart.py",
+    "local/launcher/test_running.py",
+    "local/launcher/test_running_v2.py",
+    "local/launcher/test_scheduling.py",
+    "local/pages/test_job_page_layout.py",
+    "local/pages/test_page_access.py",
+    "local/pages/test_pages.py",
+    "local/pages/test_pages_in_browser.py",
+    "local/rest/test_ltp_users.py",
+    "local/rest/test_rate_limits.py",
+    "local/store/test_schema.py",
+    "local/test_command.py",
+    "package/test_secrets.py",
+    "package/test_typing.py",
+    "runtime/test_barrier.py",
+    "runtime/test_recorded.py",
+    "runtime/test_reports.py",
+    "tasks/test_containers.py",
+    "tasks/test_early_kubernetes.py",
+    "tasks/test_fault_matrix.py",
+    "tasks/test_killed_workers.py",
+    "tasks/test_reports.py",
+    "tasks/test_uploads.py",
+    "testing",
+)
+# A process for each test, or a second and third server for each worker.
+SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
+
+# `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
+# cannot change: jobs as processes and containers, queues, files and databases, which are the standard
+# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours.
+NEWEST_ONLY = (
+    "hdfs/test_datanodes.py",
+    "hdfs/test_namenodes.py",
+    "local/accounts",
+    "local/config",
+    "local/container",
+    "local/faults",
+    "local/launcher",
+    "local/node",
+    "local/pages",
+    "local/store",
+    "local/views",
+    "runtime",
+    "tasks/test_early_kubernetes.py",
+    "tasks/test_fault_matrix.py",
+    "tasks/test_killed_workers.py",
+    "whole/test_real_hdfs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow, and what runs with the newest libraries only."""
+    for item in items:
+        if _is_in(SLOW, item.path) or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+        if _is_in(NEWEST_ONLY, item.path):
+            item.add_marker("newest")
+
+
+def _is_in(paths: Iterable[str], path: Path) -> bool:
+    own = path.relative_to(HERE)
+    return any(own.is_relative_to(one) for one in paths)
 
 
 @pytest.fixture(autouse=True)

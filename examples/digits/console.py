@@ -1,4 +1,4 @@
-"""What the demo shows of the log: the jobs' states and what goes wrong, not Luigi's own book-keeping."""
+"""The console output of the demo: states of jobs and errors, without Luigi's own INFO lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Console(logging.StreamHandler):
-    """Writes to stdout, without the INFO lines that come from Luigi itself."""
+    """Writes to stdout, without INFO lines of Luigi itself."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -27,7 +27,7 @@ class Console(logging.StreamHandler):
 
 
 class Short(logging.Formatter):
-    """Shows an error of luigi_pai by what it says: that is written to be read alone."""
+    """Formats errors of luigi_pai without traceback."""
 
     def formatException(  # noqa: N802  its name in logging
         self,
@@ -38,7 +38,7 @@ class Short(logging.Formatter):
 
 
 def quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show no traceback of a Ctrl-C: it is no error, and the jobs go on or are taken over."""
+    """Print no traceback after Ctrl-C: the jobs continue, and the next run takes them over."""
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
 

@@ -4,10 +4,10 @@
 
     StageData ── TrainDigits (one job a model) ── Report ── Digits (all of it)
 
-The data go to HDFS, and the training script before each job; each ``TrainDigits`` is a job whose
-container fetches both, trains one model and puts its metrics back; ``Report`` reads the metrics of all
-jobs and writes a page. Nothing here knows whether the OpenPAI is a cluster or this machine:
-the [OpenPai] section of luigi.cfg says where it is.
+``StageData`` puts the data on HDFS. Each ``TrainDigits`` is a job: it uploads the training script, and
+its container downloads script and data, trains one model and uploads its metrics. ``Report`` reads the
+metrics of all jobs and writes a page. The pipeline is the same for a cluster and for an OpenPAI on this
+machine, which is configured in [OpenPai] of luigi.cfg.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("digits")
 
 
 class Model(enum.Enum):
-    """The models that train.py knows."""
+    """The models of train.py."""
 
     nearest = "nearest neighbours"
     network = "neural network"
@@ -38,7 +38,7 @@ class Model(enum.Enum):
 
 
 class StageData(luigi.Task):
-    """Put the handwritten digits that come with scikit-learn on HDFS: 1,797 images, one a line."""
+    """Put scikit-learn's handwritten digits on HDFS: 1,797 images, one per line."""
 
     def output(self) -> HdfsTarget:
         return HdfsTarget(f"{HOME}/data/digits.csv")
@@ -54,7 +54,7 @@ class StageData(luigi.Task):
 
 
 class TrainDigits(PaiTask):
-    """Train one model in a job of its own."""
+    """Train one model in a job."""
 
     model = luigi.EnumParameter(enum=Model)
     rows = luigi.IntParameter(description="how many images to learn from, up to 1200")
@@ -97,7 +97,7 @@ class TrainDigits(PaiTask):
 
 
 class Report(luigi.Task):
-    """Compare the models on one page, with a picture of the best one's confusions."""
+    """Compare the models on one page, with the confusion matrix of the best one."""
 
     models = luigi.EnumListParameter(enum=Model)
     rows = luigi.IntParameter()
@@ -144,13 +144,13 @@ class Digits(luigi.WrapperTask):
 
 @TrainDigits.event_handler(luigi.Event.DEPENDENCY_PRESENT)
 def keep(task: TrainDigits) -> None:
-    """Note a job that need not run."""
+    """Record a job that need not run."""
     KEPT.add(task.name)
 
 
 @Digits.event_handler(luigi.Event.SUCCESS)
 def close(task: Digits) -> None:
-    """Say what was done and where it is."""
+    """Print what was done, and the report."""
     jobs = task.requires()[:-1]
     ran = len(jobs) - len(KEPT)
     kept = f"; {len(KEPT)} had succeeded before" if KEPT else ""
@@ -159,7 +159,7 @@ def close(task: Digits) -> None:
 
 @Digits.event_handler(luigi.Event.DEPENDENCY_PRESENT)
 def nothing_to_do(task: Digits) -> None:
-    """Say that nothing was submitted."""
+    """Print that nothing was submitted."""
     jobs = task.requires()[:-1]
     where_to_go(
         task,
@@ -169,7 +169,7 @@ def nothing_to_do(task: Digits) -> None:
 
 
 def where_to_go(task: Digits, what_happened: str) -> None:
-    """Print the closing lines: the report, and what to try."""
+    """Print the last lines: the report, and what to try next."""
     print(f"\n{what_happened}\nReport: {task.requires()[-1].output().path}\n\nTry next:")
     pai = OpenPai()
     make, look = "make demo", ".venv/bin/luigi-pai local --data demo-run/pai"

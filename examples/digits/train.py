@@ -1,11 +1,11 @@
-"""Learn to read handwritten digits, and say how well it went.
+"""Train a model to read handwritten digits, and write its metrics.
 
-Runs inside the job's container, and just as well by hand; it needs numpy and scikit-learn only::
+Runs in the job's container or by hand; it needs only numpy and scikit-learn::
 
     python train.py --model svm --rows 1200 --data digits.csv --metrics metrics.json
 
-The data has one image a line: 64 grey values (0 to 16, row by row) and the digit that
-it shows. The model learns from the first ``--rows`` lines and is judged on the last 597.
+The data have one image per line: 64 grey values (0 to 16, row by row) and the digit. The model is trained on
+the first ``--rows`` lines and tested on the last 597.
 """
 
 from __future__ import annotations

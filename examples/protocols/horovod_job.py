@@ -1,8 +1,8 @@
 """Horovod on several nodes: SSH between the tasks, a barrier before the start, InfiniBand.
 
-Shows: the ssh plugin with its barrier, InfiniBand devices in the containers, options for NCCL as a
-parameter, a check of each node before anything starts (a prerequisite with a callback), a role that waits
-for orders and another one whose end is the job's.
+Shows: the ssh plugin with its barrier, InfiniBand devices in the containers, options of NCCL as a
+parameter, a check of each node before the start (a prerequisite with a callback), a role of workers that
+wait for SSH, and a role whose end is the end of the job.
 
 In this folder::
 
@@ -10,8 +10,8 @@ In this folder::
     luigi-pai render horovod_job TrainHorovod --nodes 4
     luigi-pai render horovod_job TrainHorovod --nodes 4 --filled
 
-    # on this machine; the stand-in starts nothing, but says whether the barrier held and what it was told
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    # on this machine; the stand-in starts nothing, but checks the barrier and prints its options
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module horovod_job TrainHorovod --local-scheduler \\
         --launcher "python $PWD/stand_in/mpirun.py" --fabric true
 

@@ -1,4 +1,4 @@
-"""A program that is sent inside its job: v2 clusters have no HDFS, and a script needs no image of its own."""
+"""A program inside the job's command, for clusters without HDFS."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def with_program(name: str, arguments: str) -> str:
-    """Return a command that writes a program of this folder down, and runs it.
+    """Return a command that writes a program of this folder to a file and runs it.
 
-    It is one command rather than three: releases before 0.17 join commands with ``&&``, which would end up
-    behind the last line of the program.
+    It is one command, not three: releases before 0.17 join commands with ``&&``, which would follow the last
+    line of the program.
     """
     program = Path(__file__).with_name(name).read_text("utf-8")
     return f"cat > {name} <<'END_OF_PROGRAM'\n{program}END_OF_PROGRAM\npython {name} {arguments}"

@@ -1,8 +1,8 @@
-"""Data that two roles need: said once, prepared in every task, checked at its end.
+"""Data shared by two roles: defined once, prepared in every task, checked at its end.
 
-Shows: a data prerequisite with commands of its own, a script that it requires (roles need not name that one),
-keys of a prerequisite in its commands (``<% this.parameters.folder %>``), two roles that share it, a protocol
-written in Python.
+Shows: a data prerequisite with its own commands, a script that it requires (roles need not list it), keys
+of a prerequisite in its commands (``<% this.parameters.folder %>``), two roles that share it, a protocol in
+Python.
 
 In this folder::
 
@@ -10,12 +10,12 @@ In this folder::
     luigi-pai validate compare.yaml
     luigi-pai render shared_data CompareModels --filled
 
-    # on this machine, with handwritten digits of its own making
+    # on this machine, with generated digits
     python stand_in/digits.py /tmp/digits
     PYTHONPATH=. luigi-pai local -- luigi --module shared_data CompareModels --local-scheduler \\
         --source file:///tmp/digits --folder digits
 
-    # on the cluster of luigi.cfg, with those of the UCI repository
+    # on the cluster of luigi.cfg, with the digits of the UCI repository
     PYTHONPATH=. luigi --module shared_data CompareModels --local-scheduler
 """
 

@@ -1,12 +1,12 @@
 """A parameter study: one job for each learning rate and batch size, and a task that picks the best.
 
-Shows: parameters of the protocol from Luigi parameters, each set of them a job of its own; a secret out of an
-environment variable; a storage of the cluster as the place of the results, which Luigi reads as local files;
-a protocol written in Python, and a program that is sent along with it.
+Shows: parameters of the protocol from Luigi parameters, a job for each set of them; a secret from an
+environment variable; results in a storage of the cluster, which Luigi reads as local files; a protocol in
+Python with a program inside.
 
-The jobs sign their results with the secret, and ``Best`` takes none that is signed otherwise: anybody may
-write to a shared folder. The secret travels in base64, because the runtimes of OpenPAI 0.17 to 1.8 write
-``& < > " '`` in secrets as HTML does, and because it may then stand between quotes whatever it is.
+The jobs sign their results with the secret, and ``Best`` checks the signatures: everybody may write to a
+shared folder. The secret is sent in base64, because the runtimes of OpenPAI 0.17 to 1.8 escape
+``& < > " '`` in secrets as HTML, and because base64 is safe between quotes.
 
 In this folder::
 
@@ -22,8 +22,7 @@ In this folder::
     # on the cluster of luigi.cfg: its storage nfs1 is mounted at /mnt/nfs1 here, too
     PYTHONPATH=. luigi --module study Study --local-scheduler --workers 12 --storage nfs1 --share /mnt/nfs1
 
-``luigi-pai local`` has no containers: a path means the same to its jobs as to you, so ``--share`` is any
-folder.
+``luigi-pai local`` has no containers: paths of jobs are paths of this machine, so ``--share`` is any folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Distributed TensorFlow: parameter servers and workers that find each other by the ports they reserved.
+"""Distributed TensorFlow: parameter servers and workers that find each other by their reserved ports.
 
-Shows: two roles, reserved ports, host lists and TF_CONFIG out of the environment, completion (the workers
-are done, so the job has succeeded and the servers are stopped), a protocol in a file (tensorflow_job.yaml)
-of which Luigi parameters change the parameters and the numbers of instances.
+Shows: two roles, reserved ports, host lists and TF_CONFIG from the environment, completion (when the workers
+have succeeded, the job has, and the servers are stopped), a protocol in a file (tensorflow_job.yaml) with
+parameters and numbers of instances from Luigi parameters.
 
 In this folder::
 
@@ -10,8 +10,8 @@ In this folder::
     luigi-pai render tensorflow_job TrainDistributed --instances 4
     luigi-pai render tensorflow_job TrainDistributed --instances 4 --filled
 
-    # on this machine; the stand-in does the same over the same ports, with a model of four numbers
-    PYTHONPATH=. luigi-pai local --virtual-cluster default:cpu=64,memory=262144 -- \\
+    # on this machine; the stand-in trains a model of four numbers over the same ports
+    PYTHONPATH=. luigi-pai local -- \\
         luigi --module tensorflow_job Scaling --local-scheduler \\
         --program "python $PWD/stand_in/parameter_server.py"
 

@@ -1,4 +1,4 @@
-"""The clock of a Cluster: what it measures ages, deadlines and waits with."""
+"""The clock of a Cluster, for ages, deadlines and waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """The system's clock. Tests install one that they can move (``CLUSTERS.clock``)."""
+    """The system's clock. Tests replace it (``CLUSTERS.clock``)."""
 
     def time(self) -> float:
-        """Return seconds since 1970 UTC; for moments that other machines have written down."""
+        """Return seconds since 1970 UTC, for comparison with time stamps of other machines."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that nobody sets; the same in all processes of this machine."""
+        """Return seconds of a clock that is never set back; the same in all processes of this machine."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

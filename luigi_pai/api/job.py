@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.failure import failed_job
+from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import JobNotFound, PaiJobLost
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.dialect import LogFile
+    from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watcher import Deadline
     from luigi_pai.errors import PaiJobFailed
 
-__all__ = ["Job", "lost"]
+__all__ = ["Job", "lost_job"]
 
 
 class Job:
     """A job on a cluster. Making a handle makes no request.
 
-    Every method raises the errors of ``PaiApiError``'s branch of the tree.
+    Every method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
-        cluster: where it is.
-        name: its name there; of a submission, ``NAME__attempt2``, too.
-        submitted: its first status, if it was submitted just now: a server may need a moment to show it.
+        cluster: of the job.
+        name: its name on the server; also that of a later submission, ``NAME__attempt2``.
+        submitted: its first status, if it was submitted just now: a server may need a moment to list it.
 
     Attributes:
         cluster, name: as given.
@@ -47,11 +47,11 @@ class Job:
 
     @property
     def url(self) -> str:
-        """The address of its page in the web portal."""
+        """The URL of its page in the web portal."""
         return self.cluster.page(self.name)
 
     def status(self) -> JobStatus:
-        """Return its status now; that of a finished job is remembered.
+        """Return its current status; that of a finished job is cached.
 
         Raises:
             JobNotFound: the server knows no job of this name.
@@ -66,19 +66,19 @@ class Job:
         run_timeout: float | None = None,
         on_change: Callable[[JobStatus], None] | None = None,
     ) -> JobStatus:
-        """Wait until it has ended and return its last status, whichever that is: see ``failure``.
+        """Wait for the end of the job and return its last status, also of a failed job; see ``failure``.
 
-        Transient errors are retried for as long as the cluster's ``polling.patience`` says.
+        Transient errors are retried for ``polling.patience`` seconds of the cluster.
 
         Args:
-            queue_timeout: seconds that it may wait in the queue; then it is stopped.
-            run_timeout: seconds that it may run; then it is stopped.
-            on_change: called with each status that says something new, the first one too.
+            queue_timeout: seconds in the queue after which the job is stopped.
+            run_timeout: seconds of running after which the job is stopped.
+            on_change: called with each new status, the first one included.
 
         Raises:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
-            PaiJobLost: the server knew it, and no longer does.
-            ClusterUnreachable: nobody answers any more.
+            PaiJobLost: the server no longer knows the job.
+            ClusterUnreachable: the server did not reply for too long.
         """
         clock = self.cluster.clock
         retry = Retry(self.cluster.polling.patience, clock, f"job {self.name}")
@@ -99,54 +99,55 @@ class Job:
             for update in watcher.step():
                 self._last, self._missed = update.status, update.missed
                 if update.outcome is Outcome.LOST:
-                    raise lost(self.cluster, self.name)
+                    raise lost_job(self.cluster, self.name)
                 if on_change is not None:
                     on_change(update.status)
                 if update.outcome is Outcome.ENDED:
                     return update.status
 
     def stop(self) -> None:
-        """Ask the server to stop it; its state is STOPPED soon, not at once."""
+        """Ask the server to stop the job; its state becomes STOPPED a little later."""
         self.cluster.stop(self.name)
 
     def config(self) -> dict[str, Any]:
-        """Return it as the server has stored it: a v1 job config or a job protocol; secrets as ``******``."""
+        """Return the job as the server stores it, v1 job config or job protocol; secrets as ``******``."""
         return self.cluster.config(self.name)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what the cluster recorded of it: why a task cannot start (1.3 and later; else nothing)."""
+        """Return the events of the job, such as why a task cannot start (1.3 and later; before, none)."""
         return self.cluster.events(self.name)
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
-        """Return the logs of one of its tasks, by their names: ``stdout``, ``stderr``, ``all``.
+        """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
 
-        Releases before 1.4 give none out: ``{}``. ``TaskStatus.log_url`` is a page for people there.
+        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``), which a worker
+        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``{}``.
 
         Args:
-            role: the task role, as ``status().tasks`` has it.
+            role: the task role, as in ``status().tasks``.
             index: of the task in its role.
             tail: only the last 16 KB of each.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         files: tuple[LogFile, ...] = self.cluster.dialect.task_logs(status, role, index, tail=tail)
-        return {file.name: self.cluster.log_text(file) for file in files}
+        return {file.name: self.cluster.log_files.text(file) for file in files}
 
     def failure(self) -> PaiJobFailed | None:
-        """Return the error that says why it ended as FAILED or STOPPED; None if it did not.
+        """Return the error of a job that ended as FAILED or STOPPED, else None.
 
-        It has the exit code, the task that decided it, the last lines of its log, and the next step.
+        It has the exit code, the task that caused the end, the last lines of its log, and the next step.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
             return None
-        return failed_job(self.cluster, status, missed=self._missed)
+        return job_failure(self.cluster, status, missed=self._missed)
 
 
-def lost(cluster: Cluster, name: str) -> PaiJobLost:
-    """Return the error for a job that a server knew and no longer does."""
+def lost_job(cluster: Cluster, name: str) -> PaiJobLost:
+    """Return the error for a job that the server no longer knows."""
     return PaiJobLost(
-        f"job {name!r} is no longer known to {cluster.url}: it was deleted, or it ended and was forgotten "
-        "while nobody looked; if its results are complete, and on HDFS, put a file _SUCCESS into its output "
-        "folder, else run the task again to submit it anew",
+        f"job {name!r} is no longer on {cluster.url}: it was deleted, or it ended longer ago than the "
+        "server keeps jobs; if its results on HDFS are complete, put a file _SUCCESS into its output folder, "
+        "else run the task again to submit it again",
         name,
     )

@@ -1,7 +1,7 @@
-"""Retry of transient errors: how long to wait after each, until a deadline.
+"""Retry of transient errors with exponential backoff until a deadline.
 
-Nothing here sleeps. ``Steps`` are generators that yield the seconds to wait before
-they go on and return a result; ``run_steps`` is the one loop that sleeps.
+Nothing here sleeps. ``Steps`` are generators that yield the seconds to wait before their next
+step, and return a result; ``run_steps`` is the one loop that sleeps.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ __all__ = ["TRANSIENT", "Retry", "Steps", "run_steps"]
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
-"""Errors that say nothing about the job: the request is repeated, where that is safe."""
+"""Transient errors: a request that may safely be repeated is retried."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
-_UNANNOUNCED_LIMIT = 1.0  # after the first 429 that does not say for how long
+_UNANNOUNCED_LIMIT = 1.0  # after the first 429 without an end of the limit
 _LONGEST_UNANNOUNCED = 60.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
-_WINDOWS = 3  # how often a server may refuse right after the moment that it named
+_WINDOWS = 3  # how often a server may refuse after the end of the limit that it has sent
 _JITTER = 0.1
 
 T = TypeVar("T")
 Steps = Generator[float, None, T]
-"""Work in steps: yields the seconds to wait before the next one, returns a result."""
+"""A generator that yields the seconds to wait before its next step, and returns a result."""
 
 
 def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
-    """Carry out steps one after the other and return their result.
+    """Run steps to their end and return their result.
 
     Args:
-        steps: what to do.
-        sleep: waits for some seconds; may do something else meanwhile.
+        steps: the generator.
+        sleep: waits for a number of seconds.
     """
     try:
         wait = next(steps)
         while True:
             try:
                 sleep(wait)
-            except BaseException as interruption:  # noqa: BLE001  the steps say what goes on, and raise it
+            except BaseException as interruption:  # noqa: BLE001  the steps log it and raise it again
                 wait = steps.throw(interruption)
             else:
                 wait = next(steps)
@@ -65,21 +65,21 @@ def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
 
 
 class Retry:
-    """Decides after each transient error how long to wait, or that it is over.
+    """Decides after each transient error how long to wait, or to give up.
 
-    After an error it is 0.5 s, then twice as long each time, up to 15 s. After a 429
-    it is the time until the moment that the server names (at most an hour); where it
-    names none, 1 s, then twice as long each time, up to a minute.
+    The first wait is 0.5 s; each further one is twice as long, up to 15 s. After a 429 the wait lasts
+    until the end of the limit that the server sends (at most an hour); without one it is 1 s, then
+    twice as long each time, up to a minute.
 
-    A limit that this process knows of, so that the request was not even sent, does not
-    count: the server is well. One that the server itself goes on refusing with does
-    count, though at least three times the wait that it names is granted.
+    Requests that were not sent because of a known limit do not count towards the deadline. Requests
+    that the server refuses with 429 do, but the deadline is at least three times the wait that the
+    server sends.
 
     Args:
-        limit: seconds without a good answer after which the last error is raised.
+        limit: seconds without success after which the last error is raised.
         clock: measures them.
-        what: is being done, for the log: ``job NAME``.
-        while_limited: the same for 429s, if that is longer.
+        what: subject of the log lines: ``job NAME``.
+        while_limited: the limit for 429s, if longer.
     """
 
     def __init__(self, limit: float, clock: Clock, what: str = "", while_limited: float = 0.0) -> None:
@@ -92,10 +92,10 @@ class Retry:
         self._granted = 0.0
 
     def wait_after(self, error: PaiApiError) -> float:
-        """Return how many seconds to wait before the request is repeated.
+        """Return the seconds to wait before the next try.
 
         Raises:
-            PaiApiError: the error itself, when the limit is reached.
+            PaiApiError: the error itself, when the deadline is reached.
         """
         if isinstance(error, RateLimited):
             return self._wait_after_limit(error)
@@ -125,28 +125,26 @@ class Retry:
                 raise error
             if not announced:
                 wait = min(wait, max(self._since + limit - now, 0.01))
-        logger.warning(
-            "%sOpenPAI takes no more requests for now; waiting %.0f s (%s)", self._what, wait, error
-        )
+        logger.warning("%srequest limit of OpenPAI reached; waiting %.0f s (%s)", self._what, wait, error)
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
 
     def succeeded(self) -> None:
-        """Note a good answer: the time starts anew."""
+        """Record a success, which resets the deadline."""
         if self._since is not None:
             logger.info(
-                "%sOpenPAI answers again after %.0f s", self._what, self._clock.monotonic() - self._since
+                "%sOpenPAI replies again after %.0f s", self._what, self._clock.monotonic() - self._since
             )
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
-    def call(self, ask: Callable[[], T]) -> Steps[T]:
-        """Return what ``ask`` returns, in steps, calling it again after each transient error.
+    def call(self, request: Callable[[], T]) -> Steps[T]:
+        """Call a function until it succeeds, in steps, and return its result.
 
         Raises:
-            PaiApiError: the last transient error, when the limit is reached, and at once any other.
+            PaiApiError: the last transient error, when the deadline is reached; any other error at once.
         """
         while True:
             try:
-                answer = ask()
+                result = request()
             except TRANSIENT as error:
                 yield self.wait_after(error)
             except PaiHttpError:
@@ -154,4 +152,4 @@ class Retry:
                 raise
             else:
                 self.succeeded()
-                return answer
+                return result

@@ -1,21 +1,17 @@
-"""Requests to one rest-server as one user: the token, and what an answer says.
-
-Nothing here knows what a job is.
-"""
+"""Session: authenticated requests to one rest-server as one user."""
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
-from luigi_pai.api.limits import Kind, Limits
-from luigi_pai.api.shared import SharedState
+from luigi_pai.api.request_limits import Kind, Limits
+from luigi_pai.api.shared_state import SharedState
+from luigi_pai.api.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -23,8 +19,8 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
-    PaiHttpError,
 )
+from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
     import requests
@@ -33,17 +29,12 @@ __all__ = ["Account", "Session"]
 
 logger = logging.getLogger(__name__)
 http_logger = logging.getLogger("luigi_pai.http")
-"""A line for each request, at level DEBUG; off unless its level is set to that."""
+"""Logs each request at level DEBUG; off by default."""
 
 if http_logger.level == logging.NOTSET:
-    http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and a study polls thousands of times
+    http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and polling makes thousands of requests
 
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
-_RENEWED_BEFORE_END = 30.0  # seconds
-_SHORTEST_SECRET = 4  # characters; a shorter one is part of ordinary words
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -66,29 +57,28 @@ _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [Op
 class Session:
     """Requests to one rest-server as one user. Safe to share between threads and over a fork.
 
-    A token is asked for when a request first needs one, kept for as long as it
-    says that it lives, and asked for again when the server no longer takes it. It is
-    shared with all forks, and so are the request limits.
+    It logs in when a request first needs a token, keeps the token for its lifetime, and logs in again if
+    the server rejects the token. Forked processes share the token and the request limits.
 
     Args:
-        account: who asks, and where.
-        shared: what forked processes know together.
-        clock: measures the lives of tokens and the windows of limits.
+        account: the server and the user.
+        shared: state shared between forked processes.
+        clock: measures the lifetimes of tokens and the windows of limits.
 
     Attributes:
         limits: the server's request limits.
 
     Raises:
-        ConfigError: the account's token is none that a request could carry.
+        ConfigError: the account's token contains characters that are not possible in a header.
     """
 
     def __init__(
         self, account: Account, shared: SharedState | None = None, clock: Clock | None = None
     ) -> None:
-        if account.token and not _can_be_sent(account.token):
+        if account.token and not is_valid(account.token):
             raise ConfigError(
-                "token in [OpenPai] of luigi.cfg has blanks, line ends or other characters that no token "
-                "has; copy it again"
+                "token in [OpenPai] of luigi.cfg contains blanks, line ends or other characters that are not "
+                "valid in a token; copy it again"
             )
         self.account = account
         self.clock = clock or Clock()
@@ -99,16 +89,16 @@ class Session:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever answered, with anything."""
+        """Whether the server has ever sent a reply of any kind."""
         return self._transport.answered
 
     @property
     def connection_epoch(self) -> int:
-        """A number that changes when connections were lost: another server may be there since."""
+        """A number that changes when connections were lost: another server may reply since."""
         return self._transport.connection_epoch()
 
     def url(self, path: str) -> str:
-        """Return the address of an API path, below the path that ``pai_url`` has."""
+        """Return the URL of an API path, below the path of ``pai_url``."""
         return urljoin(self._base, path.lstrip("/"))
 
     def close(self) -> None:
@@ -125,22 +115,22 @@ class Session:
         authorize: bool = True,
         kind: Kind = Kind.CALL,
     ) -> Any:
-        """Send one request and return the JSON of its answer.
+        """Send one request and return the JSON of its reply.
 
         Args:
             method: GET, POST, PUT or DELETE.
             path: below the rest-server, ``/api/v1/jobs``, quoted.
-            body: text, or what is to be sent as JSON.
+            body: text, or a value to send as JSON.
             content_type: of the body.
-            authorize: log in first. False sends the token only if there is
-                one, and logs in when the server asks for it.
-            kind: which of the server's limits counts it.
+            authorize: log in first. False sends the token if there is one, and logs in only if the
+                server requires it.
+            kind: the request limit that counts it.
 
         Raises:
-            ClusterUnreachable: nobody answered in time.
-            InvalidReply: the answer is not of an OpenPAI.
-            RateLimited: the server takes no more of these for now; it was asked, or has said so before.
-            PaiHttpError: the class for the answer, see ``errors``.
+            ClusterUnreachable: no reply in time.
+            InvalidReply: the reply is not from an OpenPAI.
+            RateLimited: the request limit is reached, by this reply or an earlier one.
+            PaiHttpError: the class for the status, see ``errors``.
         """
         token = self._kept_token() or (self._login(None) if authorize else None)
         response = self._send(method, path, body, token, content_type, kind)
@@ -149,13 +139,13 @@ class Session:
         return self._read(response)
 
     def server_info(self) -> dict[str, Any]:
-        """Return what ``GET /api/v1/`` says: name, version, launcherType, authnMethod (0.15 and later).
+        """Return the reply to ``GET /api/v1/``: name, version, launcherType, authnMethod (0.15 and later).
 
-        Older servers answer with a page, or not at all: ``{}``.
+        Older servers send a page or an error: ``{}``.
 
         Raises:
-            ClusterUnreachable: nobody answered in time.
-            ServerFault, RateLimited: the server did not say.
+            ClusterUnreachable: no reply in time.
+            ServerFault, RateLimited: the request failed.
         """
         response = self._send("GET", "/api/v1/", None, self._kept_token())
         if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
@@ -169,38 +159,35 @@ class Session:
         return reply if is_success(response) and isinstance(reply, dict) else {}
 
     def redacted(self, text: str) -> str:
-        """Return a text of the server's without the password, the token and any private key.
+        """Return a text of the server with password, token and private keys redacted.
 
-        From LTP on the record of a user has one (``extension.jobSSH.key``).
+        LTP has a private key in the record of each user (``extension.jobSSH.key``).
         """
-        for secret in (self.account.password, self._last_token()):
-            if secret and len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return _PRIVATE_KEY.sub("***", text)
+        return redact(redact_values(text, (self.account.password, self._last_token())))
 
-    def text(self, url: str) -> str:
-        """Return what an address of the cluster shows: the log of a task.
-
-        The token is not sent: the address carries what is needed to read it.
+    def get(self, url: str, *, part: str | None = None) -> requests.Response:
+        """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
 
         Args:
-            url: as the server gave it.
+            url: absolute; it may carry what is needed to read it, as those of logs do.
+            part: value of the ``Range`` header.
 
         Raises:
             ClusterUnreachable: nobody answered in time.
-            PaiHttpError: the answer is no success.
         """
-        response = self._transport.send("GET", url, None, None)
-        if not is_success(response):
-            raise PaiHttpError(
-                f"no log at {url.partition('?')[0]}: {response.status_code} {response.reason}",
-                status=response.status_code,
-            )
-        response.encoding = "utf-8"
-        return response.text
+        return self._transport.send("GET", url, None, None, part=part)
+
+    def token_life(self) -> float | None:
+        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
+
+        Raises:
+            AuthenticationError: the login was refused.
+        """
+        end = expiry(self._kept_token() or self._login(None))
+        return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
-        """Return a token other than the refused one."""
+        """Return a token that is not the refused one."""
         with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:
@@ -217,25 +204,25 @@ class Session:
                 self._refuse_login(answer)
             reply = self._read(answer)
             token = reply.get("token") if isinstance(reply, dict) else None
-            if not isinstance(token, str) or not token or not _can_be_sent(token):
+            if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
-                    f"{self.url(_TOKEN)} answered a login without a token; "
+                    f"{self.url(_TOKEN)} replied to a login without a token; "
                     f"is {account.url} (pai_url in [OpenPai]) the rest-server?"
                 )
             logger.debug("Logged in to %s as %s", account.url, account.username)
-            life = _life_of(token)
+            ends = self.clock.monotonic() + lifetime(token)
             with self._shared.update() as state:
-                state["token"] = [token, self.clock.monotonic() + life]
+                state["token"] = [token, ends]
             return token
 
     def _repeated_login(self, form: dict[str, Any]) -> requests.Response:
-        """Post the login; after a transient error again, twice and within a second."""
+        """Post the login; after a transient error up to twice more, within a second."""
         for wait in _LOGIN_WAITS:
             try:
                 answer = self._send("POST", _TOKEN, form, None)
             except ClusterUnreachable as error:
                 if not error.answer_lost:
-                    raise  # nobody is there
+                    raise  # the server cannot be reached
             else:
                 if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or self._lacks_password(answer):
                     return answer
@@ -246,7 +233,7 @@ class Session:
         return self._shared.read().get("dialect") != "v1"
 
     def _lacks_password(self, answer: requests.Response) -> bool:
-        """Return whether a login failed for want of a password: LTP says so with a 500 of Node.js' own."""
+        """Return whether a login failed because no password is set: LTP replies with a 500 of Node.js."""
         return (
             self.account.password is None
             and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
@@ -297,7 +284,7 @@ class Session:
         milliseconds = (self.clock.monotonic() - started) * 1000
         http_logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
         refused = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
-        self.limits.note(kind, response.headers, refused=refused)
+        self.limits.record(kind, response.headers, refused=refused)
         return response
 
     def _read(self, response: requests.Response) -> Any:
@@ -305,23 +292,3 @@ class Session:
             credentials = "token" if self.account.token else "username and password"
             raise_error(response, self.account.url, credentials, self.redacted, self.clock.time())
         return json_of(response, self.account.url)
-
-
-def _can_be_sent(token: str) -> bool:
-    """Return whether a header can carry a token; an error about one that it cannot would show it."""
-    return token.isascii() and token.isprintable() and " " not in token
-
-
-def _life_of(token: str) -> float:
-    """Return for how many seconds a token may be kept.
-
-    Servers give out JSON Web Tokens, whose ``iat`` and ``exp`` say it. Any other
-    token, as mocked tests have them, serves the request it was asked for.
-    """
-    try:
-        payload = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        life = float(claims["exp"]) - float(claims["iat"])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return 0.0
-    return life - min(_RENEWED_BEFORE_END, life / 10)

@@ -1,4 +1,4 @@
-"""What the server says of a job: JobState, JobStatus, TaskStatus."""
+"""The status of a job: JobState, JobStatus, TaskStatus."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import Enum
 
 __all__ = ["JobState", "JobStatus", "TaskStatus"]
 
-_STOPPED = (-210, -220)  # exit codes of what was stopped by its user, and with its job (v2)
+_STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
 
 
 class JobState(str, Enum):
-    """The states of a job, as every release from 0.7 to 1.8 names them.
+    """The states of a job, as all releases from 0.7 to 1.8 name them.
 
-    A state that is none of these, of a release yet unheard of, reads as UNKNOWN.
+    Any other state, of an unknown release, is read as UNKNOWN.
     """
 
     WAITING = "WAITING"
@@ -28,9 +28,9 @@ class JobState(str, Enum):
 
     @classmethod
     def of(cls, word: object) -> JobState:
-        """Read a state as a server writes it, or as tests written for ``luigi.contrib.pai`` do.
+        """Return the state for a server's word.
 
-        ``SUCCEED`` is what that module waited for; no server ever sent it.
+        ``SUCCEED`` is read as SUCCEEDED: tests for ``luigi.contrib.pai`` use it; no server sends it.
         """
         if word == "SUCCEED":
             return cls.SUCCEEDED
@@ -41,7 +41,7 @@ class JobState(str, Enum):
 
     @property
     def finished(self) -> bool:
-        """Whether a job in this state has ended for good. The one place that decides it."""
+        """Whether a job in this state has ended for good."""
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
@@ -52,10 +52,10 @@ class TaskStatus:
     Attributes:
         role: name of its task role.
         index: number within the role, from 0.
-        log_url: page of its output, where there is one.
-        state: the server's word for what it is doing; None before 0.15.
+        log_url: page with its output, if there is one.
+        state: the server's word for its state; None before 0.15.
         exit_code: of its last container, once that has ended; None before 0.15.
-        attempt: number of that container's run, from 0; None before 0.15.
+        attempt: number of its last attempt, from 0; None before 0.15.
     """
 
     role: str
@@ -71,26 +71,30 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A job at one moment, from either dialect.
+    """The status of a job at one time, in either dialect.
 
     Attributes:
-        name: the name it was asked for by, of one attempt.
-        state: what it is doing.
-        raw_state: the server's own word for that.
-        username: its owner; None where a bare reply does not say.
-        retries: how often the cluster has started it again.
+        name: of the job on the server.
+        state: its state.
+        raw_state: the server's own word for the state.
+        username: its owner; None if the reply has none.
+        retries: number of retries by the cluster.
         exit_code: of the application, once it has ended.
-        diagnostics: why it ended as it did, the server's text.
-        exit_type: the server's class of that end (``NON_TRANSIENT``, ``UserAppFailed``).
-        exit_reason, exit_solution: what that class means and what to do, in words (v2 only).
-        exit_task: role and index of the task that decided that end (v2 only).
+        diagnostics: the server's text about the end.
+        exit_type: the server's class of the end (``NON_TRANSIENT``, ``UserAppFailed``).
+        exit_reason, exit_solution: the server's explanation of that class, and its advice (v2 only).
+        exit_task: role and index of the task that caused the end (v2 only).
         created_ms, launched_ms, completed_ms: milliseconds since 1970 UTC, or None.
-        progress: 0 to 1 where known.
-        tracking_url: page of the application in the launcher below OpenPAI.
-        virtual_cluster: where it runs.
-        sub_state: the launcher's finer state.
-        attempt: how often the cluster had started it before, as a number from 0 (v2 only).
+        progress: 0 to 1, where known.
+        tracking_url: page of the application in the launcher.
+        virtual_cluster: of the job.
+        sub_state: the launcher's more detailed state.
+        attempt: number of the current attempt, from 0 (v2 only).
         tasks: its tasks, by role and index.
+        retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
+            ``resource`` (0.12 and later).
+        tags: its tags (1.3 and later).
+        gpus: of all its instances; only in lists (1.2 and later).
     """
 
     name: str
@@ -113,6 +117,9 @@ class JobStatus:
     sub_state: str | None = None
     attempt: int | None = None
     tasks: tuple[TaskStatus, ...] = ()
+    retry_causes: tuple[tuple[str, int], ...] = ()
+    tags: tuple[str, ...] = ()
+    gpus: int | None = None
 
     @property
     def finished(self) -> bool:
@@ -121,29 +128,37 @@ class JobStatus:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job has ended well."""
+        """Whether the job has succeeded."""
         return self.state is JobState.SUCCEEDED
 
     @property
     def identified(self) -> bool:
-        """Whether the reply said whose job this is and when it was made, as real servers do."""
+        """Whether the reply has owner and submission time, as those of real servers do."""
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
-        """Return the tasks whose container ended with another exit code than 0 (0.9.1 and later say them).
+        """Return the tasks with a non-zero exit code (0.9.1 and later).
 
-        Those that were stopped with their job are none of them, unless there is no other.
+        Tasks that were stopped with their job are included only if there is no other.
         """
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
-    def summary(self) -> str:
-        """Return the status in a line: state, tasks, retries, and where it waits."""
+    def summary(self, reason: str | None = None) -> str:
+        """Return the status in a line: state, tasks, retries, and where or why it waits.
+
+        Args:
+            reason: why it waits, where that is known.
+        """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
             parts.append(f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}")
         if self.retries:
             parts.append(f"retry {self.retries}")
-        if self.state is JobState.WAITING and self.virtual_cluster:
+        if self.state is not JobState.WAITING:
+            return ", ".join(parts)
+        if reason is not None:
+            return f"{', '.join(parts)}: {reason}"
+        if self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
         return ", ".join(parts)

@@ -1,9 +1,8 @@
-"""The submissions of one piece of work: NAME, NAME__attempt2, ... found, and submitted once.
+"""Submissions: lookup and submission of a task's job, under NAME, NAME__attempt2, ...
 
-A server keeps a name for ever, so work whose job failed is submitted again under the
-next name. Whatever is lost on the way, a name is posted again only after the server has
-said that it does not know it. All functions are steps (``retries.Steps``): they yield
-the seconds to wait and never sleep.
+A server never frees a name, so a failed job is submitted again under the next name. A name is posted
+again only after the server has replied that it does not know it, whatever was lost in between. All
+functions are steps (``retries.Steps``): they yield the seconds to wait and never sleep.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["Found", "Submissions"]
+__all__ = ["LatestSubmission", "Submissions"]
 
 logger = logging.getLogger(__name__)
 
-_RECENT = 30.0  # seconds for which a lookup need not be repeated; a 409 corrects it
-_SERVER_ERROR = 500  # unlike 502 to 504, it tends to mean that this job makes the server fail
+_RECENT = 30.0  # seconds for which a lookup is cached; a 409 corrects it
+_SERVER_ERROR = 500  # unlike 502 to 504, usually caused by this job
 _SERVER_ERRORS_TAKEN = 3
-_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
+_LISTED_WITHIN = 10.0  # seconds that a server may need to list a job whose name it already refuses
 
 
 @dataclass(frozen=True)
-class Found:
-    """The newest submission of a piece of work.
+class LatestSubmission:
+    """The latest submission of a task's job.
 
     Attributes:
-        number: 1 for NAME, 2 for NAME__attempt2, ...; 0 where the server knows none.
-        status: its status, None where the server knows none.
+        number: 1 for NAME, 2 for NAME__attempt2, ...; 0 if the server knows none.
+        status: its status; None if the server knows none.
         submitted: it was submitted just now, by this process.
     """
 
@@ -63,50 +62,49 @@ class Found:
 
 
 class Submissions:
-    """The submissions of one piece of work on a cluster.
+    """The submissions of one task's job on a cluster.
 
     Args:
         cluster: the cluster and the user.
-        name: of the work, and of its first job.
-        patience: seconds for which transient errors are retried; the cluster's where not given.
+        name: of the task's job; the first submission has this name.
+        patience: seconds for which transient errors are retried; default: that of the cluster.
 
     Attributes:
-        maybe_submitted: of the last ``submit``: a post went out whose answer was lost.
+        may_be_submitted: in the last ``submit``, a post was sent whose reply was lost.
     """
 
     def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
-        self.maybe_submitted = False
+        self.may_be_submitted = False
 
     def job_name(self, number: int) -> str:
         """Return the name of a submission on this cluster."""
         return attempt_name(self._cluster.job_name(self._name), number)
 
-    def remembered(self) -> Found | None:
-        """Return what ``newest`` found in the last seconds, once: run() comes right after complete()."""
-        known = self._cluster.lookup_of(self._name)
+    def cached(self) -> LatestSubmission | None:
+        """Return the result of a recent ``latest``, once: run() follows complete() within seconds."""
+        known = self._cluster.cached_lookup(self._name)
         if known is None or not known.reusable or known.age(self._cluster.clock) > _RECENT:
             return None
-        self._cluster.note_lookup(self._name, known.found, reusable=False)
+        self._cluster.cache_lookup(self._name, known.found, reusable=False)
         return known.found
 
-    def newest(self, first: int | None = None) -> Steps[Found]:
-        """Find the newest submission.
+    def latest(self, first: int | None = None) -> Steps[LatestSubmission]:
+        """Find the latest submission.
 
-        Looks at NAME; if that failed, at NAME__attempt2, and so on to the first that is
-        unknown. It begins at the newest that this process has seen, and ends there if
-        that was in the last seconds.
+        Looks up NAME; if it has failed, NAME__attempt2, and so on until a name is unknown. The search
+        starts at the latest submission in the cache, and ends there if that entry is recent.
 
         Args:
-            first: number of the submission to begin with.
+            first: number of the submission to start with.
 
         Raises:
-            PaiNameTaken: the name belongs to somebody else.
-            PaiApiError: the server did not say.
+            PaiNameTaken: the name belongs to another user.
+            PaiApiError: a lookup failed.
         """
-        known = self._cluster.lookup_of(self._name) if first is None else None
+        known = self._cluster.cached_lookup(self._name) if first is None else None
         number = first or (max(known.found.number, 1) if known else 1)
         status = yield from self._status(number)
         if status is None and number > 1 and first is None:
@@ -118,14 +116,14 @@ class Submissions:
             if later is None:
                 break
             status, number = later, number + 1
-        found = Found(number if status else 0, status)
-        self._cluster.note_lookup(self._name, found, reusable=True)
+        found = LatestSubmission(number if status else 0, status)
+        self._cluster.cache_lookup(self._name, found, reusable=True)
         return found
 
-    def latest_listed(self) -> Steps[int]:
-        """Return the number of the latest submission in the user's list; 0 where only the first is.
+    def latest_in_list(self) -> Steps[int]:
+        """Return the number of the latest submission in the user's list; 0 if there is at most one.
 
-        Where lists leave jobs out, the second is looked up by its name.
+        On servers whose lists omit jobs, the second submission is looked up by its name.
         """
         latest = yield from self._retry().call(self._cluster.latest_submissions)
         number = latest.get(self._cluster.job_name(self._name), 0)
@@ -134,21 +132,21 @@ class Submissions:
             number = 2 if second is not None else 0
         return number
 
-    def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[Found]:
-        """Post a submission until the server is known to have it.
+    def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[LatestSubmission]:
+        """Post a submission until the server has it.
 
         Args:
             number: of the submission.
             job: the job, under the name ``job_name(number)``.
 
         Returns:
-            what was submitted; or, not ``submitted``, what a new lookup found after nothing was: the
-            name is in use, or the server turned out to speak the other dialect.
+            the submission; or, with ``submitted`` False, the result of a new lookup, if the name is in use
+            or the server turned out to speak the other dialect.
 
         Raises:
-            PaiNameTaken: the server refuses the name as in use, but shows no job of it.
+            PaiNameTaken: the server refuses the name as in use, but has no job of that name.
             PaiHttpError: the server refused the job.
-            PaiApiError: nobody answers.
+            PaiApiError: no reply.
         """
         name = self.job_name(number)
         spoken = self._cluster.dialect.version
@@ -157,22 +155,22 @@ class Submissions:
             try:
                 status = yield from self._post(name, job)
             except NameConflict:
-                found = yield from self._holder(number)
+                found = yield from self._find_holder(number)
                 now = self._cluster.clock.monotonic()
                 since = now if since is None else since
                 if found.number >= number:
                     return found
-                if now - since > _SHOWN_WITHIN:  # else: a server may need a moment to show it
-                    raise self._not_shown(name) from None
+                if now - since > _LISTED_WITHIN:  # else: a server may need a moment to list it
+                    raise self._not_listed(name) from None
                 yield 1.0
             except PaiHttpError:
                 if self._cluster.dialect.version == spoken:
                     raise
-                self._cluster.forget_lookup(self._name)  # it was made in the other dialect
-                return (yield from self.newest())
+                self._cluster.drop_lookup(self._name)  # it was made in the other dialect
+                return (yield from self.latest())
             else:
-                found = Found(number, status, submitted=True)
-                self._cluster.note_lookup(self._name, found, reusable=False)
+                found = LatestSubmission(number, status, submitted=True)
+                self._cluster.cache_lookup(self._name, found, reusable=False)
                 return found
 
     def submit_new(self, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
@@ -181,69 +179,71 @@ class Submissions:
         Raises:
             NameConflict: the name is in use.
             PaiHttpError: the server refused the job.
-            PaiApiError: nobody answers.
+            PaiApiError: no reply.
         """
         return (yield from self._post(self.job_name(1), job))
 
     def _post(self, name: str, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
         posts, lookups = self._retry(name), self._retry(name)
-        self.maybe_submitted = False
+        self.may_be_submitted = False
         failures = 0  # of the server itself
         while True:
             try:
                 self._cluster.post(job)
                 break
             except NameConflict:
-                if not self.maybe_submitted:
+                if not self.may_be_submitted:
                     raise
                 break
             except TRANSIENT as error:
-                self.maybe_submitted |= _may_be_taken(error)
+                self.may_be_submitted |= _may_be_accepted(error)
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
-                    raise  # nobody was ever there: a wrong address, not an outage
+                    raise  # there was never a reply: a wrong URL, not an outage
                 yield posts.wait_after(error)
-                if not _may_be_taken(error):
+                if not _may_be_accepted(error):
                     continue
                 there = yield from lookups.call(lambda: self._status_of(name))
                 if there is not None:
-                    logger.info("Job %s is on the server: its submission went through", name)
+                    logger.info(
+                        "Job %s is on the server: the submission whose reply was lost was accepted", name
+                    )
                     return there
-                failures += _may_be_the_jobs_fault(error)
+                failures += _is_caused_by_the_job(error)
                 if failures >= _SERVER_ERRORS_TAKEN:
                     raise
         posts.succeeded()
         logger.info("Submitted job %s to %s", name, self._cluster.url)
         return self._first_status(name)
 
-    def _holder(self, number: int) -> Steps[Found]:
-        """Find the job that has the name of a submission, or a later one."""
-        self._cluster.forget_lookup(self._name)
-        found = yield from self.newest()
+    def _find_holder(self, number: int) -> Steps[LatestSubmission]:
+        """Find the job that has the name of a submission, or a later submission."""
+        self._cluster.drop_lookup(self._name)
+        found = yield from self.latest()
         if found.status is None and number > 1:
-            found = yield from self.newest(number)
+            found = yield from self.latest(number)
         return found
 
-    def _not_shown(self, name: str) -> PaiNameTaken:
+    def _not_listed(self, name: str) -> PaiNameTaken:
         return PaiNameTaken(
-            f"the server refuses the name {name!r} as in use, but shows no job of that name; choose another "
+            f"the server refuses the name {name!r} as in use, but has no job of that name; choose another "
             "name for the task",
             name,
         )
 
-    def ended(self, number: int, status: JobStatus) -> None:
-        """Note the end of a submission that was watched."""
-        self._cluster.note_lookup(self._name, Found(number, status), reusable=False)
+    def cache_end(self, number: int, status: JobStatus) -> None:
+        """Cache the end of a submission that was watched."""
+        self._cluster.cache_lookup(self._name, LatestSubmission(number, status), reusable=False)
 
     def _first_status(self, name: str) -> JobStatus:
-        """Look at a job that was just submitted; a server may not show it yet, or not answer."""
+        """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
         try:
             status = self._status_of(name)
         except PaiApiError:
-            status = None  # whatever it is: the job is on the server, and is looked up again
+            status = None  # the job is on the server and is looked up again
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, number: int) -> Steps[JobStatus | None]:
-        """Look a submission up; where the server never answered, a failure is final."""
+        """Look up a submission; an error is final if the server has never replied."""
         retry = self._retry(self.job_name(number))
         while True:
             try:
@@ -275,15 +275,15 @@ class Submissions:
         return Retry(self._patience, self._cluster.clock, what, self._cluster.polling.patience)
 
 
-def _may_be_the_jobs_fault(error: Exception) -> bool:
-    """Return whether a submission that ended so may go on ending so for as long as it is repeated."""
+def _is_caused_by_the_job(error: Exception) -> bool:
+    """Return whether an error of a submission may come back each time it is repeated."""
     if isinstance(error, ServerFault):
         return error.status == _SERVER_ERROR
     return isinstance(error, InvalidReply)
 
 
-def _may_be_taken(error: Exception) -> bool:
-    """Return whether a submission that ended so may have been accepted all the same."""
+def _may_be_accepted(error: Exception) -> bool:
+    """Return whether a submission with this error may have been accepted."""
     if isinstance(error, ClusterUnreachable):
         return error.answer_lost
     return isinstance(error, (ServerFault, InvalidReply))

@@ -1,4 +1,4 @@
-"""The states of many jobs, watched in steps that do not sleep: schedule, deadlines, lost jobs."""
+"""Watcher: polling of any number of jobs, with schedule, deadlines and lost jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOST_AFTER = 60.0
 
 @dataclass(frozen=True)
 class Polling:
-    """The settings of ``[OpenPai]`` that concern waiting, in seconds.
+    """The polling settings of ``[OpenPai]``, in seconds.
 
     Attributes:
         shortest, longest: bounds of the wait between two lookups (``poll_min``, ``poll_max``).
@@ -42,19 +42,19 @@ class Polling:
 
 
 class Deadline(str, Enum):
-    """What a job may take too long for; the values are the names of the settings."""
+    """The deadlines of a job; the values are the names of the settings."""
 
     QUEUE = "queue_timeout"
     RUN = "run_timeout"
 
 
 class Outcome(Enum):
-    """What an Update says.
+    """The kinds of updates.
 
     Attributes:
-        CHANGED: there is something new of a job that goes on.
+        CHANGED: the status has changed, the job continues.
         ENDED: the job has ended.
-        LOST: the server no longer knows it, for a minute now.
+        LOST: the server has not known the job for a minute.
     """
 
     CHANGED = "changed"
@@ -64,13 +64,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Update:
-    """Something new of a watched job.
+    """An update of a watched job.
 
     Attributes:
         name: of the job.
-        status: its status now; the last known where it is lost.
-        outcome: what became of it.
-        missed: the deadline for which it is being, or was, stopped.
+        status: its current status; the last known one if it is lost.
+        outcome: the kind of update.
+        missed: the deadline for which the job is being, or was, stopped.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Update:
 
 
 def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
-    """Return how many seconds to wait before the next lookup of a job.
+    """Return the seconds to wait before the next lookup of a job.
 
-    A quarter of its time in the queue, at most 10 s; an eighth of its run time once it
-    runs; between ``polling.shortest`` and ``polling.longest``, give or take a tenth. With
-    the defaults, 0.1 s and 30 s:
+    The wait is a quarter of the time in the queue, at most 10 s, and an eighth of the run time once the
+    job runs. It is between ``polling.shortest`` and ``polling.longest``, plus or minus 10 %. With the
+    defaults, 0.1 s and 30 s:
 
     ========  =====  ====  ====  =====  =====  ======  ======
     queued    0.4 s  1 s   4 s   10 s   20 s   40 s    1 h
@@ -93,8 +93,8 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
     ========  =====  ====  ====  =====  =====  ======  ======
 
-    What that costs, of 1,000 simulated jobs (1 s to 10 h, log-uniform), all queued for up to
-    2 h; ``python benchmarks/polling.py`` compares more schedules:
+    Its cost, for 1,000 simulated jobs (1 s to 10 h, log-uniform) that are queued for up to 2 h;
+    ``python benchmarks/polling.py`` compares more schedules:
 
     ==============================  =========  ==========  ========  ===========
     schedule                        mean late  of the run  requests  1 h, no queue
@@ -105,13 +105,13 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
-    The square root asks less, but a job of seconds is noticed late by most of its length
-    (20 % on average under a minute; this one 6 %).
+    The square root needs fewer requests, but detects the end of short jobs late (jobs under a minute by
+    20 % of their run time on average; this schedule by 6 %).
 
     Args:
-        age: seconds since it was seen to run; since it was submitted while it waits.
+        age: seconds since the job was first seen running, or since its submission while it is queued.
         polling: the bounds.
-        queued: it waits.
+        queued: whether it is queued.
     """
     longest = max(polling.shortest, min(polling.longest, _LONGEST_QUEUED)) if queued else polling.longest
     wait = min(max(age / (4 if queued else 8), polling.shortest), longest)
@@ -120,25 +120,25 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
 
 @dataclass
 class _Watched:
-    """A job in the watcher's hands. Moments are of the monotonic clock, in seconds."""
+    """The state of a watched job. Times are seconds of the monotonic clock."""
 
     status: JobStatus
     retry: Retry
     queue_timeout: float
     run_timeout: float
     queued_since: float
-    turn: int = -1  # the one entry in the schedule that counts
+    turn: int = -1  # its valid entry in the schedule
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
 
 
 class Watcher:
-    """Watches any number of jobs of one cluster. ``step()`` looks up those that are due, and never sleeps.
+    """Polls any number of jobs of one cluster. ``step()`` looks up the jobs that are due and never sleeps.
 
     Args:
-        cluster: where the jobs are.
-        polling: the schedule and how long transient errors are retried; the cluster's where not given.
+        cluster: of the jobs.
+        polling: schedule and retries; default: those of the cluster.
     """
 
     def __init__(self, cluster: Cluster, polling: Polling | None = None) -> None:
@@ -165,10 +165,10 @@ class Watcher:
         """Watch a job.
 
         Args:
-            status: what is known of it.
-            new: it was submitted just now; else its age is that of its time stamps.
-            queue_timeout: seconds that it may wait before it is stopped; None for any time.
-            run_timeout: seconds that it may run before it is stopped; None for any time.
+            status: its last known status.
+            new: it was submitted just now; else its age is taken from its time stamps.
+            queue_timeout: seconds in the queue after which it is stopped; None for no limit.
+            run_timeout: seconds of running after which it is stopped; None for no limit.
         """
         now = self._clock.monotonic()
         job = _Watched(
@@ -184,22 +184,22 @@ class Watcher:
         self._schedule(status.name, job)
 
     def remove(self, name: str) -> None:
-        """Stop watching a job; the job itself goes on."""
+        """Stop watching a job; the job itself continues."""
         self._jobs.pop(name, None)
 
     def idle(self) -> float:
-        """Return for how many seconds ``step()`` has nothing to do; infinity where nothing is watched."""
-        while self._due and not self._counts(self._due[0]):
+        """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
+        while self._due and not self._is_valid(self._due[0]):
             heapq.heappop(self._due)
         if not self._due:
             return math.inf
         return max(0.0, max(self._due[0][0], self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
-        """Look up the jobs that are due now and return what is new of them.
+        """Look up the jobs that are due and return their updates.
 
         Raises:
-            PaiApiError: the server was not to be reached for longer than ``polling.patience``, or refuses.
+            PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
         """
         updates: list[Update] = []
         while self.idle() <= 0:
@@ -213,10 +213,10 @@ class Watcher:
                 update = self._look_up(name, job)
             except PaiApiError as error:
                 now = self._clock.monotonic()
-                if updates:  # they must not be lost: the next step meets the error again
+                if updates:  # do not lose them: the next step repeats the request
                     self._due_at(now, name)
                     break
-                if isinstance(error, (ClusterUnreachable, RateLimited)):  # so it is for every job
+                if isinstance(error, (ClusterUnreachable, RateLimited)):  # it concerns all jobs
                     self._due_at(now, name)
                     self._pause(self._outage.wait_after(error))
                     break
@@ -250,7 +250,7 @@ class Watcher:
         return Update(name, status, Outcome.CHANGED, job.missed) if changed else None
 
     def _unknown(self, name: str, job: _Watched) -> Update | None:
-        """Deal with a job that the server does not show; right after its submission that may be so."""
+        """Record that the server does not know a job; right after the submission that is possible."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if now - job.unknown_since < _LOST_AFTER:
@@ -260,10 +260,10 @@ class Watcher:
         return Update(name, job.status, Outcome.LOST, job.missed)
 
     def _stop_if_late(self, name: str, job: _Watched) -> None:
-        """Stop a job that was looked up after its deadline; an error leaves that to the next step."""
+        """Stop a job whose deadline has passed; after an error the next step tries again."""
         if job.missed is not None or self._clock.monotonic() < self._deadline_of(job):
             return
-        with contextlib.suppress(JobNotFound):  # the next lookup says so, too
+        with contextlib.suppress(JobNotFound):  # the next lookup finds out
             self._cluster.stop(name)
         job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
 
@@ -285,8 +285,8 @@ class Watcher:
         turn = self._jobs[name].turn = next(self._serial)
         heapq.heappush(self._due, (moment, turn, name))
 
-    def _counts(self, due: tuple[float, int, str]) -> bool:
-        """Return whether an entry of the schedule is its job's latest; the job may have been removed."""
+    def _is_valid(self, due: tuple[float, int, str]) -> bool:
+        """Return whether an entry of the schedule is the latest of its job; the job may have been removed."""
         _, turn, name = due
         return name in self._jobs and self._jobs[name].turn == turn
 
@@ -294,5 +294,5 @@ class Watcher:
         self._paused_until = self._clock.monotonic() + seconds
 
     def _age(self, since_ms: int | None) -> float:
-        """Return the seconds since a moment that a server named; 0 where clocks disagree or none is known."""
+        """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
         return max(0.0, self._clock.time() - since_ms / 1000) if since_ms else 0.0

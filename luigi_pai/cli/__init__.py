@@ -5,9 +5,18 @@ from __future__ import annotations
 import click
 
 from luigi_pai import __version__
+from luigi_pai.cli.doctor import doctor
 from luigi_pai.cli.files import get, ls, put
 from luigi_pai.cli.jobs import convert, render, validate
+from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
+from luigi_pai.cli.logs import logs
+from luigi_pai.cli.plan import plan
+from luigi_pai.cli.run import run
+from luigi_pai.cli.runtime import runtime
+from luigi_pai.cli.status import status
+from luigi_pai.cli.stop import stop
+from luigi_pai.cli.submit import submit
 
 __all__ = ["main"]
 
@@ -18,5 +27,22 @@ def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
 
 
-for _command in (convert, get, local, ls, put, render, validate):
+for _command in (
+    convert,
+    doctor,
+    get,
+    list_jobs,
+    local,
+    logs,
+    ls,
+    plan,
+    put,
+    render,
+    run,
+    runtime,
+    status,
+    stop,
+    submit,
+    validate,
+):
     main.add_command(_command)

@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do its work: one line on standard error, and an exit code."""
+"""Errors of commands: one line on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from luigi_pai.errors import ConfigError, PaiError
+from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,18 +22,18 @@ EXIT_UNREACHABLE = 3
 
 
 def give_up(command: str, why: object, code: int) -> NoReturn:
-    """Say in one line why a command ends, and end it."""
+    """Print the reason in one line and exit."""
     click.echo(f"luigi-pai {command}: {' '.join(str(why).split())}", err=True)
     sys.exit(code)
 
 
 @contextlib.contextmanager
 def plain_failures(command: str, interrupted: str) -> Iterator[None]:
-    """End the command as its failures say, without traceback.
+    """Turn errors of a command into one line and an exit code, without traceback.
 
     Args:
         command: its name.
-        interrupted: what to say after Ctrl-C.
+        interrupted: text after Ctrl-C.
     """
     try:
         yield
@@ -48,9 +48,11 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
 
 
 def _code_of(error: PaiError) -> int:
+    if isinstance(error, ClusterUnreachable):
+        return EXIT_UNREACHABLE
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
-    if isinstance(error, HdfsUnreachable):
+    if isinstance(error, (ClusterUnreachable, HdfsUnreachable)):
         return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
     return EXIT_USAGE if is_wrong_path else EXIT_FAILED

@@ -1,18 +1,17 @@
-"""``luigi-pai validate``, ``convert`` and ``render``: jobs looked at before they are sent."""
+"""``luigi-pai validate``, ``convert`` and ``render``: checks and views of jobs, without sending them."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.task_argument import task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ __all__ = ["convert", "render", "validate"]
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
-"""The first and the last of OpenPAI, and of LTP."""
+"""First and last known release of OpenPAI, and of LTP."""
 
 
 def _is_release(_context: click.Context, _option: click.Parameter, release: str | None) -> str | None:
@@ -35,7 +34,7 @@ def _is_release(_context: click.Context, _option: click.Parameter, release: str 
     first, last = _RELEASES[found[1] if found else None]
     if found is None or not first <= (int(found[2]), int(found[3])) <= last:
         raise click.BadParameter(
-            f"{release!r} is no release of OpenPAI from 0.7.1 to 1.8.0, nor of LTP from ltp-1.0 to ltp-1.5"
+            f"{release!r} is not a release; give OpenPAI's 0.7.1 to 1.8.0 or LTP's ltp-1.0 to ltp-1.5"
         )
     return release
 
@@ -91,7 +90,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
 def convert(file: Path, *, fs_uri: str | None) -> None:
     """Write the v1 job config FILE as a job protocol (YAML) to standard output.
 
-    What has no counterpart, or another one, is said on standard error.
+    Fields that are lost or changed are listed on standard error.
     """
     from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
     from luigi_pai.spec.convert import convert as to_protocol  # noqa: PLC0415
@@ -99,7 +98,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
     try:
         job = read_job_file(file)
-        if job.dialect == "v2":
+        if job.api_version == "v2":
             give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
         if not_meant := _refused(job.warnings, lenient=False):
             _refuse(file, not_meant)
@@ -119,9 +118,9 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
 def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
-    """Show the job that TASK of MODULE submits, or that FILE says, without sending it.
+    """Show the job of FILE, or the one that TASK of MODULE submits, without sending it.
 
-    Parameters of the task are given as to luigi. Secrets are shown as ******.
+    Give the task's parameters as to luigi. Secrets are shown as ******.
     """
     with plain_failures("render", "stopped"):
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  heavy with what it needs
@@ -153,7 +152,7 @@ def _in_one_line(problem: Problem) -> str:
 
 
 def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
-    """Say each problem of a file in a line, and end the command."""
+    """Print each problem of a file on a line, and exit."""
     for problem in problems:
         click.echo(f"{file}: {_in_one_line(problem)}", err=True)
     sys.exit(EXIT_FAILED)
@@ -166,7 +165,7 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
 
     if not path.is_file():
-        give_up("render", f"{path} is no file; give a file, or MODULE TASK", EXIT_USAGE)
+        give_up("render", f"{path} is not a file; give a file, or MODULE TASK", EXIT_USAGE)
     try:
         job = read_job_file(path)
     except SpecError as error:
@@ -174,35 +173,20 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     problems = _refused(job.problems(), lenient=True)
     if problems:
         _refuse(path, problems)
-    if job.dialect == "v1":
+    if job.api_version == "v1":
         document: dict[str, Any] = job.document
         return document
     try:
         return JobProtocol.from_file(path)
-    except SpecError as error:  # of what the server takes and nobody means
+    except SpecError as error:  # for problems that only a lenient reading accepts
         _refuse(path, error.problems)
 
 
 def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
-    from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
-    from luigi.parameter import ParameterException  # noqa: PLC0415
-    from luigi.task_register import TaskClassException  # noqa: PLC0415
-
-    from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415
+    from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415  loads Luigi
     from luigi_pai.task import PaiTask  # noqa: PLC0415
 
-    sys.path.insert(0, "")
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
-        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
-        give_up("render", f"{error}; {hint}", EXIT_USAGE)
-    try:
-        with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
-            task = parser.get_task_obj()
-    except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
-        give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+    task = task_named("render", module, arguments)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
     try:

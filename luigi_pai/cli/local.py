@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +16,14 @@ from luigi_pai.cli.failures import EXIT_USAGE, give_up
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
+    from luigi_pai.local.command import CommandEnd
     from luigi_pai.local.server import LocalServer
 
 __all__ = ["local"]
 
 _RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 and 1.8", "ltp": "LTP 1.5"}
+_NAMED = 5
+"""Failed jobs that are named at the end."""
 
 
 @click.command("local", short_help="Run an OpenPAI on this machine.")
@@ -32,7 +37,7 @@ _RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where jobs and files are kept.  "
+    help="Folder of jobs and files.  "
     "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
 )
 @click.option("--user", metavar="NAME", default="admin", show_default=True, help="The administrator.")
@@ -40,9 +45,10 @@ _RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 
     "--virtual-cluster",
     multiple=True,
     metavar="NAME[:cpu=N,memory=MB,gpu=N]",
-    help="A virtual cluster beside `default`, or what `default` itself has; may be repeated. What is left "
-    "out is this machine's CPUs and memory, and 8 GPUs. A job that asks for more than there is waits for "
-    "ever: `default:cpu=64` lets one of 64 CPUs run on a laptop, for these are counts, not limits.",
+    help="A virtual cluster beside `default`, or the capacity of `default` itself; may be repeated. Counts "
+    "that are left out are 64 CPUs, 262144 MB and 8 GPUs, whatever this machine has: they are compared with "
+    "what jobs ask for, and limit no process. A job that asks for more than there is waits until it is "
+    "stopped: `default:gpu=16` lets one of 16 GPUs run.",
 )
 @click.option(
     "--max-tasks",
@@ -61,11 +67,11 @@ _RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 
     show_default=True,
     help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8, ltp is its successor LTP 1.5.",
 )
+@click.option("--faults", metavar="FILE|JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
-    "--faults", metavar="FILE|JSON", help="What is to go wrong, to test clients: see docs/local.md."
-)
-@click.option(
-    "--webhook", metavar="URL", help="Called when a v2 job that asks for it begins, is tried again or ends."
+    "--webhook",
+    metavar="URL",
+    help="URL that is called when a v2 job that wants notifications begins, is tried again or ends.",
 )
 @click.option(
     "--rate-limits",
@@ -84,7 +90,7 @@ _RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 
 @click.option(
     "--insecure-bind",
     is_flag=True,
-    help="Allow such a --host: whoever knows a password can then run commands here as you.",
+    help="Allow such a --host: anyone who knows a password can then run commands here as you.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 def local(
@@ -110,9 +116,9 @@ def local(
     which a browser can open, and the lines for luigi.cfg, and runs until Ctrl-C.
     The jobs and files are there again the next time.
 
-    With `-- COMMAND ...` it runs only as long as COMMAND, and leaves nothing
-    unless --data is given. Luigi in COMMAND finds it by itself. The exit code is
-    COMMAND's.
+    With `-- COMMAND ...` it runs only as long as COMMAND. Jobs and logs are removed
+    then, unless a job failed or --data is given. Luigi in COMMAND finds it by
+    itself. The exit code is COMMAND's.
 
     \b
       luigi-pai local
@@ -122,7 +128,8 @@ def local(
     """  # noqa: D301 - the backslash is click's, and no backslash
     import asyncio  # noqa: PLC0415  costs what only running it needs
 
-    from luigi_pai.local import serve  # noqa: PLC0415 - tornado is loaded only where a server is run
+    from luigi_pai.local import command as foreground  # noqa: PLC0415 - tornado is loaded only here
+    from luigi_pai.local import serve  # noqa: PLC0415 - as above
     from luigi_pai.local.config.fault_rules import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
         DEFAULT_PORT,
@@ -150,7 +157,11 @@ def local(
         )
         _show_warnings()
         if command:
-            code = asyncio.run(serve.run_command(settings, command, _say_where, temporary_data=data is None))
+            end = asyncio.run(
+                foreground.run_command(settings, command, _say_where, temporary_data=data is None)
+            )
+            _say_end(end)
+            code = end.exit_code
         else:
             code = 0
             asyncio.run(serve.serve(settings, _welcome, _farewell))
@@ -160,7 +171,7 @@ def local(
 
 
 def _show_warnings() -> None:
-    """Have what somebody should know at once written to standard error, too."""
+    """Write warnings of the server to standard error, too."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("luigi-pai local: %(message)s"))
     logging.getLogger("luigi_pai.local.warnings").addHandler(handler)
@@ -170,13 +181,32 @@ def _say_where(server: LocalServer) -> None:
     click.echo(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
 
 
+def _say_end(end: CommandEnd) -> None:
+    """Print how to look at the jobs of a command that has ended."""
+    if not end.jobs:
+        return
+    if end.data is None:
+        words = "1 job" if end.jobs == 1 else f"{end.jobs} jobs"
+        click.echo(
+            f"luigi-pai local: {words}, none failed; pages and logs are removed (--data DIR keeps them)",
+            err=True,
+        )
+        return
+    if end.failed:
+        more = ", ..." if len(end.failed) > _NAMED else ""
+        names = ", ".join(end.failed[:_NAMED])
+        click.echo(f"luigi-pai local: {len(end.failed)} of {end.jobs} jobs failed: {names}{more}", err=True)
+    folder = shlex.quote(str(end.data))
+    click.echo(
+        f"luigi-pai local: logs are in {end.data / 'jobs'}; "
+        f"for the pages: luigi-pai local --port 0 --data {folder}",
+        err=True,
+    )
+
+
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
-    from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE  # noqa: PLC0415 - as in local()
-
     address, hdfs = server.address, server.hdfs
-    password = server.settings.password or DEFAULT_PASSWORD
-    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
     click.secho(f"{_RELEASES[server.settings.api]} on this machine", bold=True)
     click.echo(
         f"""
@@ -187,13 +217,7 @@ def _welcome(server: LocalServer) -> None:
 
 For luigi.cfg:
 
-  [OpenPai]
-  pai_url = {address.url}
-  username = {server.settings.user}
-  password = {shown}
-  fs_uri = {hdfs.fs_uri}
-  webhdfs_url = {hdfs.webhdfs_url}
-  portal_url = {address.url}
+{textwrap.indent(server.config_lines, "  ")}
 
 Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
     )

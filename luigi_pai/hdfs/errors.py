@@ -24,7 +24,7 @@ from requests.exceptions import ChunkedEncodingError
 from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
-from luigi_pai.hidden_tokens import redact
+from luigi_pai.redaction import redact
 from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, failed
-from luigi_pai.hidden_tokens import redact
+from luigi_pai.redaction import redact
 from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from luigi_pai.hdfs.errors import (
     unanswered,
 )
 from luigi_pai.hdfs.session import new_session
-from luigi_pai.hidden_tokens import hide_tokens, redact
+from luigi_pai.redaction import redact, redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands h
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
-hide_tokens()
+redact_urllib3_logs()
 
 
 class Transport(Client):  # type: ignore[misc]  # the library has no types

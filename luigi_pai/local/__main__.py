@@ -24,7 +24,7 @@ _EXIT_USAGE = 2
 
 
 def _silent(_server: LocalServer) -> None:
-    """Say nothing: nobody reads it."""
+    """Print nothing: there is no reader."""
 
 
 def main() -> int:

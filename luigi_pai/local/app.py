@@ -1,4 +1,4 @@
-"""The routes of the local server, and who is let in."""
+"""The routes of the local server, and the refusal of requests that pages of other sites made."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
+from luigi_pai.local.faults.contents import ContentsControl, JobScriptControl
 from luigi_pai.local.faults.control import FaultControl
 from luigi_pai.local.node.addresses import is_address, is_loopback
 from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
-from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, StopJob
+from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, OldJobList, StopJob
 from luigi_pai.local.rest.v1.routes import V1Handler
 from luigi_pai.local.rest.v2.routes import SHARED_PATHS, LtpHandler, V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
-    from luigi_pai.local.faults.connections import FaultDesk
+    from luigi_pai.local.config.job_scripts import JobScripts
+    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["LocalApplication", "make_app"]
@@ -36,15 +39,22 @@ _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
-    api: Api, apis: str, log: logging.Logger, desk: FaultDesk, *, loopback_only: bool
+    api: Api,
+    apis: str,
+    log: logging.Logger,
+    active: ActiveFaults,
+    scripts: JobScripts,
+    *,
+    loopback_only: bool,
 ) -> LocalApplication:
     """Return the application.
 
     Args:
-        api: what the routes work with.
-        apis: which APIs there are: ``both``, ``v1``, ``v2`` or ``ltp``.
-        log: gets one line a request, without query, body or headers.
-        desk: the faults in force.
+        api: what the routes share.
+        apis: the APIs to serve: ``both``, ``v1``, ``v2`` or ``ltp``.
+        log: logs one line for each request, without query, body or headers.
+        active: the faults in force.
+        scripts: the jobs whose commands are not run.
         loopback_only: no other machine can reach the server.
     """
     shared = {"api": api}
@@ -64,6 +74,7 @@ def make_app(
             *rest[apis],
             *api.hdfs.routes(),
             (r"/", JobListPage, pages),
+            (r"/job-list\.html", OldJobList, pages),
             (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
             (r"/job-log", JobLog, pages),
             (r"/stop-job", StopJob, pages),
@@ -73,13 +84,16 @@ def make_app(
                 LogPage,
                 shared,
             ),
-            (FAULTS_PATH, FaultControl, {"api": api, "desk": desk}),
+            (FAULTS_PATH, FaultControl, {"api": api, "active": active}),
+            (JOB_SCRIPTS_PATH, JobScriptControl, {"api": api, "scripts": scripts}),
+            (CONTENTS_PATH, ContentsControl, {"api": api, "active": active, "scripts": scripts}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,
         log_function=_log_request,
         log=log,
         loopback_only=loopback_only,
+        netloc=api.address.netloc,
         own_names=set()
         if loopback_only
         else {name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
@@ -87,14 +101,14 @@ def make_app(
 
 
 class _NoApi(RestHandler):
-    """Whatever is not there."""
+    """Answers unknown addresses."""
 
     def prepare(self) -> None:
         super().prepare()
         raise no_api(self.request.uri or "")
 
 
-class _Stranger(RestHandler):
+class _ForeignRequest(RestHandler):
     """A request that a page of another site made in the user's browser."""
 
     def prepare(self) -> None:
@@ -103,7 +117,8 @@ class _Stranger(RestHandler):
             403,
             "ForbiddenOriginError",
             "The local server answers to requests for this machine only, by its address or its own name, "
-            "not to pages of other sites.",
+            "not to pages of other sites. A proxy in front of it has to send "
+            f'"Host: {self.settings["netloc"]}", and no Origin of its own name.',
         )
 
 
@@ -117,22 +132,22 @@ class LocalApplication(Application):
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Find what answers a request: the refusal, where it is another site's."""
-        if self.is_strange(request.headers):
-            return self.get_handler_delegate(request, _Stranger)
+        """Return the handler of a request: the refusal if a page of another site made it."""
+        if self.is_foreign(request.headers):
+            return self.get_handler_delegate(request, _ForeignRequest)
         return super().find_handler(request, **kwargs)
 
-    def is_strange(self, headers: HTTPHeaders) -> bool:
-        """Say whether a page of another site had its reader's browser send a request with these headers."""
+    def is_foreign(self, headers: HTTPHeaders) -> bool:
+        """Say whether a page of another site made a browser send a request with these headers."""
         origin, host = headers.get("Origin"), headers.get("Host") or _NO_HOST
         foreign = origin is not None and _authority(origin) != host
         return foreign or _is_embedded(headers) or not self._is_this_machine(_host_name(host))
 
     def _is_this_machine(self, host: str) -> bool:
-        """Say whether a request can have meant this server: a name of somebody else's domain cannot.
+        """Say whether a Host names this server; a name in a foreign domain does not.
 
-        Of a server that other machines reach, any address and any name without
-        a dot will do: nobody can have such a name lead elsewhere later.
+        On a server that other machines reach, any address and any name without
+        a dot is accepted: DNS rebinding needs a domain name.
         """
         if self.settings["loopback_only"]:
             return is_loopback(host)
@@ -140,9 +155,9 @@ class LocalApplication(Application):
 
 
 def _is_embedded(headers: HTTPHeaders) -> bool:
-    """Say whether a page of another site asks for a part of itself: an image, a script, a frame."""
-    told = [headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
-    return told[0] in ("cross-site", "same-site") and told[1:] != ["navigate", "document"]
+    """Say whether a page of another site requests an image, a script or a frame for itself."""
+    site, *rest = [headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
+    return site in ("cross-site", "same-site") and rest != ["navigate", "document"]
 
 
 def _authority(origin: str) -> str:

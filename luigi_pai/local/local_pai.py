@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.fault_rules import FAULTS_PATH
+from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
+from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
 from luigi_pai.local.config.settings import (
     DEFAULT_PASSWORD,
     DEFAULT_USER,
@@ -27,9 +28,8 @@ from luigi_pai.local.config.settings import (
     HdfsAddress,
     Settings,
 )
-from luigi_pai.local.config.virtual_clusters import Resources
-from luigi_pai.local.config.virtual_clusters import virtual_clusters as of_texts
 from luigi_pai.local.container.processes import kill_all_under
+from luigi_pai.local.luigi_config import open_pai_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,31 +41,30 @@ __all__ = ["LocalPai"]
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
-_PRETENDED = Resources(cpu=1024, memory=1024 * 1024, gpu=8)
 
 
 class LocalPai:
     """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
 
-    It ends with the block, or with this process, whatever happens to it.
+    It ends with the block, or with this process, even if that is killed.
 
     Args:
         data: the data folder; without one, a temporary one is made and removed.
         port: the port; 0 for any free one. A restart keeps it.
         username: the administrator.
         password: their password.
-        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. What is not said
-            is 1024 CPUs, 1048576 MB of memory and 8 GPUs, on every machine, so that a test that passes on
-            one passes on another.
+        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
+            are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
             LTP 1.5.
-        faults: what is to go wrong: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
+        faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
-        webhook: what is called when the state of a job changes that asks for it.
+        webhook: the URL that is called when the state of a job changes that wants notifications.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
+        stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
         username: the administrator.
@@ -88,6 +87,7 @@ class LocalPai:
         faults: Any = None,
         webhook: str | None = None,
         rate_limits: str | None = None,
+        stop_grace: float = Settings.stop_grace,
     ) -> None:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
@@ -98,7 +98,7 @@ class LocalPai:
             self.data,
             user=username,
             password=password,
-            virtual_clusters=tuple(map(str, of_texts(virtual_clusters, _PRETENDED))),
+            virtual_clusters=tuple(virtual_clusters),
             max_tasks=Settings.max_tasks if max_tasks is None else max_tasks,
             hdfs=hdfs,
             fs_uri=fs_uri,
@@ -106,6 +106,7 @@ class LocalPai:
             faults=faults,
             webhook=webhook,
             rate_limits=rate_limits,
+            stop_grace=stop_grace,
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,6 +127,12 @@ class LocalPai:
         return self._hdfs.fs_uri
 
     @property
+    def luigi_section(self) -> dict[str, str]:
+        """The keys of ``[OpenPai]`` in a luigi.cfg that points at this server."""
+        api = self._settings.api
+        return open_pai_section(self._address, self._hdfs, self.username, self.password, api)
+
+    @property
     def pid(self) -> int:
         """The server's process."""
         return self._running().pid
@@ -134,7 +141,7 @@ class LocalPai:
         """Start the server and wait until it answers.
 
         Raises:
-            ConfigError: it did not start; the text is what it said.
+            ConfigError: it did not start; the text is its error output.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
@@ -142,12 +149,12 @@ class LocalPai:
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
         command = [sys.executable, "-m", "luigi_pai.local", json.dumps(settings)]
-        with errors.open("wb") as said:
+        with errors.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 env={**os.environ, PASSWORD_VARIABLE: self.password},
             )
         self._process = process
@@ -169,8 +176,39 @@ class LocalPai:
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
-    def _control(self, method: str, body: Any = None) -> Any:
-        """Ask the control route of faults, as the administrator."""
+    def script_jobs(self, **rule: Any) -> None:
+        """Let jobs that are submitted from now on run no commands, and end as a rule says.
+
+        Of several rules the first that matches a job's name decides, unless it has been used up. A
+        restart clears them.
+
+        Args:
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds,
+                None for ever), ``waits`` (the job stays in the queue), ``times`` (None for all jobs).
+
+        Raises:
+            ConfigError: naming what is wrong with them.
+        """
+        self._control("POST", [rule], JOB_SCRIPTS_PATH)
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Return the ``name``, ``username`` and ``api`` of every job, in the order of their submission."""
+        jobs: list[dict[str, str]] = self._control("GET", path=CONTENTS_PATH)["jobs"]
+        return jobs
+
+    def empty(self) -> None:
+        """Delete all jobs, the files of its own HDFS and storages, faults and job scripts; users stay.
+
+        A real HDFS (``hdfs=``) is left as it is.
+        """
+        self._control("DELETE", path=CONTENTS_PATH)
+
+    def forget_jobs(self, api: str, ended_before: float) -> None:
+        """Delete the jobs of ``v1`` or ``v2`` that ended before a time, in seconds since 1970 UTC."""
+        self._control("POST", {"api": api, "endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
+
+    def _control(self, method: str, body: Any = None, path: str = FAULTS_PATH) -> Any:
+        """Call a control route, as the administrator."""
         self._running()
         credentials = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
@@ -178,7 +216,7 @@ class LocalPai:
             self._address.host, self._address.port, timeout=_START_SECONDS
         )
         try:
-            connection.request(method, FAULTS_PATH, None if body is None else json.dumps(body), headers)
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             value = json.loads(answer.read())
         finally:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.config.settings import Address, HdfsAddress
 
-__all__ = ["compose", "earlier_config", "open_pai_section"]
+__all__ = ["compose", "earlier_config", "open_pai_section", "shown_section"]
 
 
 def open_pai_section(
@@ -35,6 +36,15 @@ def open_pai_section(
         "portal_url": address.url,
     }
     return section if api == "both" else {**section, "api_version": "v1" if api == "v1" else "v2"}
+
+
+def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str | None) -> str:
+    """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
+    is_known = password in (None, DEFAULT_PASSWORD)
+    shown = DEFAULT_PASSWORD if is_known else f"(the one in {PASSWORD_VARIABLE})"
+    section = open_pai_section(address, hdfs, user, shown)
+    del section["hdfs_user"]  # the default is the user name
+    return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
 
 def earlier_config() -> Path | None:

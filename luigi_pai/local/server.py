@@ -1,4 +1,4 @@
-"""The local server as a whole: takes a data folder, listens, serves, ends cleanly."""
+"""The local server as a whole: locks a data folder, listens, serves, shuts down."""
 
 from __future__ import annotations
 
@@ -23,24 +23,29 @@ from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
 from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.connections import FaultDesk, FaultyServer
+from luigi_pai.local.faults.active import ActiveFaults
+from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
-from luigi_pai.local.launcher.services import Surroundings
+from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
+from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.node.addresses import is_loopback
-from luigi_pai.local.releases.release import release_of
+from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.job_states import state_sql
+from luigi_pai.local.views.job_tags import JobTags
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -69,6 +74,7 @@ class LocalServer:
         address: where it is.
         hdfs: where its HDFS is.
         bin: the folder of the ``hdfs`` command.
+        config_lines: the lines for luigi.cfg that point at it.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -112,7 +118,7 @@ class LocalServer:
         for logger in (self._log, logging.getLogger("tornado")):
             logger.propagate = False
             logger.addHandler(self._log_file)
-        self._store = Store(data / "server.sqlite")
+        self._store = Store(data / "server.sqlite", releases_by_api(settings.api))
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
@@ -126,8 +132,12 @@ class LocalServer:
         self.hdfs = hdfs.address
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
-        around = Surroundings(
+        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
+        events = JobEvents(self._store, Notifier(self._webhook))
+        scripts = JobScripts()
+        services = Services(
             store=self._store,
+            events=events,
             folders=folders,
             bin=self.bin,
             hdfs=self.hdfs,
@@ -135,11 +145,11 @@ class LocalServer:
             scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
             hurry=asyncio.Event(),
+            scripts=scripts,
         )
-        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        notes = JobNotes(self._store, Notifier(self._webhook))
-        self._launcher = Launcher(around, self._log, notes)
-        limits, release = parse_limits(settings.rate_limits), release_of(settings.api)
+        self._launcher = Launcher(services, self._log)
+        limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
+        self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
         api = Api(
             store=self._store,
             users=users,
@@ -149,16 +159,21 @@ class LocalServer:
             virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            notes=notes,
+            events=events,
+            tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
             groups=Groups(self._store, names, storages.names),
             release=release,
+            config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        desk = FaultDesk(None if settings.faults is None else parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, desk, loopback_only=is_loopback(settings.host))
-        self._server = HTTPServer(FaultyServer(app, desk, api, self._log), max_body_size=_MAX_REQUEST)
+        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
+        app = make_app(
+            api, settings.api, self._log, active, scripts, loopback_only=is_loopback(settings.host)
+        )
+        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)
@@ -183,6 +198,22 @@ class LocalServer:
         """How many task processes there are."""
         return self._launcher.running_tasks
 
+    def jobs_since(self, time: int) -> tuple[int, list[str]]:
+        """Count the jobs that were submitted since a time, in milliseconds since 1970 UTC.
+
+        Returns:
+            How many there are, and the names of those that failed, the newest first.
+        """
+        state = state_sql(*self._store.releases.values())
+        sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
+        rows = self._store.rows(sql, (time,))
+        return len(rows), [name for name, state in rows if state == "FAILED"]
+
+    def stop_jobs(self) -> None:
+        """Stop every job, as its user would."""
+        for job in self._store.unfinished_jobs():
+            self._launcher.stop(job)
+
     def hurry(self) -> None:
         """End tasks without grace: the user asked twice."""
         self._launcher.hurry()
@@ -203,7 +234,7 @@ class LocalServer:
 
 
 def _why(error: OSError | sqlite3.Error) -> str:
-    """Return what is wrong with a file, and which one, if that is known."""
+    """Return the text of a file error, with the file's name if it is known."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -263,7 +294,7 @@ def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
 
 
 def _whereabouts(data: Path) -> dict[str, Any]:
-    """Return what ``server.json`` says; nothing where there is none yet."""
+    """Return the content of ``server.json``; empty if it does not exist yet."""
     try:
         known = json.loads((data / "server.json").read_text("utf-8"))
     except (OSError, ValueError):

@@ -1,1 +1,1 @@
-"""What a job is: pure data, no I/O, no Luigi."""
+"""Job descriptions as pure data: classes, validation, conversion, rendering. No I/O, no Luigi."""

@@ -1,7 +1,7 @@
-"""Whether two jobs do the same: a digest of one, and the fields in which two differ.
+"""Comparison of jobs: a digest of one, and the fields in which two differ.
 
-Neither looks at secrets, at the job's name (a job that is submitted again has
-another), or at its description.
+Both ignore secrets, the description, and the job's name, which differs between
+submissions of the same work.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.dialects.javascript_text import javascript_number
+from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.schema_problems import schema
 from luigi_pai.spec.templates.prerequisites import resolve
@@ -33,10 +34,9 @@ _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
 )  # of the job itself, not of its parts
 _FOLDERS = frozenset({"authFile", "dataDir", "outputDir", "codeDir"})
-_FS_URI = "$PAI_DEFAULT_FS_URI"
 _ANY_FS_URI = r"hdfs://[^/\s,]+"
-_MADE_OUTPUT = re.compile(rf"(?:{_ANY_FS_URI}|{re.escape(_FS_URI)})/Output/[^/]+/[^/]+")
-"""What servers make of an absent outputDir."""
+_MADE_OUTPUT = re.compile(rf"(?:{_ANY_FS_URI}|{re.escape(FS_URI)})/Output/[^/]+/[^/]+")
+"""The folder that servers use where a job has no outputDir."""
 
 _ANY_NAME = "*"
 _DEFAULTS_V1: dict[str, Any] = {
@@ -77,17 +77,17 @@ _DEFAULTS_V2: dict[str, Any] = {
         }
     },
 }
-"""What servers take for a field that is not there; a list shows what holds for each of its items."""
+"""Servers' defaults of absent fields; the item of a list stands for each of its items."""
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
-    """Return a digest of what a job does: 16 hexadecimal digits of a SHA-256.
+    """Return a digest of a job: 16 hexadecimal digits of a SHA-256.
 
-    It is the same whatever the order of keys, the layout of the YAML, the job's name,
+    It does not depend on the order of keys, the layout of the YAML, the job's name,
     description and contributor, and the values of secrets.
 
     Raises:
-        TypeError: a field of a PaiJob holds what JSON cannot say.
+        TypeError: a field of a PaiJob has a value that JSON does not have.
         SpecError: the same, of a JobProtocol.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
@@ -102,13 +102,13 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return javascript_number(value) if isinstance(value, float) else value
 
 
 def differing_fields(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fields in which two jobs of one dialect differ.
+    """Return the paths of the fields in which two jobs of one API version differ.
 
-    What a server makes of a job is no difference: defaults filled in, ``require``
+    Changes that a server makes are no difference: defaults filled in, ``require``
     resolved, numbers written as texts, secrets as ``******``, and in the folders of a
     v1 job ``hdfs://HOST:PORT`` for ``$PAI_DEFAULT_FS_URI``.
 
@@ -183,7 +183,7 @@ def _same_folder(mine: str, theirs: str, *, is_output: bool) -> bool:
     for one, other in ((mine, theirs), (theirs, mine)):
         if is_output and not one and _MADE_OUTPUT.fullmatch(other):
             return True
-        pattern = re.escape(one).replace(re.escape(_FS_URI), _ANY_FS_URI)
-        if one == other or (_FS_URI in one and re.fullmatch(pattern, other)):
+        pattern = re.escape(one).replace(re.escape(FS_URI), _ANY_FS_URI)
+        if one == other or (FS_URI in one and re.fullmatch(pattern, other)):
             return True
     return False

@@ -1,8 +1,8 @@
-"""v1 job configs as v2 job protocols, and what is lost on the way.
+"""Conversion of v1 job configs to v2 job protocols, with a list of losses.
 
-A v1 container is not a v2 container: other variables, no HDFS, a shell that goes
-on after a failed command. What can be made up for is made up for in front of the
-command; what cannot is said.
+A v2 container has other variables than a v1 container, no HDFS, and a shell that
+stops at the first failed command. Lines before the command restore what they can;
+the rest is reported as a loss.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.validate import validate_job
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversion", "convert"]
 
-_FS_URI = "$PAI_DEFAULT_FS_URI"
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"
@@ -46,12 +45,11 @@ _FOLDERS = (
 
 @dataclass(frozen=True)
 class Conversion:
-    """A v1 job as a v2 protocol.
+    """A converted job.
 
     Attributes:
         protocol: the job, for OpenPAI 0.15 to 1.8 and LTP.
-        losses: what of the v1 job has no counterpart, or another one, each with
-            the path of the v1 field.
+        losses: fields of the v1 job that are lost or changed, each with the path of the v1 field.
     """
 
     protocol: JobProtocol
@@ -63,10 +61,10 @@ def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Co
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; v2 servers do not know it.
+        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, which v2 servers do not define.
 
     Raises:
-        SpecError: it is no v1 job, with every problem.
+        SpecError: it is not a valid v1 job; it has every problem.
     """
     problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
     document = job.to_dict() if isinstance(job, PaiJob) and not problems else job
@@ -91,7 +89,7 @@ class _Converter:
         name = v2_name(job["jobName"])
         if name != job["jobName"]:
             self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
-        self._lose_what_v2_has_not()
+        self._lose_fields_without_counterpart()
         folders = {kind: self._folder(field) for field, kind, _, _ in _FOLDERS if job.get(field)}
         names = dict(self._role_names())
         roles = {
@@ -125,7 +123,7 @@ class _Converter:
         if all(loss.path != path for loss in self._losses):
             self._lose(path, message)
 
-    def _lose_what_v2_has_not(self) -> None:
+    def _lose_fields_without_counterpart(self) -> None:
         job = self._job
         if job.get("authFile"):
             self._lose(
@@ -146,29 +144,29 @@ class _Converter:
         count = int(self._job.get("retryCount") or 0)
         if count < 0:
             meaning = "for ever" if count == -1 else "until it succeeds"
-            self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 knows no negative count")
+            self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
         return max(count, 0)
 
     def _folder(self, field: str) -> str:
         path = str(self._job[field])
-        if _FS_URI in path and self._fs_uri:
-            path = path.replace(_FS_URI, self._fs_uri.rstrip("/"))
-        elif _FS_URI in path:
+        if FS_URI in path and self._fs_uri:
+            path = path.replace(FS_URI, self._fs_uri.rstrip("/"))
+        elif FS_URI in path:
             self._lose(
                 field,
-                f"{path!r} stays as it is: {_FS_URI} is empty on v2 clusters; "
+                f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
                 "set fs_uri in [OpenPai] of luigi.cfg",
             )
         if field == "codeDir":
             self._lose(
                 field,
-                "is copied into the working folder only where the image has the hdfs command: "
-                "v2 copies nothing",
+                "is copied into the working folder only if the image has the hdfs command: v2 copies no "
+                "code folder",
             )
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
-        """Yield each role's name and the one it gets: letters and digits, in lower case, no two the same."""
+        """Yield each role's name and its new name: unique, of letters and digits in lower case."""
         taken: set[str] = set()
         for index, role in enumerate(self._job["taskRoles"]):
             name = folded(role["name"]) or "role"
@@ -248,7 +246,7 @@ class _Converter:
     def _exports(
         self, role: Mapping[str, Any], count: int, names: Mapping[str, str], folders: Mapping[str, str]
     ) -> list[str]:
-        """Return commands that set what v1 containers have and v2 containers have not, or otherwise."""
+        """Return commands that set the variables of v1 containers v2 containers lack or set otherwise."""
         own = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
@@ -284,7 +282,7 @@ class _Converter:
         return [command for command in commands if command]
 
     def _environment(self) -> dict[str, str]:
-        """Return the job's own variables, as parameters where a shell can take those unharmed."""
+        """Return the job's own variables, as parameters where the shell's quoting allows it."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""The v1 job config: PaiJob, TaskRole, Port, and slot_to_dict, their one serializer.
+"""The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
 
 The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
 job"); names, order and defaults of the arguments are those of
@@ -7,15 +7,16 @@ job"); names, order and defaults of the arguments are those of
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.paths import Path, path_text
 
-__all__ = ["UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
+__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
 
 
 class Unset(Enum):
@@ -28,18 +29,23 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Not given: the field is left out and the server's default holds."""
+"""Not given: the field is left out, and the server's default applies."""
+
+FS_URI: Final = "$PAI_DEFAULT_FS_URI"
+"""Stands for the cluster's HDFS in the folders of a v1 job."""
 
 _NO_PORTS: list[Port] = []
 
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
-"""Fields in which ``null`` says something to the server: never."""
+"""Fields in which ``null`` has a meaning to the server: never."""
 
 _DEEPEST = 100
 
+T = TypeVar("T")
+
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
-    """Return the fields of a slotted object that have a value, as JSON wants them.
+    """Return the fields of a slotted object that have a value, for JSON.
 
     A field that was never set, or is None, is left out; None stays, as null, in
     ``minFailedTaskCount`` and ``minSucceededTaskCount``, where it means "never".
@@ -72,7 +78,7 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 class _Fields:
-    """What PaiJob, TaskRole and Port share: a repr and equality by their fields."""
+    """Base of PaiJob, TaskRole and Port: repr and equality by fields."""
 
     __slots__ = ()
 
@@ -120,10 +126,10 @@ class TaskRole(_Fields):
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
         portList: ports of each task; ``ssh`` and ``http`` are always there.
-        minFailedTaskCount: so many failed tasks fail the job; None for never;
-            left out, the server's default holds: 1.
-        minSucceededTaskCount: so many succeeded tasks complete the job at once;
-            None for never, which is the server's default too.
+        minFailedTaskCount: number of failed tasks that fails the job; None for never. Left out, the
+            server's default is 1.
+        minSucceededTaskCount: number of succeeded tasks that completes the job at once; None, the
+            server's default, for never.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -165,10 +171,10 @@ class TaskRole(_Fields):
 
 
 class PaiJob(_Fields):
-    """A job of the v1 dialect, as it is posted to ``/api/v1/jobs``.
+    """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name, unique on the cluster for ever.
+        jobName: name, unique on the cluster; names are never free again.
         image: Docker image of all tasks.
         tasks: the task roles, at least one.
         authFile: registry credentials, a file on HDFS.
@@ -239,11 +245,27 @@ class PaiJob(_Fields):
         self.jobEnvs = jobEnvs
         self.extras = extras
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
+        """Read a job config, as ``to_dict`` writes it; what is not there has the server's default.
+
+        Fields that no release knows are left out: see ``luigi_pai.spec.validate``.
+
+        Raises:
+            TypeError: ``taskRoles`` is no list of task roles, or one has no name or command.
+        """
+        roles = document.get("taskRoles")
+        tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
+        for role in tasks:
+            ports = role.portList
+            role.portList = [_read(Port, port) for port in (ports if isinstance(ports, list) else ())]
+        return _read(cls, {**document, "tasks": tasks})
+
     def to_json(self) -> str:
         """Return the job as the JSON text that is posted.
 
         Raises:
-            TypeError: a field holds what JSON cannot say.
+            TypeError: a field's value cannot be written as JSON.
             ValueError: a field holds NaN or an infinity.
         """
         try:
@@ -255,9 +277,18 @@ class PaiJob(_Fields):
         raise TypeError(f"{methods} {METHOD}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the job as plain dicts and lists, the same as ``to_json`` says it."""
+        """Return the job as plain dicts and lists, with the content of ``to_json``."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
+
+
+def _read(cls: type[T], document: Any) -> T:
+    """Return an object of a class from the fields of a document that its constructor takes."""
+    if not isinstance(document, Mapping):
+        raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
+    taken = inspect.signature(cls).parameters
+    given = {key: value for key, value in document.items() if key in taken}
+    return cls(**{key: value for key, value in given.items() if value is not None or key in _NULL_IS_A_VALUE})
 
 
 def methods_in(job: PaiJob) -> list[str]:
@@ -278,7 +309,7 @@ def _methods(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Serialize what JSON does not know: parts of a job, and Luigi's frozen parameters."""
+    """Serialize parts of a job, and Luigi's frozen parameters."""
     if isinstance(o, Mapping):
         return dict(o)
     return slot_to_dict(o)

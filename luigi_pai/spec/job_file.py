@@ -31,21 +31,21 @@ _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job as a file says it.
+    """A job that was read from a file.
 
     Attributes:
-        path: of the file.
-        dialect: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
-        document: as plain dicts, lists and values.
+        path: the file.
+        api_version: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
+        document: dicts, lists and plain values.
         text: of the file.
-        lines: where in the file each part is.
-        warnings: what a server reads otherwise than it is written, or than another server, some of it
-            stricter than a warning (v2 only).
-        reading: of its YAML.
+        lines: path of each value -> its line in the file.
+        warnings: scalars that a server reads in a surprising way, or that servers read differently; some
+            are stricter than a warning (v2 only).
+        reading: the YAML document (v2 only).
     """
 
     path: Path
-    dialect: Literal["v1", "v2"]
+    api_version: Literal["v1", "v2"]
     document: Any = field(repr=False)
     text: str = field(repr=False)
     lines: Mapping[tuple[str | int, ...], int] = field(repr=False, default_factory=dict)
@@ -56,22 +56,20 @@ class JobFile:
         """Return every problem of the job.
 
         Args:
-            release: of the OpenPAI or LTP that is to run it, ``0.7.1``, ``ltp-1.5``; any of the
-                dialect's that takes it where not given.
+            release: the server's release, ``0.7.1`` or ``ltp-1.5``; if not given, any release of the API
+                version may accept the job.
         """
         number = (0,) if release is None else release_number(release)
-        if self.dialect == "v2" and release is not None and number < _FIRST_V2:
+        if self.api_version == "v2" and release is not None and number < _FIRST_V2:
             return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
-        if self.dialect == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
+        if self.api_version == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
-        if self.dialect == "v2":
+        if self.api_version == "v2":
             return self._problems_on(release) if release is not None else self._problems_on_any()
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
-            return [
-                Problem("", f"is {kind} in place of an object; it must be a job config or a job protocol")
-            ]
+            return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]
         return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
 
     def _problems_on(self, release: str) -> list[Problem]:
@@ -91,7 +89,7 @@ def read_job_file(path: Path) -> JobFile:
     """Read a job from a file.
 
     Raises:
-        SpecError: it is neither JSON nor YAML, with the line.
+        SpecError: it is neither JSON nor YAML; it names the line.
         OSError: it cannot be read.
     """
     content = path.read_bytes()
@@ -120,12 +118,12 @@ def read_job_file(path: Path) -> JobFile:
 
 
 def _no_job(text: str) -> str | None:
-    """Return why a text is no job at all, if a glance shows it."""
+    """Return why a text is obviously not a job, or None."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(("#", ";"))]
     if not said:
         return f"is empty; {_WANTED}"
     follows = said[1] if len(said) > 1 else ""
     if _SECTION.fullmatch(said[0]) and (_SETTING.match(follows) or _SECTION.fullmatch(follows)):
-        return f"is a configuration file, as luigi.cfg is, and no job; {_WANTED}"
+        return f"is a configuration file like luigi.cfg, not a job; {_WANTED}"
     return None

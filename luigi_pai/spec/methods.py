@@ -1,4 +1,4 @@
-"""Methods given where their values are meant: a property of a task whose ``@property`` was forgotten."""
+"""Detection of methods in place of values: properties of a task whose ``@property`` was forgotten."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 __all__ = ["METHOD", "is_method"]
 
 METHOD: Final = "is a method; put @property above it"
-"""What is wrong with a field that holds one."""
+"""Message for a field that holds a method."""
 
 
 def is_method(value: Any) -> bool:
-    """Return whether a value is a method or a function, which no field of a job is."""
+    """Return whether a value is a method or a function."""
     return inspect.isroutine(value)

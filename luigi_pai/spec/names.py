@@ -1,7 +1,7 @@
-"""Names of jobs and roles: what they must be, and what servers make of them.
+"""Names of jobs, their submissions and task roles.
 
-A job that failed is submitted again as ``NAME__attempt2``, then ``NAME__attempt3``:
-servers keep a name for ever. This module alone knows how these names are made.
+Servers never free a name. So a job that failed is submitted again as ``NAME__attempt2``, then
+``NAME__attempt3``. Only ``luigi_pai.runtime`` knows this suffix, too: it reads it in containers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
 from luigi_pai.spec.methods import METHOD, is_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["attempt_name", "check_name", "folded", "latest_attempts", "room_for_attempts", "v2_name"]
+__all__ = [
+    "attempt_name",
+    "base_name",
+    "check_name",
+    "folded",
+    "latest_attempts",
+    "room_for_attempts",
+    "v2_name",
+]
 
-_SUFFIX = "__attempt"
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
@@ -47,8 +55,14 @@ def attempt_name(name: str, number: int) -> str:
     return name if number == 1 else f"{name}{_SUFFIX}{number}"
 
 
+def base_name(name: str) -> str:
+    """Return the name of a piece of work by the name of one of its submissions."""
+    found = _NUMBERED.fullmatch(name)
+    return found["base"] if found and int(found["number"]) > 1 else name
+
+
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:
-    """Return the highest number of each job that was submitted more than once.
+    """Return the latest submission of each job that was submitted more than once.
 
     Args:
         names: names of jobs, as a server lists them.
@@ -66,10 +80,10 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
 
 
 def check_name(name: Any) -> None:
-    """Refuse a name that no server could be asked for: no text, empty, or a step within a URL.
+    """Check that a name can stand in a URL: a text that is not empty, ``.`` or ``..``.
 
     Raises:
-        SpecError: saying what a name is.
+        SpecError: it cannot.
     """
     if is_method(name):
         raise SpecError("", [Problem("jobName", METHOD)])
@@ -81,14 +95,14 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return what keeps a task's job from being submitted again under further names.
+    """Return the problems that would prevent further submissions of a task's job.
 
     Args:
         name: the name that the task gives its job.
         path: of the name, in the job's format.
 
     Returns:
-        a problem if it is too long for ``__attempt2`` to be added, another if it ends like that already.
+        a problem if the name is too long for a suffix, and one if it ends in such a suffix already.
     """
     if not isinstance(name, str):
         return []
@@ -98,7 +112,7 @@ def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
             Problem(
                 path,
                 f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
-                "of later attempts are short enough too",
+                "of later submissions are short enough too",
             )
         )
     numbered = _LIKE_NUMBERED.fullmatch(name)
@@ -106,14 +120,13 @@ def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
         problems.append(
             Problem(
                 path,
-                f"{name!r} ends like the name of a job that is submitted again after a failure: it would be "
-                f"taken for a later attempt of {numbered['base']!r}; choose a name that does not end in "
-                f"{_SUFFIX} and a number",
+                f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
+                f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number",
             )
         )
     return problems
 
 
 def folded(role: str) -> str:
-    """Return a role's name as servers of the v2 dialect show it: ``My_Role`` -> ``myrole``."""
+    """Return a task role's name as v2 servers show it: ``My_Role`` -> ``myrole``."""
     return re.sub(r"[^a-z0-9]", "", role.lower())

@@ -1,4 +1,4 @@
-"""The name that was probably meant."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_COMPARED = 200
 
 
 def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
-    """Return the known name that is most like a name, of the first 200; None where none is.
+    """Return the known name that is most similar to a name, of the first 200; None if none is similar.
 
     Args:
         name: what was written.
-        known: what may have been meant.
-        likeness: how much they must have in common: 0, nothing, to 1, everything.
+        known: the valid names.
+        likeness: least similarity, from 0 to 1 (difflib's ratio).
     """
     import difflib  # noqa: PLC0415  only a mistake needs it
 
@@ -29,12 +29,12 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence on an unknown name: ``; did you mean 'x'?``, or what there is."""
+    """Return a suggestion to follow an unknown name: `` (did you mean 'x'?)`` or `` (known: 'a', 'b')``."""
     names = list(islice(known, _MOST_COMPARED))
     near = closest(name, names)
     if near is not None:
-        return f"; did you mean {near!r}?"
+        return f" (did you mean {near!r}?)"
     if not names:
         return ""
     further = ", ..." if len(names) > _MOST_SHOWN else ""
-    return f"; there is {', '.join(map(repr, names[:_MOST_SHOWN]))}{further}"
+    return f" (known: {', '.join(map(repr, names[:_MOST_SHOWN]))}{further})"

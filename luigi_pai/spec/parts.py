@@ -1,4 +1,4 @@
-"""Typed views of a document: dataclasses that are read from dicts and lists, and written back to them."""
+"""Base of the job protocol's dataclasses: reading from a document, and writing to one."""
 
 from __future__ import annotations
 
@@ -24,70 +24,70 @@ if TYPE_CHECKING:
 
     Wrong = list[tuple[Path, str]]
 
-__all__ = ["Part", "listed", "mapped", "one", "read"]
+__all__ = ["Part", "list_metadata", "mapping_metadata", "object_metadata", "part_from"]
 
 P = TypeVar("P", bound="Part")
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
-def one(cls: type[Part], **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that holds one part."""
-    return {"of": cls, "shape": "one", **further}
+def object_metadata(cls: type[Part], **further: Any) -> dict[str, Any]:
+    """Return the metadata of a field that holds an object of a class; ``further`` as for a mapping."""
+    return {"of": cls, "shape": "object", **further}
 
 
-def listed(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that holds a list, of parts if a class is given."""
+def list_metadata(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
+    """Return the metadata of a field that holds a list: of objects of a class, or of plain values."""
     return {"of": cls, "shape": "list", **further}
 
 
-def mapped(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that maps names to values, or to parts if a class is given.
+def mapping_metadata(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
+    """Return the metadata of a field that maps names to objects of a class, or to plain values.
 
     Args:
-        cls: the class of the parts.
-        further: ``hidden``: no repr shows the values; ``lenient``: what is of another
-            shape is kept as it is, for the server takes it; ``key``: the name in the document.
+        cls: the class of the objects.
+        further: ``hidden``: no repr shows the values; ``lenient``: a value of another shape is kept as it
+            is, because the server accepts it; ``key``: the field's name in the document.
     """
     return {"of": cls, "shape": "mapping", **further}
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class Part:
-    """A mapping of the document, as an object.
+    """An object of the job protocol.
 
     Attributes:
-        more: the keys that the class does not know, with their values.
+        more: keys that the class has no field for, with their values.
     """
 
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
 
     @classmethod
-    def _chosen(cls, document: Mapping[str, Any]) -> type[Part]:  # noqa: ARG003  for subclasses
-        """Return the class that a document is read as."""
+    def _class_for(cls, document: Mapping[str, Any]) -> type[Part]:  # noqa: ARG003  for subclasses
+        """Return the class to read a document as."""
         return cls
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
-        """Take over a document; it is copied.
+        """Return the object that a document describes; the document is copied.
 
         Raises:
-            SpecError: something in it is not of the shape that belongs there.
+            SpecError: a value has the wrong shape, such as a text in place of a list.
         """
-        return read(cls, document)
+        return part_from(cls, document)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it: a new document of dicts, lists and plain values.
+        """Return a new document of dicts, lists and plain values.
 
         Raises:
-            SpecError: a value is none that JSON has.
+            SpecError: a value cannot be written as JSON.
         """
         document: dict[str, Any] = without_source(self._document(()))
         return document
 
     def _document(self, path: Path) -> dict[str, Any]:
-        """Return the document, in which scalars keep the text that they were read from (``source_text``)."""
+        """Return the document; its scalars keep their own text (``source_text``)."""
         found: dict[str, Any] = {}
         for name, key, _ in _fields(type(self)):
             given = getattr(self, name)
@@ -129,16 +129,16 @@ class Part:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def read(cls: type[P], document: Any, lines: Mapping[Path, int] | None = None) -> P:
-    """Return the part that a document describes.
+def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = None) -> P:
+    """Return the object that a document describes.
 
     Args:
-        cls: the class of the part.
-        document: as JSON has it.
-        lines: where its parts stand in a file.
+        cls: the class of the object.
+        document: dicts, lists and plain values.
+        lines: path of each value -> its line in the file.
 
     Raises:
-        SpecError: with every place where the shape is wrong.
+        SpecError: values have the wrong shape; it names every one.
     """
     wrong: Wrong = []
     found = _read(cls, document, (), wrong)
@@ -187,7 +187,7 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
     if not isinstance(document, Mapping):
         wrong.append((path, _is_not(document, "a mapping")))
         return None
-    chosen = cls._chosen(document)
+    chosen = cls._class_for(document)
     given: dict[str, Any] = {}
     more: dict[str, Any] = dict(document)
     for name, key, metadata in _fields(chosen):
@@ -212,7 +212,7 @@ def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> 
     shape = metadata.get("shape")
     if shape is None:
         return copy.deepcopy(item)
-    if shape == "one":
+    if shape == "object":
         return _read(metadata["of"], item, path, wrong)
     cls = metadata["of"]
     if isinstance(item, list if shape == "list" else dict) and cls is None:

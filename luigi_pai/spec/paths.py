@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["Path", "item_of", "line_of", "list_of", "mapping_of", "path_text"]
 
 Path = tuple["str | int", ...]
-"""Where a value is: the keys and indexes that lead to it."""
+"""Keys and indexes that lead to a value."""
 
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -29,24 +29,24 @@ def path_text(path: Path) -> str:
 
 
 def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
-    """Return the line of a part, or of the nearest part that holds it; None where no lines are known."""
+    """Return the line of a value, or of the nearest value around it; None if no lines are known."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path)
 
 
 def item_of(value: Any, key: str) -> Any:
-    """Return what stands under a key, or None."""
+    """Return the value of a key, or None."""
     return value.get(key) if isinstance(value, Mapping) else None
 
 
 def list_of(value: Any, key: str) -> list[Any]:
-    """Return the list that stands under a key, or an empty one."""
+    """Return the list under a key, or an empty one."""
     found = item_of(value, key)
     return found if isinstance(found, list) else []
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return a value, or what stands under its key, if that is a mapping; else an empty one."""
+    """Return a value, or the value of its key, if that is a mapping; else an empty one."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Values of Python, and of Luigi's parameters, as JSON has them."""
+"""Conversion of Python values, and of Luigi's parameters, to JSON values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["plain"]
 
 
 def plain(given: Any, path: Path = ()) -> Any:
-    """Return a value as JSON has it, copied.
+    """Return a copy of a value in the types of JSON.
 
     Mappings become dicts; lists and tuples lists; dates and times texts (ISO 8601);
     paths texts; a member of an enum its value if it is a text or a number itself,
@@ -33,7 +33,7 @@ def plain(given: Any, path: Path = ()) -> Any:
         path: where it is, for errors.
 
     Raises:
-        SpecError: it is nothing of these; the error names its type, never the value.
+        SpecError: it has another type; the error names the type, never the value.
     """
     if given is None or isinstance(given, bool | Sourced):
         return given
@@ -57,7 +57,7 @@ def _of_enum(given: Enum, path: Path) -> Any:
 
 def _of_float(given: float, path: Path) -> float:
     if not math.isfinite(given):
-        raise _refused(path, "is infinite or not a number, which JSON cannot say")
+        raise _refused(path, "is infinite or not a number, which JSON does not have")
     return float(given)
 
 

@@ -1,9 +1,9 @@
-"""The v2 job protocol, typed: JobProtocol and its parts, YAML in and out.
+"""The v2 job protocol as Python classes, read from and written to YAML.
 
-The fields are the protocol's own, under its own names; what each may be is said
-by OpenPAI's manual ("Job protocol", and "How to use advanced job settings") and
-checked by ``validate_protocol``. A field that is ``UNSET`` is left out, an empty
-list or mapping too unless the document had it; None is ``null``.
+The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
+"How to use advanced job settings"), and ``validate_protocol`` checks them. A field that is
+``UNSET`` is left out, and so is an empty list or mapping unless the document had it; None is
+``null``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from luigi_pai.spec.dialects.source_text import same_source
 from luigi_pai.spec.dialects.yaml_differences import read_for_any
 from luigi_pai.spec.dialects.yaml_text import Document, write_yaml
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, mapped, one, read
+from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
 from luigi_pai.spec.plain_values import plain
 from luigi_pai.spec.protocol_extras import (
     Extras,
@@ -62,28 +62,28 @@ __all__ = [
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Resources(Part):
-    """What each instance of a role gets.
+    """Resources of each instance of a role.
 
     Args:
         cpu: CPUs.
         memoryMB: memory in MB.
         gpu: GPUs.
-        ports: how many ports under each label; ``ssh`` and ``http`` are always there.
+        ports: label -> number of ports; ``ssh`` and ``http`` are always there.
     """
 
     cpu: int
     memoryMB: int
     gpu: int = 0
-    ports: dict[str, int] = field(default_factory=dict, metadata=mapped())
+    ports: dict[str, int] = field(default_factory=dict, metadata=mapping_metadata())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Completion(Part):
-    """When the job ends by this role; -1 and None: never.
+    """Numbers of ended instances of a role that end the job; -1 and None: never.
 
     Args:
-        minFailedInstances: so many failed instances fail the job; 1 on the server.
-        minSucceededInstances: so many succeeded ones complete it; all of them on the server.
+        minFailedInstances: failed instances that fail the job; the server's default is 1.
+        minSucceededInstances: succeeded instances that complete it; the server's default is all.
     """
 
     minFailedInstances: int | Unset | None = UNSET
@@ -95,7 +95,7 @@ class ContainerOptions(Part):
     """Further options of a role's containers.
 
     Args:
-        shmMB: shared memory in MB. Where it is not said, OpenPAI gives 512, and LTP 16384.
+        shmMB: shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
         infiniband: the container gets the host's InfiniBand devices.
     """
 
@@ -111,8 +111,8 @@ class Role(Part):
         dockerImage: name of a prerequisite of type dockerimage.
         commands: shell commands, at least one.
         resourcePerInstance: what each instance gets.
-        instances: how many. Always said: release 1.8 answers 500 to a role without it.
-        completion: when the job ends by this role.
+        instances: number of instances; always sent, because release 1.8 answers 500 to a role without it.
+        completion: numbers of ended instances that end the job.
         taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
         prerequisites: names of prerequisites whose callbacks run here, in this order (1.6 and later).
         data: name of a prerequisite of that type, for ``<% $data... %>``.
@@ -122,40 +122,40 @@ class Role(Part):
     """
 
     dockerImage: str = field(kw_only=False)
-    commands: list[str] = field(metadata=listed())
-    resourcePerInstance: Resources = field(metadata=one(Resources))
+    commands: list[str] = field(metadata=list_metadata())
+    resourcePerInstance: Resources = field(metadata=object_metadata(Resources))
     instances: int | Unset = 1
-    completion: Completion = field(default_factory=Completion, metadata=one(Completion))
+    completion: Completion = field(default_factory=Completion, metadata=object_metadata(Completion))
     taskRetryCount: int | Unset = UNSET
-    prerequisites: list[str] = field(default_factory=list, metadata=listed())
+    prerequisites: list[str] = field(default_factory=list, metadata=list_metadata())
     data: str | Unset = UNSET
     output: str | Unset = UNSET
     script: str | Unset = UNSET
     extraContainerOptions: ContainerOptions = field(
-        default_factory=ContainerOptions, metadata=one(ContainerOptions)
+        default_factory=ContainerOptions, metadata=object_metadata(ContainerOptions)
     )
     protocolVersion: int | str | Unset = UNSET
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RoleCommands(Part):
-    """Commands that a deployment puts around those of a role."""
+    """Commands that a deployment runs before and after those of a role."""
 
-    preCommands: list[str] = field(default_factory=list, metadata=listed())
-    postCommands: list[str] = field(default_factory=list, metadata=listed())
+    preCommands: list[str] = field(default_factory=list, metadata=list_metadata())
+    postCommands: list[str] = field(default_factory=list, metadata=list_metadata())
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Deployment(Part):
-    """Commands around those of the roles, chosen by ``defaults.deployment``.
+    """Commands before and after those of the roles, selected by ``defaults.deployment``.
 
     Args:
-        name: its name.
-        taskRoles: role -> the commands around its own.
+        name: name of the deployment.
+        taskRoles: role -> its additional commands.
     """
 
     name: str = field(kw_only=False)
-    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapped(RoleCommands))
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapping_metadata(RoleCommands))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -164,7 +164,7 @@ class Deployment(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Defaults(Part):
-    """Where the job runs, and which deployment it takes."""
+    """Virtual cluster and deployment of the job."""
 
     virtualCluster: str | Unset = UNSET
     deployment: str | Unset = UNSET
@@ -172,21 +172,21 @@ class Defaults(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class JobProtocol(Part):
-    """A job of the v2 dialect: OpenPAI 0.15 to 1.8, and LTP.
+    """A job of the v2 API: OpenPAI 0.15 to 1.8, and LTP.
 
     Args:
         name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
-        taskRoles: role -> what it runs, at least one.
+        taskRoles: name -> task role, at least one.
         prerequisites: images, scripts, data and outputs that roles refer to.
         parameters: for ``<% $parameters.key %>`` in commands.
         secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
-        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; all others refuse it). An
+        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
             ``inference`` needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
         jobRetryCount: how often a failed job is started again by the cluster.
-        deployments: commands around those of the roles.
+        deployments: additional commands of the roles.
         defaults: virtual cluster and deployment.
         extras: plugins, storages and the like.
-        version: of the job, as its author counts.
+        version: the author's version of the job.
         contributor: its author.
         description: what it is for.
         protocolVersion: 2.
@@ -200,29 +200,29 @@ class JobProtocol(Part):
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
     jobType: str | Unset = UNSET
-    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapped())
-    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapped(hidden=True))
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata())
+    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata(hidden=True))
     jobRetryCount: int | Unset = UNSET
-    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=listed(Prerequisite))
-    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapped(Role))
-    deployments: list[Deployment] = field(default_factory=list, metadata=listed(Deployment))
-    defaults: Defaults = field(default_factory=Defaults, metadata=one(Defaults))
-    extras: Extras = field(default_factory=Extras, metadata=one(Extras))
+    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=list_metadata(Prerequisite))
+    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapping_metadata(Role))
+    deployments: list[Deployment] = field(default_factory=list, metadata=list_metadata(Deployment))
+    defaults: Defaults = field(default_factory=Defaults, metadata=object_metadata(Defaults))
+    extras: Extras = field(default_factory=Extras, metadata=object_metadata(Extras))
     _text: Document | None = field(default=None, init=False)
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML, as OpenPAI does, or else as LTP 1.1 and later do.
+        """Read a protocol from YAML as OpenPAI does; if OpenPAI refuses it, as LTP 1.1 and later do.
 
         Args:
             text: one YAML document.
-            source: what errors call it: a file's name.
+            source: a file's name, for errors.
 
         Raises:
-            SpecError: it is not YAML, or something is not of the shape that belongs there.
+            SpecError: it is not YAML, or a value has the wrong shape.
         """
         document = read_for_any(text, source)
-        found = read(cls, document.sourced, document.lines)
+        found = part_from(cls, document.sourced, document.lines)
         found._text = document  # noqa: SLF001  its own
         return found
 
@@ -239,19 +239,16 @@ class JobProtocol(Part):
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise SpecError(
-                str(path), [Problem("", "is not UTF-8, which a server reads; save it as UTF-8", line=line)]
-            ) from None
+            raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
         return cls.from_yaml(text, str(path))
 
     def to_yaml(self) -> str:
-        """Return the protocol as YAML: the text that was read, as long as nothing was changed.
+        """Return the protocol as YAML: the text that was read if nothing was changed, else a new one.
 
-        In a text that is written anew, scalars that servers read differently (``012``, ``1:30``) stay as
-        they were written.
+        In a new text, scalars that servers read differently (``012``, ``1:30``) keep their text.
 
         Raises:
-            SpecError: a value is none that JSON has.
+            SpecError: a value cannot be written as JSON.
         """
         document = self.sourced()
         if self._text is not None and _same(document, self._text.sourced):
@@ -259,26 +256,26 @@ class JobProtocol(Part):
         return write_yaml(document)
 
     def sourced(self) -> dict[str, Any]:
-        """Return what ``to_dict`` does, with the texts of scalars that servers read differently.
+        """Return ``to_dict()`` with scalars that keep their text where servers read them differently.
 
         Raises:
-            SpecError: a value is none that JSON has.
+            SpecError: a value cannot be written as JSON.
         """
         return self._document(())
 
     @property
     def reading(self) -> Document | None:
-        """What was read, if it is from a text."""
+        """The YAML document that was read, if any."""
         return self._text
 
     @property
     def lines(self) -> Mapping[Path, int]:
-        """Where in its text each part stands, from line 1; empty if it is not from a text."""
+        """Path of each value -> its line in the text, from 1; empty if it was not read from a text."""
         return {} if self._text is None else self._text.lines
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What a server reads in the text in another way than most people, or another server, would."""
+        """Scalars of the text with a surprising value, or with different values on different servers."""
         return () if self._text is None else self._text.warnings
 
     def renamed(self, name: str) -> JobProtocol:
@@ -297,7 +294,7 @@ class JobProtocol(Part):
             secrets: the same.
 
         Raises:
-            SpecError: a value cannot be made a plain one.
+            SpecError: a value cannot be converted to a JSON value.
         """
         other = copy.deepcopy(self)
         other.parameters = {**other.parameters, **plain(parameters or {}, ("parameters",))}
@@ -306,7 +303,7 @@ class JobProtocol(Part):
 
 
 def _same(one_document: Any, other: Any) -> bool:
-    """Return whether two documents are equal to a server: True is not 1, and order counts for nothing."""
+    """Return whether two documents are equal to a server: True is not 1, and keys have no order."""
     if isinstance(one_document, dict) and isinstance(other, dict):
         return one_document.keys() == other.keys() and all(
             _same(item, other[key]) for key, item in one_document.items()

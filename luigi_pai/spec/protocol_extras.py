@@ -1,4 +1,4 @@
-"""The extras of a job protocol, typed: plugins of the runtime, storages, schedulers, notifications."""
+"""Classes for the ``extras`` of a job protocol: runtime plugins, storages, scheduler, notifications."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, mapped, one
-from luigi_pai.spec.protocol_prerequisites import RUNTIME_PLUGIN, callbacks_of
+from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata
+from luigi_pai.spec.protocol_prerequisites import callbacks_of
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,14 +35,14 @@ class RuntimePlugin(Part):
     Args:
         plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
             ``dind``.
-        parameters: what it takes.
+        parameters: of the plugin.
         taskroles: roles that it works in; all if there are none.
         failurePolicy: ``fail`` (the default) or ``ignore``.
     """
 
     plugin: str = field(kw_only=False)
     parameters: Any = field(default=UNSET, metadata={"hidden": True})
-    taskroles: list[str] = field(default_factory=list, metadata=listed(lenient=True))
+    taskroles: list[str] = field(default_factory=list, metadata=list_metadata(lenient=True))
     failurePolicy: str | Unset = UNSET
 
     @classmethod
@@ -60,7 +61,7 @@ class RuntimePlugin(Part):
         Args:
             jobssh: the containers reach each other as ``ROLE-INDEX``.
             sshbarrier: the commands wait until all containers can be reached.
-            sshbarrierTimeout: minutes that they wait at most; 300 on the server.
+            sshbarrierTimeout: longest wait, in minutes; the server's default is 300.
             userssh: a public key that may log in from outside.
             taskroles: roles that it works in; all if there are none.
             failurePolicy: ``fail`` or ``ignore``.
@@ -135,9 +136,9 @@ class RuntimePlugin(Part):
 
     @classmethod
     def dind(cls, *, failurePolicy: str | Unset = UNSET) -> RuntimePlugin:
-        """Return the plugin that gives each container a Docker of its own (LTP 1.2 and later).
+        """Return the plugin that gives each container its own Docker (LTP 1.2 and later).
 
-        The containers of all roles are privileged then.
+        It makes the containers of all roles privileged.
 
         Args:
             failurePolicy: ``fail`` or ``ignore``.
@@ -164,7 +165,7 @@ class Storage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HivedRole(Part):
-    """What a role asks the HiveD scheduler for.
+    """A role's request to the HiveD scheduler.
 
     Args:
         skuType: kind of SKU; any if None.
@@ -181,16 +182,18 @@ class HivedRole(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HivedScheduler(Part):
-    """What the job asks the HiveD scheduler for.
+    """A job's request to the HiveD scheduler.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``; where it is not said, the default priority, that
-            of ``test``. LTP takes ``prod`` only of users who have leave.
-        taskRoles: role -> what it asks for.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; left out, the default priority, that of ``test``.
+            LTP accepts ``prod`` only from users with permission.
+        taskRoles: role -> its request.
     """
 
     jobPriorityClass: str | Unset = UNSET
-    taskRoles: dict[str, HivedRole] = field(default_factory=dict, metadata=mapped(HivedRole, lenient=True))
+    taskRoles: dict[str, HivedRole] = field(
+        default_factory=dict, metadata=mapping_metadata(HivedRole, lenient=True)
+    )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -210,7 +213,7 @@ class LocalStorage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StatusNotification(Part):
-    """Which changes of the job its user is told of, where the cluster does so (1.5 and later)."""
+    """Changes of the job's state that the cluster notifies its user of (1.5 and later)."""
 
     running: bool | Unset = UNSET
     succeeded: bool | Unset = UNSET
@@ -221,34 +224,36 @@ class StatusNotification(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Extras(Part):
-    """Everything that is not of the protocol's core; the server takes any shape here.
+    """Fields outside of the protocol's core; the server accepts any value here.
 
     Args:
         runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
-        storages: mounts; an empty list mounts the user's default ones, where leaving it out mounts none.
-        gangAllocation: all instances start together (the default), or each when it can.
-        hivedScheduler: what to ask the HiveD scheduler for.
-        jobStatusChangeNotification: which changes the user is told of.
+        storages: mounts; an empty list mounts the user's default storages; left out, none is mounted.
+        gangAllocation: whether all instances start together, the default, or each when it can.
+        hivedScheduler: request to the HiveD scheduler.
+        jobStatusChangeNotification: changes that the user is notified of.
         tensorBoard: of the web portal.
-        submitFrom: what the job was submitted with.
+        submitFrom: the program that submitted the job.
         enableLocalStorage: folders of the node to mount (LTP).
         forceNodes: nodes to run on, separated by commas; each closed to other jobs (LTP).
-        allowAzCopy: the containers get what AzCopy logs in with (LTP 1.2 and later).
+        allowAzCopy: the containers get the credentials of AzCopy (LTP 1.2 and later).
     """
 
     runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=listed(RuntimePlugin, lenient=True, key=RUNTIME_PLUGIN)
+        default_factory=list, metadata=list_metadata(RuntimePlugin, lenient=True, key=PLUGIN)
     )
-    storages: list[Storage] | Unset = field(default=UNSET, metadata=listed(Storage, lenient=True))
+    storages: list[Storage] | Unset = field(default=UNSET, metadata=list_metadata(Storage, lenient=True))
     gangAllocation: bool | Unset = UNSET
     hivedScheduler: HivedScheduler = field(
-        default_factory=HivedScheduler, metadata=one(HivedScheduler, lenient=True)
+        default_factory=HivedScheduler, metadata=object_metadata(HivedScheduler, lenient=True)
     )
     jobStatusChangeNotification: StatusNotification = field(
-        default_factory=StatusNotification, metadata=one(StatusNotification, lenient=True)
+        default_factory=StatusNotification, metadata=object_metadata(StatusNotification, lenient=True)
     )
     tensorBoard: Any = UNSET
     submitFrom: Any = UNSET
-    enableLocalStorage: LocalStorage | Unset = field(default=UNSET, metadata=one(LocalStorage, lenient=True))
+    enableLocalStorage: LocalStorage | Unset = field(
+        default=UNSET, metadata=object_metadata(LocalStorage, lenient=True)
+    )
     forceNodes: str | Unset = UNSET
     allowAzCopy: bool | Unset = UNSET

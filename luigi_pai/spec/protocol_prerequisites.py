@@ -1,4 +1,4 @@
-"""The prerequisites of a job protocol, typed: images, scripts, data, outputs, and what runs for them."""
+"""Classes for the ``prerequisites`` of a job protocol: images, scripts, data, outputs, callbacks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import UNSET, Unset
-from luigi_pai.spec.parts import Part, listed, one
+from luigi_pai.spec.parts import Part, list_metadata, object_metadata
+from luigi_pai.spec.templates.callbacks import CMD_PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["RUNTIME_PLUGIN", "Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
+__all__ = ["Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
 
 PartClass = type[Part]
-
-RUNTIME_PLUGIN = "com.microsoft.pai.runtimeplugin"
-_CMD = f"{RUNTIME_PLUGIN}.cmd"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -29,25 +27,25 @@ class Callback(Part):
     """
 
     event: str = field(kw_only=False)
-    commands: list[str] = field(kw_only=False, metadata=listed(hidden=True))
+    commands: list[str] = field(kw_only=False, metadata=list_metadata(hidden=True))
 
 
 def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
     """Return the callbacks that run these commands.
 
     Raises:
-        TypeError: one text was given where a list is wanted.
+        TypeError: a text was given in place of a list.
     """
     events = {"taskStarts": on_start, "taskSucceeds": on_success}
     for event, commands in events.items():
         if isinstance(commands, str):
-            raise TypeError(f"{event}: a list of commands is wanted, not one text")
+            raise TypeError(f"{event}: is a text; it must be a list of commands")
     return [Callback(event, list(commands)) for event, commands in events.items() if commands]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Prerequisite(Part):
-    """Something that roles need: a script, data, an output.
+    """A script, data or an output that roles use.
 
     Args:
         name: unique among the prerequisites of its type.
@@ -64,16 +62,16 @@ class Prerequisite(Part):
     type: str = "script"
     uri: str | list[str] | Unset = UNSET
     plugin: str | Unset = UNSET
-    require: list[str] = field(default_factory=list, metadata=listed())
+    require: list[str] = field(default_factory=list, metadata=list_metadata())
     failurePolicy: str | Unset = UNSET
-    callbacks: list[Callback] = field(default_factory=list, metadata=listed(Callback))
+    callbacks: list[Callback] = field(default_factory=list, metadata=list_metadata(Callback))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
 
     @classmethod
-    def _chosen(cls, document: Mapping[str, Any]) -> PartClass:
+    def _class_for(cls, document: Mapping[str, Any]) -> PartClass:
         return DockerImage if document.get("type") == "dockerimage" else cls
 
     @classmethod
@@ -88,13 +86,13 @@ class Prerequisite(Part):
         """Return a prerequisite that runs commands in each task of its roles.
 
         Args:
-            name: its name.
+            name: name of the prerequisite.
             on_start: commands before the role's own, in this order.
             on_success: commands after the role's own have succeeded.
             fields: any other field of Prerequisite.
         """
         callbacks = callbacks_of(on_start, on_success)
-        return cls(name, **{"plugin": _CMD, "callbacks": callbacks, **fields})
+        return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -111,11 +109,11 @@ class DockerImage(Prerequisite):
     """A Docker image that roles run in.
 
     Args:
-        name: what roles call it.
-        uri: the image, as ``docker pull`` takes it.
-        auth: the account that may pull it.
+        name: the name by which roles refer to it.
+        uri: the image, as in ``docker pull``.
+        auth: account of its registry.
     """
 
     uri: str = field(kw_only=False)
     type: str = "dockerimage"
-    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=one(RegistryAuth))
+    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=object_metadata(RegistryAuth))

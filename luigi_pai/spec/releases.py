@@ -1,4 +1,4 @@
-"""Releases of OpenPAI (``1.8.0``) and of LTP, its continuation (``ltp-1.5``), in their order."""
+"""Releases of OpenPAI (``1.8.0``) and of its successor LTP (``ltp-1.5``), and their order."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def release_number(release: str) -> tuple[int, ...]:
 
 
 def release_title(release: str) -> str:
-    """Return a release as people write it: ``OpenPAI 1.8.0``, ``LTP 1.5``."""
+    """Return a release as documentation writes it: ``OpenPAI 1.8.0``, ``LTP 1.5``."""
     is_of_ltp = is_ltp(release_number(release))
     return f"LTP {release.removeprefix('ltp-')}" if is_of_ltp else f"OpenPAI {release}"
 
 
 def is_ltp(number: tuple[int, ...]) -> bool:
-    """Return whether a number of ``release_number`` is that of an LTP."""
+    """Return whether a result of ``release_number`` is a release of LTP."""
     return len(number) > len(_BEGUN_FROM) and number[: len(_BEGUN_FROM)] == _BEGUN_FROM
 
 
 def reader_of(number: tuple[int, ...] | None) -> YamlReader:
-    """Return the YAML reader of a release; that of OpenPAI where none is given."""
+    """Return the YAML reader of a release; OpenPAI's if no release is given."""
     return JS_YAML_4 if number is not None and number >= _FIRST_WITH_JS_YAML_4 else JS_YAML_3

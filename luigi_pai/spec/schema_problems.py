@@ -1,16 +1,15 @@
-"""From a JSON Schema to what is wrong with a document: where, what, and what would be right.
+"""Problems of a document by a JSON Schema: path, message, level.
 
-The schemas in ``schemas/`` describe each field in words; those words are the
-messages. Beside JSON Schema's own keywords they have five:
+The messages are the schemas' own descriptions (``schemas/``). The schemas have five keywords
+beside those of JSON Schema:
 
-- ``stricter``: a schema that servers do not ask for; what does not fit it
-  breaks after the server took it.
+- ``stricter``: a schema that servers do not check; a job that violates it is accepted and fails.
 - ``warning``: the same, but the job runs.
-- ``since``: the release that brought a field; older ones refuse it. Where it is an
-  LTP and no release is given, a warning says so.
-- ``tightened``: a schema that servers ask for from the release in its ``since`` on.
-- ``near``: servers take any field here; one that looks like a known one is
-  warned of, for it will be ignored.
+- ``since``: the release that added a field; older ones refuse it. If that is a release of LTP and
+  no release is given, a warning names it.
+- ``tightened``: a schema that servers check from the release in its ``since`` on.
+- ``near``: servers accept any field here; a field similar to a known one causes a warning, because
+  servers ignore it.
 """
 
 from __future__ import annotations
@@ -53,19 +52,19 @@ _NUMBERS = frozenset({"integer", "number", "null"})
 _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 LARGEST_BODY = 100 * 1024
-"""Bytes that a rest-server's body parser takes."""
+"""Bytes that a rest-server's body parser accepts."""
 LONGEST_SHOWN = 80
-"""So many characters of a wrong value are shown."""
+"""Characters of a wrong value that a message shows."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem whose path is still in steps.
+    """A problem with its path as keys and indexes.
 
     Attributes:
-        path: where: keys and indexes.
-        message: what is wrong there, and what would be right.
-        level: what becomes of the job.
+        path: the keys and indexes.
+        message: what is wrong, and what to write instead.
+        level: the consequence for the job.
     """
 
     path: Path
@@ -87,12 +86,12 @@ def schema_findings(
     shown: Callable[[Any, Path], str],
     release: tuple[int, ...] | None = None,
 ) -> Iterator[Finding]:
-    """Yield what a schema finds wrong, in no order.
+    """Yield the violations of a schema, in no order.
 
     Args:
         document: what to check.
         name: the schema: ``job.v1`` or ``protocol.v2``.
-        shown: how to show the value under a path; it decides what is secret.
+        shown: formats the value under a path for a message, without secrets.
         release: the release that the document is for; None for any.
     """
     for error in _validator(name, release).iter_errors(document):
@@ -100,7 +99,7 @@ def schema_findings(
 
 
 def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield each finding once, and nothing more of a field that is refused."""
+    """Yield each finding once, and no milder ones about a field that is refused."""
     found = list(dict.fromkeys(findings))
     hard = {finding.path for finding in found if finding.level is Level.REFUSED}
     for finding in found:
@@ -109,12 +108,12 @@ def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def in_one_line(message: str) -> str:
-    """Return a message without the line breaks of what it quotes."""
+    """Return a message with its line breaks as blanks: it may quote some."""
     return _LINE_BREAKS.sub(" ", message)
 
 
 def named_nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint at what may have been meant: ``did you mean commands?``, or what there is."""
+    """Return a suggestion for an unknown name: ``did you mean commands?``, or the known names."""
     names = list(known)
     near = closest(name, names)
     return f"did you mean {near}?" if near is not None else f"there are {', '.join(names)}"
@@ -129,7 +128,7 @@ def _merged(value: Any, patch: Any) -> Any:
 
 @lru_cache
 def schema_with_ltp(name: str) -> dict[str, Any]:
-    """Return a schema with what LTP has beyond OpenPAI; ``since`` says from which release on."""
+    """Return a schema with the fields that LTP added; ``since`` names the release."""
     merged: dict[str, Any] = schema(name)
     if name == "protocol.v2":
         merged = _merged(merged, schema("protocol.ltp"))
@@ -232,7 +231,7 @@ def _findings(
             yield Finding((*path, unknown), f"is not a field here; {hint}", level)
     elif error.validator == "near":
         for unknown, near in _nearest_unknown(instance, about):
-            what = f"is not a field that is known here; did you mean {near}? Servers take it and ignore it"
+            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
             yield Finding((*path, unknown), what, Level.WARNING)
     elif error.validator == "since":
         first = str(error.validator_value)
@@ -247,7 +246,7 @@ def _findings(
 
 
 def _unfit(error: ValidationError, path: Path, shown: str) -> str:
-    """Return why a value does not fit, with what to do about two mistakes that YAML and JSON invite."""
+    """Return why a value does not fit, with advice on two frequent mistakes in YAML and JSON."""
     instance: Any = error.instance
     description = str(cast("Mapping[str, Any]", error.schema).get("description", "valid"))
     if error.validator != "type":
@@ -265,14 +264,14 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
 
 def _came_with(release: str, level: Level) -> str:
     title = release_title(release) if is_ltp(release_number(release)) else f"release {release}"
-    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
     return f"came with {title}; servers before it {end}"
 
 
 def _taken_by(release: str, level: Level) -> str:
-    """Return what becomes of a field of LTP's, release by release."""
-    end = "refuse it" if level is Level.REFUSED else "take it and ignore it"
-    verb = "taken" if level is Level.REFUSED else "used"
+    """Return how releases treat a field of LTP."""
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
+    verb = "accepted" if level is Level.REFUSED else "used"
     return f"{verb} by {release_title(release)} and later; OpenPAI 0.15 to 1.8 {end}"
 
 

@@ -1,4 +1,4 @@
-"""What of a job protocol goes to the server, and what of it may be shown."""
+"""Texts of a job: the YAML that is posted, and the redacted text that is shown."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ __all__ = ["filled_commands", "rendered", "submission_text"]
 
 
 def submission_text(protocol: JobProtocol) -> str:
-    """Return the YAML that is posted: as the user wrote it, unless it was changed or needs resolving.
+    """Return the YAML that is posted: the user's text, unless it was changed or needs resolving.
 
     Raises:
-        SpecError: its prerequisites require each other in a circle, or one that is not there; it is
-            larger than servers take.
+        SpecError: prerequisites require each other in a circle or do not exist; the text is larger than
+            servers accept.
     """
     document = protocol.sourced()
     resolved = resolve(document)
     text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LARGEST_BODY:
-        wrong = f"has {size:,} bytes as it is sent; servers take at most {LARGEST_BODY:,}"
+        wrong = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"
         raise SpecError(str(protocol.name), [Problem("", wrong)])
     return text
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
-    """Return a job as it is sent, for people: JSON or YAML, with its secrets as ``******``.
+    """Return a job as it is sent, as JSON or YAML, with secrets redacted as ``******``.
 
     Args:
-        job: a job of either dialect; a mapping is a v1 job config.
-        filled: only the command of each role, as the server renders it.
+        job: a job; a mapping is a v1 job config.
+        filled: return the rendered command of each role instead.
 
     Raises:
         SpecError: as ``submission_text``.
@@ -60,7 +60,7 @@ def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = Fa
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:
-    """Return the command of each role as the server renders it, with secrets as ``******``.
+    """Return the command of each role as the server renders it, with secrets redacted.
 
     Raises:
         SpecError: as ``submission_text``.

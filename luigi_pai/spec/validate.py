@@ -1,8 +1,8 @@
-"""Every problem of a v1 job at once, each with its path, before anything is sent.
+"""Validation of v1 job configs.
 
-A problem is REFUSED where the servers of 0.7 to 0.14 refuse the job (JSON
-Schema in ``schemas/``), STRICTER where they take it and then break on it: roles
-that end up under one name, memory under 100 MB, a command of blanks.
+A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``),
+STRICTER if they accept it and the job then fails: roles that fold to one name, memory under 100 MB,
+a blank command.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.spec.dialects.javascript_text import javascript_number
 from luigi_pai.spec.dialects.mustache import SPACES
 from luigi_pai.spec.job import PaiJob, methods_in
 from luigi_pai.spec.methods import METHOD, is_method
@@ -43,14 +44,14 @@ _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
-    """Refuse a job that cannot run.
+    """Check a job.
 
     Args:
         job: the job.
         further: problems that were found elsewhere.
 
     Raises:
-        SpecError: with every problem.
+        SpecError: the job has problems; it lists all of them.
     """
     problems = [*validate_job(job), *further]
     if problems:
@@ -63,12 +64,12 @@ def validate_job(
     release: str | None = None,
     lines: Mapping[Path, int] | None = None,
 ) -> list[Problem]:
-    """Find every problem of a v1 job.
+    """Return every problem of a v1 job.
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
-        release: the release of the cluster, such as ``0.7.1``: also what it refuses that came later, or
-            that an earlier one took. None: any release of 0.7 to 0.14 that takes the job.
+        release: the cluster's release, such as ``0.7.1``; its own verdict. None: any release from 0.7 to
+            0.14 may accept the job.
         lines: path -> line in the job's file, where there is one.
 
     Returns:
@@ -97,7 +98,7 @@ def validate_job(
         findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
-        findings.append(Finding((), f"has {size:,} bytes as JSON; servers take at most {LARGEST_BODY:,}"))
+        findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
     found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
     return [
         Problem(
@@ -111,7 +112,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers take both."""
+    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers accept both."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -124,13 +125,11 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return the number that servers (Joi 13) make of a text, or the text if they make none."""
+    """Return the number that servers (Joi 13) convert a text to, or the text itself."""
     if _PREFIXED_TEXT.fullmatch(text):
         return 0  # JavaScript's parseFloat stops after the first 0
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
-    if math.isinf(number):
-        return text
-    return int(number) if number.is_integer() else number
+    return text if math.isinf(number) else javascript_number(number)
 
 
 def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Finding]:
@@ -140,7 +139,7 @@ def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Fi
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         is_small = is_number and value < 0 and "minimum" in schema  # which says so already
         if is_number and not is_small and abs(value) > _LARGEST_INTEGER:
-            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers take")
+            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers accept")
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _too_large(item, schema.get("properties", {}).get(key, {}), (*path, key))
@@ -150,7 +149,7 @@ def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Fi
 
 
 def _shown(value: Any, path: Path) -> str:
-    """Return a value as an error may show it: short, and never that of a variable of the user's."""
+    """Return a value as errors show it: cut, and without the values of the job's variables."""
     if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"
     text = repr(value)

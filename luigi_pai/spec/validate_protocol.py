@@ -1,10 +1,9 @@
-"""Every problem of a job protocol at once, each with its path and line, before anything is sent.
+"""Validation of job protocols.
 
-They come from the schema (``schemas/protocol.v2.json``), from the rules that
-concern more than one field (``protocol_rules``, ``ltp_rules``), and from references
-(``template``, ``plugin_texts``, ``prerequisites``). A problem is REFUSED where
-the rest-server of 1.8 (or of LTP) refuses the document, STRICTER where it takes it and
-something breaks later.
+Problems come from the schema (``schemas/protocol.v2.json``), from rules about several fields
+(``rules``), and from references and prerequisites (``templates``). A problem is REFUSED if the
+rest-server of 1.8 or LTP refuses the document, STRICTER if it accepts the document and the job
+fails later.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
 
 def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Refuse a job protocol that can run on no release of OpenPAI or LTP.
+    """Check that a job protocol can run on some release of OpenPAI or LTP.
 
     Args:
         protocol: the protocol, as it will be sent.
@@ -55,7 +54,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         the warnings.
 
     Raises:
-        SpecError: with every problem that a server refuses or breaks on.
+        SpecError: it cannot; it lists every problem that is refused or stricter.
     """
     document = protocol.to_dict()
     found = validate_for_any(
@@ -68,7 +67,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
 
 
 def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Problem]:
-    """Return the problems that keep a job from being sent.
+    """Return the problems for which a job is not sent.
 
     Args:
         problems: what ``validate_protocol`` found.
@@ -81,17 +80,17 @@ def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Probl
 def validate_for_any(
     document: Any, *, lines: Mapping[Path, int], text: str, reading: Document | None = None
 ) -> list[Problem]:
-    """Find every problem of a job protocol that any release may run.
+    """Return every problem of a job protocol whose server's release is not known.
 
     Args:
-        document: the protocol, as JSON would hold it.
+        document: the protocol, in the types of JSON.
         lines: path -> line.
         text: the YAML that will be sent.
         reading: what the protocol was read from. If readers of servers differ in it, the text is also
             checked as the other of the two reads it.
 
     Returns:
-        the problems; what only one of LTP and OpenPAI refuses is a warning.
+        the problems; a problem on only one of OpenPAI and LTP is a warning.
     """
     if reading is not None and reading.reader == JS_YAML_4:  # OpenPAI does not read it
         return validate_protocol(document, lines=lines, text=text, release=LATEST_LTP)
@@ -136,15 +135,15 @@ def validate_protocol(
     text: str | None = None,
     release: str | None = None,
 ) -> list[Problem]:
-    """Find every problem of a job protocol.
+    """Return every problem of a job protocol.
 
     Args:
-        document: the protocol, as JSON would hold it.
+        document: the protocol, in the types of JSON.
         lines: path -> line, from ``read_yaml``; None where there is no text.
         size: how many bytes will be sent; None if that is not known, or ``text`` is given.
         text: the YAML that will be sent, of which ``document`` is the meaning.
-        release: the release of the cluster, such as ``1.5.0`` or ``ltp-1.5``: also what it refuses that
-            came later. None: any release that takes the document.
+        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``; its own verdict. None: any release
+            may accept the document.
 
     Returns:
         the problems in the order of the document; empty when there is none.
@@ -162,7 +161,7 @@ def validate_protocol(
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > LARGEST_BODY:
-        problems.append(Problem("", f"has {size:,} bytes; servers take at most {LARGEST_BODY:,}"))
+        problems.append(Problem("", f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
     problems += [
         Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
     ]
@@ -170,10 +169,10 @@ def validate_protocol(
 
 
 def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) -> Iterator[Finding]:
-    """Yield a finding if the server would not find the secrets in a text to hide them.
+    """Yield a finding if the server would not redact the secrets in a text.
 
-    It keeps the text for everybody to read, and for the runtime, with ``secrets: "******"`` in place of
-    what stands from a line that begins with ``secrets:`` to the next that begins with a letter or digit.
+    The server keeps the text for everybody to read. It replaces the lines from one that begins with
+    ``secrets:`` to the next that begins with a letter or digit by ``secrets: "******"``.
     """
     if "secrets" not in document:
         return
@@ -185,8 +184,8 @@ def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) ->
     if not is_hidden:
         yield Finding(
             ("secrets",),
-            "servers take them, but would not find them to hide them from who reads the job's config, or "
-            "would hide more than them; write secrets: without quotes at the start of a line, its keys "
+            "servers accept them, but would show them to everybody who may read the job, or redact more than "
+            "them; write secrets: without quotes at the start of a line, its keys "
             "indented below it, and the next field without quotes at the start of a line",
             Level.STRICTER,
         )
@@ -196,7 +195,7 @@ def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) ->
 
 
 def _shown(value: Any, path: Path) -> str:
-    """Return a value as YAML's words have it: short, and never one that may be a secret."""
+    """Return a value as errors show it: cut, and without values that may be secret."""
     if isinstance(value, dict | list):
         kind = "mapping" if isinstance(value, dict) else "list"
         return f"a {kind}" if value else f"an empty {kind}"

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import threading
 import time
 import traceback
@@ -14,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import responses
 from clocks import MovableClock
 from faulty_pai import FaultyPai
 from places import DATA
@@ -213,3 +215,17 @@ def serve() -> Iterator[Callable[..., Server]]:
     for http in running:
         http.shutdown()
         http.server_close()
+
+
+@pytest.fixture
+def rest() -> Iterator[responses.RequestsMock]:
+    """Return a mocked rest-server; routes need not all be requested."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        yield mock
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    """Return a socket that accepts connections and never replies."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock

@@ -193,7 +193,7 @@ def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog):
     retry.succeeded()
     begin, end = caplog.records
     assert begin.getMessage() == "job j: the server is down (retrying for up to 1000 s)"
-    assert end.getMessage().startswith("job j: OpenPAI answers again after ")
+    assert end.getMessage().startswith("job j: OpenPAI replies again after ")
     assert [begin.levelname, end.levelname] == ["WARNING", "INFO"]
     assert {begin.name, end.name} == {"luigi_pai.api.retries"}
 
@@ -201,7 +201,7 @@ def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog):
 def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
     """Each wait for it, for they are long."""
     bear(Retry(1, clock), RateLimited("429 at /x", reset_at=clock.time() + 40))
-    assert caplog.messages == ["OpenPAI takes no more requests for now; waiting 40 s (429 at /x)"]
+    assert caplog.messages == ["request limit of OpenPAI reached; waiting 40 s (429 at /x)"]
 
 
 # ---------------------------------------------------------------- steps

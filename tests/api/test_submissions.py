@@ -6,7 +6,7 @@ import pytest
 
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
-from luigi_pai.api.submissions import Found, Submissions
+from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
@@ -62,14 +62,14 @@ def lookups(faulty) -> list[str]:
 def test_nothing_is_found_where_nothing_is(faulty, submissions, do, release):
     """Number 0, and no status."""
     faulty.release = release
-    assert do(submissions.newest()) == Found(0, None)
+    assert do(submissions.latest()) == LatestSubmission(0, None)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
 def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, submissions, do, state):
     """Nothing else is asked for."""
     faulty.add("train", ends_as=state)
-    found = do(submissions.newest())
+    found = do(submissions.latest())
     assert (found.number, found.status.finished, found.succeeded) == (
         1,
         state != "RUNNING",
@@ -85,7 +85,7 @@ def test_behind_a_failed_one_the_next_is_looked_for(faulty, submissions, do, rel
     faulty.release = release
     for name in ("train", "train__attempt2", "train__attempt3"):
         faulty.add(name, ends_as="FAILED", exit_code=1)
-    found = do(submissions.newest())
+    found = do(submissions.latest())
     assert (found.number, found.status.name) == (3, "train__attempt3")
     assert lookups(faulty)[-4:] == ["train", "train__attempt2", "train__attempt3", "train__attempt4"]
 
@@ -94,24 +94,24 @@ def test_a_second_search_begins_at_the_newest_that_was_seen(faulty, submissions,
     """And looks behind it only when that was some time ago."""
     faulty.add("train", ends_as="FAILED")
     faulty.add("train__attempt2", runs_for=3600)
-    do(submissions.newest())
+    do(submissions.latest())
     faulty.calls.clear()
-    assert do(submissions.newest()).number == 2
+    assert do(submissions.latest()).number == 2
     assert lookups(faulty) == ["train__attempt2"]
     clock.advance(3601)
     faulty.jobs["train__attempt2"].ends_as = "FAILED"
     faulty.add("train__attempt3")
-    assert do(submissions.newest()).number == 3
+    assert do(submissions.latest()).number == 3
 
 
 def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(faulty, submissions, do, clock):
     """Another server may answer by now."""
     faulty.add("train", ends_as="FAILED")
     faulty.add("train__attempt2", runs_for=3600)
-    do(submissions.newest())
+    do(submissions.latest())
     faulty.jobs.clear()
     clock.advance(31)
-    assert do(submissions.newest()) == Found(0, None)
+    assert do(submissions.latest()) == LatestSubmission(0, None)
     assert lookups(faulty)[-2:] == ["train__attempt2", "train"]
 
 
@@ -119,27 +119,27 @@ def test_a_search_may_begin_where_the_caller_says(faulty, submissions, do):
     """The first two are no longer known, but were recorded."""
     faulty.add("train__attempt3", ends_as="FAILED")
     faulty.add("train__attempt4")
-    assert do(submissions.newest(3)).number == 4
+    assert do(submissions.latest(3)).number == 4
     assert lookups(faulty) == ["train__attempt3", "train__attempt4"]
 
 
 def test_what_was_found_is_used_once_within_seconds(faulty, cluster, do, clock):
     """Luigi asks complete() right before run(), each with a lookup of its own."""
     faulty.add("train", runs_for=3600)
-    found = do(Submissions(cluster, "train").newest())
-    assert Submissions(cluster, "other").remembered() is None
-    assert Submissions(cluster, "train").remembered() == found
-    assert Submissions(cluster, "train").remembered() is None
-    do(Submissions(cluster, "train").newest())
+    found = do(Submissions(cluster, "train").latest())
+    assert Submissions(cluster, "other").cached() is None
+    assert Submissions(cluster, "train").cached() == found
+    assert Submissions(cluster, "train").cached() is None
+    do(Submissions(cluster, "train").latest())
     clock.advance(31)
-    assert Submissions(cluster, "train").remembered() is None
+    assert Submissions(cluster, "train").cached() is None
 
 
 def test_a_name_of_somebody_else_is_an_error(faulty, submissions, do):
     """With whose it is, and where to look."""
     faulty.add("train", username="bob")
     with pytest.raises(PaiNameTaken) as caught:
-        do(submissions.newest())
+        do(submissions.latest())
     assert str(caught.value) == (
         f"the name 'train' belongs to a job of user 'bob' ({faulty.url}/view.html?jobName=train); "
         "names are shared by all users of a cluster: choose another name for the task"
@@ -149,20 +149,20 @@ def test_a_name_of_somebody_else_is_an_error(faulty, submissions, do):
 
 def test_transient_errors_of_a_lookup_are_retried(faulty, submissions, do):
     """A truncated answer, a 500, a reset, a gateway's page; of a server that has answered before."""
-    do(submissions.newest())
+    do(submissions.latest())
     faulty.add("train")
     for kind in ("truncated", 500, "reset", 502):
         faulty.fail(*GET, kind, times=3)
-    assert do(submissions.newest()).succeeded
+    assert do(submissions.latest()).succeeded
 
 
 def test_a_server_that_stays_away_is_given_up_after_the_patience(faulty, cluster, do, clock):
     """That of the caller, where it names one: complete() asks for seconds only."""
-    do(Submissions(cluster, "other").newest())
+    do(Submissions(cluster, "other").latest())
     faulty.fail("GET", "/jobs/", 500, times=float("inf"))
     began = clock.monotonic()
     with pytest.raises(ServerFault):
-        do(Submissions(cluster, "train", patience=2).newest())
+        do(Submissions(cluster, "train", patience=2).latest())
     assert 2 <= clock.monotonic() - began < 3
 
 
@@ -170,7 +170,7 @@ def test_a_server_that_was_never_there_is_not_waited_for(faulty, submissions, do
     """A wrong address is no outage."""
     faulty.down()
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        do(submissions.newest())
+        do(submissions.latest())
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
         do(submissions.submit_new(job()))
     assert clock.slept == []
@@ -183,7 +183,7 @@ def test_the_latest_submission_is_found_in_the_list(faulty, cluster, do):
     """Of work whose first jobs are forgotten; one list serves all work for some seconds."""
     for name in ("a__attempt2", "a__attempt5", "a__attempt4", "b", "c__attempt3"):
         faulty.add(name)
-    assert [do(Submissions(cluster, name).latest_listed()) for name in "abcd"] == [5, 0, 3, 0]
+    assert [do(Submissions(cluster, name).latest_in_list()) for name in "abcd"] == [5, 0, 3, 0]
     assert faulty.lists == 1
 
 
@@ -192,7 +192,7 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, do, clock, i
     faulty.add("a__attempt2")
 
     def child(_number):
-        assert do(Submissions(cluster, "a").latest_listed()) == 2
+        assert do(Submissions(cluster, "a").latest_in_list()) == 2
 
     in_forks(child)
     child(0)
@@ -252,7 +252,7 @@ def test_a_page_in_place_of_an_answer_is_looked_behind(faulty, cluster):
     faulty.fail(*POST, 200, after=True, body="<html>sign in</html>")
     assert cluster.submit(job()).status().succeeded
     faulty.fail(*POST, 200, times=99, body="<html>sign in</html>")
-    with pytest.raises(InvalidReply, match="in place of JSON"):
+    with pytest.raises(InvalidReply, match="instead of JSON"):
         cluster.submit(job("other"))
     assert (faulty.posts(), faulty.submissions) == (["train"], 4)
 
@@ -328,7 +328,7 @@ def test_a_name_in_use_is_said_by_submit(faulty, cluster):
 
 def test_a_job_that_appeared_since_the_lookup_is_found(faulty, submissions, do):
     """Another process submitted it: nothing was submitted, and what is there is the answer."""
-    assert do(submissions.newest()).number == 0
+    assert do(submissions.latest()).number == 0
     faulty.add("train", runs_for=3600)
     found = do(submissions.submit(1, job()))
     assert (found.number, found.submitted, found.status.finished) == (1, False, False)
@@ -356,7 +356,7 @@ def test_a_name_in_use_that_is_not_shown_is_an_error(faulty, submissions, do, cl
     with pytest.raises(PaiNameTaken) as caught:
         do(submissions.submit(1, job()))
     assert str(caught.value) == (
-        "the server refuses the name 'train' as in use, but shows no job of that name; "
+        "the server refuses the name 'train' as in use, but has no job of that name; "
         "choose another name for the task"
     )
     assert 10 <= clock.monotonic() - began <= 12
@@ -369,11 +369,11 @@ def test_a_name_in_use_that_is_not_shown_is_an_error(faulty, submissions, do, cl
 def test_a_server_that_turns_out_to_speak_v2_is_searched_anew(faulty, cluster, do, release):
     """Learned at the post: the lookup was made in the other dialect, so the next one comes first."""
     work = Submissions(cluster, "a.b")
-    assert do(work.newest()).number == 0  # by a v1 server
+    assert do(work.latest()).number == 0  # by a v1 server
     cluster.reset()
     faulty.release = release
     found = do(work.submit(1, job("a.b")))
-    assert found == Found(0, None)
+    assert found == LatestSubmission(0, None)
     assert cluster.dialect.version == "v2"
     assert work.job_name(1) == v2_name("a.b") != "a.b"
     assert faulty.posts() == []
@@ -394,7 +394,7 @@ def test_a_refusal_in_the_right_dialect_is_no_reason_to_search(faulty, cluster, 
     """The server's words are the error."""
     faulty.release = "1.8.0"
     work = Submissions(cluster, "train")
-    do(work.newest())
+    do(work.latest())
     faulty.fail(
         *POST, 400, body={"code": "InvalidProtocolError", "message": "Prerequisite x does not exist."}
     )
@@ -406,10 +406,10 @@ def test_a_lookup_in_one_dialect_is_none_in_the_other(faulty, cluster, do):
     """Names differ, and so do the jobs."""
     faulty.add("train", runs_for=3600)
     work = Submissions(cluster, "train")
-    do(work.newest())
-    other = Submissions(cluster.speaking("v2"), "train")
-    assert other.remembered() is None
-    assert work.remembered() is not None
+    do(work.latest())
+    other = Submissions(cluster.with_api_version("v2"), "train")
+    assert other.cached() is None
+    assert work.cached() is not None
 
 
 def test_a_job_protocol_goes_to_a_v2_server_at_once(faulty, cluster):
@@ -439,12 +439,12 @@ def test_two_works_on_one_cluster_do_not_confuse_each_other(faulty, cluster, do)
     """The dialect is learned by one while the other is between its lookup and its post."""
     faulty.release = "1.8.0"
     first, second = Submissions(cluster, "a.1"), Submissions(cluster, "b.2")
-    cluster.note_lookup("a.1", Found(0, None), reusable=True)
-    cluster.note_lookup("b.2", Found(0, None), reusable=True)
-    assert first.remembered() == Found(0, None)
+    cluster.cache_lookup("a.1", LatestSubmission(0, None), reusable=True)
+    cluster.cache_lookup("b.2", LatestSubmission(0, None), reusable=True)
+    assert first.cached() == LatestSubmission(0, None)
     found = do(first.submit(1, job("a.1")))  # turns out to be v2
-    assert second.remembered() is None
-    for work, found_now in ((first, found), (second, do(second.newest()))):
+    assert second.cached() is None
+    for work, found_now in ((first, found), (second, do(second.latest()))):
         assert found_now.number == 0
         assert do(work.submit(1, job(work.job_name(1)))).submitted
     assert faulty.posts() == [v2_name("a.1"), v2_name("b.2")]

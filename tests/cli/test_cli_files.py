@@ -200,7 +200,7 @@ def test_what_cannot_be_reached_is_3(run, tmp_path, words):
         ("", "webhdfs_url is not set in [OpenPai], and '/x' is on HDFS"),
         (
             "[OpenPai]\nwebhdfs_url = ftp://h\n",
-            "webhdfs_url = 'ftp://h' is not an http:// or https:// address",
+            "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
         ),
         ("[OpenPai]\nread_timeout = soon\nwebhdfs_url = http://h\n", "read_timeout is not a number"),
         ("no section\n", "luigi.cfg cannot be read: File contains no section headers"),
@@ -262,8 +262,10 @@ def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
         assert process.returncode == 1
         assert errors.startswith(f"luigi-pai {how}: stopped; what is ")
         assert errors.count("\n") == 1
-        assert there == here == []
-    assert [place.name for place in here if not place.name.startswith(".")] == []
+        assert there == []
+        assert [place for place in here if place.name.startswith(".")] == []
+    # a whole file may just have been published
+    assert [place.stat().st_size for place in here if not place.name.startswith(".")] in ([], [512 * 1024**2])
     assert not fs.exists(f"{home}/in")
     (tmp_path / "src" / "big").write_text("small")
     written = run(*words).stdout

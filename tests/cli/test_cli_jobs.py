@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from luigi_pai.cli import main
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 PROTOCOL = """\
 protocolVersion: 2
@@ -59,29 +59,39 @@ class Other(luigi.Task):
 
 
 @pytest.fixture
-def run(tmp_path: Path):
-    """Run luigi-pai in a folder with job files and a pipeline, where no cluster is to be reached."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run luigi-pai in a folder with job files and a pipeline, where no cluster is to be reached.
+
+    ``render`` imports pipelines: it has a process of its own. The others do without.
+    """
     (tmp_path / "train.yaml").write_text(PROTOCOL)
     (tmp_path / "old.json").write_text(json.dumps(CONFIG, indent=1))
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     (tmp_path / "broken.py").write_text("import not_installed")
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://127.0.0.1:9\n")
+    monkeypatch.chdir(tmp_path)
 
     def command(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*CLI, *words],
-            cwd=tmp_path,
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = _as_process(words) if words[0] == "render" else _in_process(words, capsys)
         assert done.returncode == expect, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
 
     return command
+
+
+def _as_process(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "luigi_pai.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def _in_process(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> subprocess.CompletedProcess[str]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(list(words), prog_name="luigi-pai")
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(words, code, *capsys.readouterr())
 
 
 def test_valid_files(run):
@@ -104,7 +114,7 @@ def test_every_problem_is_a_line(run, tmp_path):
 def test_lenient_agrees_with_the_server(run, tmp_path):
     """What the server takes, and we do not, is a warning then."""
     (tmp_path / "wrong.yaml").write_text(PROTOCOL.replace("parameters.rate", "parameters.rat"))
-    assert "servers take it" in run("validate", "wrong.yaml", expect=1).stdout
+    assert "servers accept it" in run("validate", "wrong.yaml", expect=1).stdout
     lines = run("validate", "--lenient", "wrong.yaml").stdout.splitlines()
     assert lines[0].startswith("wrong.yaml: warning: taskRoles.worker.commands[0]: ")
     assert lines[1] == "wrong.yaml: valid"
@@ -113,7 +123,6 @@ def test_lenient_agrees_with_the_server(run, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("name: train\n", "name: train\n\tversion: 1\n", 3, "a tab indents this"),
         ("cpu: 1", "cpu: .inf", 12, "makes null of infinity"),
         ("rate: 0.1", "__proto__: 1, rate: 0.1", 6, "loses its value"),
         ("rate: 0.1", "2020-01-01: 1, rate: 0.1", 6, "put the key into quotes"),
@@ -138,13 +147,26 @@ def test_lenient_examines_the_rest_of_a_file_that_nobody_means_so(run, tmp_path,
 
 def test_a_job_that_nobody_means_so_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
+    (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
+    (tmp_path / "odd.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  memoryMB: .inf\n")
+    message = "the server makes null of infinity and of what is not a number; put a text into quotes"
+    done = run("render", "odd.yaml", expect=1)
+    assert (done.stdout, done.stderr) == ("", f"odd.yaml: parameters.rate: column 20: {message} (line 6)\n")
+    done = run("convert", "odd.yml", expect=1)
+    where = "odd.yml: taskRoles[0].memoryMB: column 13"
+    assert (done.stdout, done.stderr) == ("", f"{where}: {message} (line 5)\n")
+
+
+def test_a_tab_that_indents_is_refused_even_leniently(run, tmp_path):
+    """It ends the reading, so the file is never called valid."""
     (tmp_path / "tab.yaml").write_text(PROTOCOL.replace("name: train\n", "name: train\n\tversion: 1\n"))
-    (tmp_path / "tab.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  \tcommand: d\n")
-    message = "a tab indents this, which to the server is no indentation; use blanks"
+    line = (
+        "column 1: a tab indents this, and servers differ in what belongs to what then; use blanks (line 3)\n"
+    )
+    for option in ([], ["--lenient"], ["--release", "1.8.0"]):
+        assert run("validate", *option, "tab.yaml", expect=1).stdout == f"tab.yaml: {line}"
     done = run("render", "tab.yaml", expect=1)
-    assert (done.stdout, done.stderr) == ("", f"tab.yaml: column 1: {message} (line 3)\n")
-    done = run("convert", "tab.yml", expect=1)
-    assert (done.stdout, done.stderr) == ("", f"tab.yml: column 3: {message} (line 5)\n")
+    assert (done.stdout, done.stderr) == ("", f"tab.yaml: {line}")
 
 
 def test_a_release_may_be_named(run, tmp_path):
@@ -168,7 +190,8 @@ def test_a_release_of_ltp_may_be_named(run, tmp_path, release, code):
     (tmp_path / "typed.yaml").write_text(PROTOCOL.replace("type: job\n", "type: job\njobType: training\n"))
     run("validate", "--release", release, "typed.yaml", expect=code)
     assert run("validate", "typed.yaml").stdout == (
-        "typed.yaml: warning: jobType: taken by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it (line 4)\n"
+        "typed.yaml: warning: jobType: accepted by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it "
+        "(line 4)\n"
         "typed.yaml: valid\n"
     )
 
@@ -216,7 +239,7 @@ def test_as_json(run, tmp_path):
         (
             "my.cfg",
             "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
-            "is a configuration file, as luigi.cfg is, and no job; give a job config (JSON)",
+            "is a configuration file like luigi.cfg, not a job; give a job config (JSON)",
         ),
         (
             "comma.json",
@@ -232,15 +255,15 @@ def test_as_json(run, tmp_path):
             (
                 "comment.json",
                 f'{{\n  "jobName": "a",\n  {mark} old\n  "image": "b"}}',
-                "is no JSON: JSON does not have comments; remove this one, column 3 (line 3)",
+                "is not JSON: JSON does not have comments; remove this one, column 3 (line 3)",
             )
             for mark in ("//", "/*", "#")
         ),
         ("quotes.json", "{'jobName': 1}", 'JSON has texts in double quotes ("...") only, column 2 (line 1)'),
         ("nan.json", '{"extras": {"a": NaN}}', "JSON does not have NaN; put a text into quotes"),
-        ("bad.json", '{"jobName": }', "is no JSON: Expecting value, column 13 (line 1)"),
-        ("word.json", '["train"]', "is list in place of an object"),
-        ("list.json", "[]", "is list in place of an object"),
+        ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
+        ("word.json", '["train"]', "is of type list; it must be an object"),
+        ("list.json", "[]", "is of type list; it must be an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
     ],
 )
@@ -377,7 +400,7 @@ def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no.yaml"], "no.yaml is no file; give a file, or MODULE TASK"),
+        (["no.yaml"], "no.yaml is not a file; give a file, or MODULE TASK"),
         (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
         (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
         (["pipeline", "Nothing"], "Nothing"),

@@ -107,7 +107,7 @@ def test_a_killed_worker_leaves_a_job_that_the_next_run_takes_over(pai, luigi_co
     assert process.returncode != 0
     assert pai.jobs["train"].state == "RUNNING"
     output = finish(luigi_command("Train", "--local-scheduler"))
-    assert "is there already (RUNNING); nothing is submitted" in output
+    assert "already exists (RUNNING); nothing is submitted" in output
     assert pai.posts() == ["train"]
     assert pai.count("POST", "/jobs") == 1
 

@@ -109,7 +109,7 @@ def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
     body = b"x" * before + b" http://h/p?delegation=SECRETSECRETSECRET&op=OPEN"
     text = str(raised(answering(status, body), lambda fs: fs.exists("/p")))
     assert "SECRET" not in text
-    assert ("'http://h/p?delegation=...&op=OPEN'" in text) == (before == 0)
+    assert ("'http://h/p?delegation=******&op=OPEN'" in text) == (before == 0)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,8 @@ def test_limits_of_length(
 def test_limits_of_what_is_compressed() -> None:
     """Nothing compressed was asked for: it is not unpacked."""
     body = gzip.compress(json.dumps(STATUS).encode() + b" " * 20 * MIB)
-    error = raised(answering(200, body, Content_Encoding="gzip"), lambda fs: fs.exists("/p"))
+    script = answering(200, body, Content_Encoding="gzip")
+    error = raised(script, lambda fs: fs.exists("/p"), read_timeout=20)
     assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
 
 

@@ -271,6 +271,7 @@ def test_webhdfs_uri_of_another_server(fs: WebHdfs) -> None:
         fs.exists("webhdfs://other:1/p")
 
 
+@pytest.mark.slow
 def test_threads_share_a_file_system(fs: WebHdfs, home: str) -> None:
     """Many threads write and read at once."""
 

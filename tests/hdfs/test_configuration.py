@@ -71,18 +71,18 @@ def test_all_settings_reach_the_client(settings: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
-        ({"webhdfs_url": "http://a:1;b:2"}, "webhdfs_url = 'b:2' is not an http:// or https:// address"),
-        ({"webhdfs_url": "http://a:1;http://u:p@b:2"}, "webhdfs_url must not carry a user or password"),
+        ({"webhdfs_url": "http://a:1;b:2"}, "webhdfs_url = 'b:2' is not a valid URL"),
+        ({"webhdfs_url": "http://a:1;http://u:p@b:2"}, "webhdfs_url must not contain a user or password"),
         (
             {"webhdfs_redirect": "proxy/{host}"},
-            "webhdfs_redirect = 'proxy/{host}' is not of the form http",
+            "webhdfs_redirect = 'proxy/{host}' is not valid; use http",
         ),
         (
             {"webhdfs_redirect": "http://p/{hots}"},
-            "webhdfs_redirect = 'http://p/{hots}' is not of the form http://P",
+            "webhdfs_redirect = 'http://p/{hots}' is not valid; use http://P",
         ),
-        ({"webhdfs_redirect": "http://p/{"}, "webhdfs_redirect = 'http://p/{' is not of the form"),
-        ({"hdfs_auth": "token"}, "hdfs_auth = 'token' is neither simple nor kerberos"),
+        ({"webhdfs_redirect": "http://p/{"}, "webhdfs_redirect = 'http://p/{' is not valid"),
+        ({"hdfs_auth": "token"}, "hdfs_auth = 'token' is not valid; use simple or kerberos"),
     ],
 )
 def test_what_cannot_work_is_refused(keys: dict[str, str], text: str, settings: Callable[..., None]) -> None:
@@ -166,6 +166,6 @@ def test_a_namenode_host_that_is_none() -> None:
 def test_a_redirect_with_a_password(settings: Callable[..., None], rule: str) -> None:
     """It is refused, and not printed."""
     settings(webhdfs_url="http://a:1", webhdfs_redirect=rule)
-    with pytest.raises(ConfigError, match="webhdfs_redirect must not carry a user or password") as caught:
+    with pytest.raises(ConfigError, match="webhdfs_redirect must not contain a user or password") as caught:
         WebHdfs.from_config()
     assert "SECRET" not in str(caught.value)

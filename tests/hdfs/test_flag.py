@@ -8,7 +8,7 @@ import pytest
 from hdfs_backend import content, names, written
 
 from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.record import CompletionFlag
+from luigi_pai.tasks.record import CompletionFlag
 
 
 def test_flag(fs: WebHdfs, home: str) -> None:
@@ -45,6 +45,7 @@ def test_flag_that_somebody_wrote_with_several_names(fs: WebHdfs, home: str) -> 
     assert content(fs, f"{home}/_SUCCESS") == "b\n"
 
 
+@pytest.mark.slow
 def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs: WebHdfs, home: str) -> None:
     """Twelve jobs that complete into one folder at the same moment all have their flag."""
     jobs = [f"job-{number}" for number in range(12)]

@@ -32,7 +32,7 @@ import random, sys, time
 from pathlib import Path
 from luigi_pai.hdfs import HdfsTarget, WebHdfs, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.record import CompletionFlag
+from luigi_pai.tasks.record import CompletionFlag
 url, user, folder, phase, source = sys.argv[1:]
 fs, send = WebHdfs(url, user), Connection.send_once
 is_late = phase != "publish"

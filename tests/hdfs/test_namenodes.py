@@ -138,6 +138,7 @@ def test_a_real_standby(pair: RealHdfs) -> None:
     fs.remove("/a")
 
 
+@pytest.mark.slow
 def test_a_real_failover(pair: RealHdfs) -> None:
     """A file that is being written when the other NameNode becomes active is whole; all goes on there."""
     fs = WebHdfs(";".join(pair.urls), pair.user)

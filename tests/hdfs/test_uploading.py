@@ -339,6 +339,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -
     monkeypatch.setattr(Stage, "send", fail)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("error", [HdfsError("broken"), KeyboardInterrupt()])
 def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, error):
@@ -361,7 +362,14 @@ def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, err
     assert upload(fs, source, f"{home}/code").moved == 0
 
 
-def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch):
+def _await_temporary(fs, folder):
+    deadline = time.monotonic() + 30
+    while is_clean(fs, folder):
+        assert time.monotonic() < deadline, "no temporary file of this upload appears"
+        time.sleep(0.02)
+
+
+def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):
     """A big file that cannot be read to its end does not appear; the error names it."""
     source = tmp_path / "src"
     source.mkdir()
@@ -372,6 +380,10 @@ def test_a_file_that_breaks_off_is_not_published(fs, home, tmp_path, monkeypatch
     def broken(self):
         for number, part in enumerate(parts(self)):
             if self.name == "big" and number == 3:
+                if backend.name == "real":
+                    _await_temporary(
+                        fs, home
+                    )  # a DataNode that opens the file after the break leaves it behind
                 raise self._wrong("Input/output error")
             yield part
 
@@ -496,6 +508,7 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path, source, is_new):
         assert names(fs, "/") == ([] if is_new else ["code"])
 
 
+@pytest.mark.slow
 def test_over_the_quota_of_a_real_hdfs(real_backend, source):
     """The same on a real one, whether it says so or not."""
     fs, home = real_backend.fs(), real_backend.quota_folder()
@@ -537,6 +550,7 @@ def test_an_upload_that_waits_says_so(fs, home, source, caplog):
         assert waiting.result(30).moved == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
@@ -611,6 +625,7 @@ def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog, monkeypa
     assert sorted(posixpath.basename(path) for path in fs.listdir(folder)) == sorted(left[:2])
 
 
+@pytest.mark.slow
 def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):
     """For 100 small files fewer than 10 questions where to write them; then what was written is right."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
@@ -647,6 +662,7 @@ def test_an_address_that_no_longer_works(local_backend, tmp_path, monkeypatch):
     assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(20))
 
 
+@pytest.mark.slow
 def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
     """Folders are not made one by one: 200 files in 20 folders cost little more than a request each."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"

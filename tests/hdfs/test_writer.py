@@ -88,6 +88,7 @@ with HdfsTarget(sys.argv[2], format=luigi.format.Nop, fs=WebHdfs(sys.argv[1], sy
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_publishes_nothing(fs: WebHdfs, home: str) -> None:
     """SIGKILL in the middle of an upload leaves the old file as it was."""
     written(fs, f"{home}/f", "old")
@@ -176,6 +177,7 @@ def test_no_writing_onto_a_folder(fs: WebHdfs, home: str) -> None:
     assert names(fs, home) == ["d", "d/f"]
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(fs: WebHdfs, home: str) -> None:
     """32 MiB pass through a target in both directions in less than 12 MiB of memory."""
     code = f"""
@@ -276,6 +278,7 @@ def test_a_full_hdfs_that_does_not_say_so(tmp_path: Path, size: int, old: str | 
             assert content(fs, "/a/f") == old
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_over_the_quota_of_a_real_hdfs(real_backend: Backend, size: int) -> None:
     """The same on a real one, whether it says so or not."""

@@ -20,7 +20,9 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
 
     monkeypatch.setattr(socket, "getfqdn", fail)
     monkeypatch.setattr(socket, "gethostbyaddr", fail)
-    api = SimpleNamespace(address=SimpleNamespace(host="127.0.0.1"), hdfs=SimpleNamespace(routes=list))
+    api = SimpleNamespace(
+        address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"), hdfs=SimpleNamespace(routes=list)
+    )
     make_app(api, "both", logging.getLogger("test"), None, loopback_only=True)
     with pytest.raises(AssertionError, match="a name was looked up"):
         make_app(api, "both", logging.getLogger("test"), None, loopback_only=False)

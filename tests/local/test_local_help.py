@@ -12,7 +12,7 @@ from luigi_pai.cli.local import local
     "sentence",
     [
         "needs --insecure-bind, and a password of your own in LUIGI_PAI_LOCAL_PASSWORD.",
-        "A job that asks for more than there is waits for ever",
+        "A job that asks for more than there is waits until it is stopped",
         "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
         "Usage: local [OPTIONS] [-- COMMAND ...]",
     ],

@@ -84,7 +84,10 @@ def test_every_key_is_described():
 )
 def test_an_address_must_be_one(key, value):
     """What is no http address is refused, with the key and the value."""
-    assert refused(**{key: value}) == f"{key} = {value!r} is not an http:// or https:// address"
+    assert (
+        refused(**{key: value})
+        == f"{key} = {value!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
+    )
 
 
 @pytest.mark.parametrize("key", ["pai_url", "webhdfs_url", "portal_url"])
@@ -93,7 +96,10 @@ def test_an_address_must_be_one(key, value):
 )
 def test_an_address_must_not_carry_a_password(key, value):
     """A password in an address is refused without being shown, also where the address is wrong."""
-    assert refused(**{key: value}) == f"{key} must not carry a user or password; use username and password"
+    assert (
+        refused(**{key: value})
+        == f"{key} must not contain a user or password; use the keys username and password"
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,22 +113,34 @@ def test_addresses_as_sites_have_them_are_taken(value):
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("pai_url", "", "pai_url is empty; write the address of the rest-server, http://HOST:9186"),
+        ("pai_url", "", "pai_url is empty; write the URL of the rest-server, http://HOST:9186"),
         ("username", "", "username is empty; write your OpenPAI user name"),
-        ("fs_uri", "h:9000", "fs_uri = 'h:9000' is not of the form hdfs://HOST:PORT"),
-        ("fs_uri", "/data", "fs_uri = '/data' is not of the form hdfs://HOST:PORT"),
-        ("expiration", 59, "expiration = 59 is not from 60 to 604800 (seconds)"),
-        ("expiration", 604801, "expiration = 604801 is not from 60 to 604800 (seconds)"),
-        ("connect_timeout", 0.0, "connect_timeout = 0.0 must be a number of seconds greater than 0"),
-        ("read_timeout", -1.0, "read_timeout = -1.0 must be a number of seconds greater than 0"),
-        ("poll_min", 0.0, "poll_min = 0.0 must be a number of seconds greater than 0"),
-        ("read_timeout", float("inf"), "read_timeout = inf must be a number of seconds greater than 0"),
-        ("poll_patience", float("nan"), "poll_patience = nan must be a number of seconds greater than 0"),
+        ("fs_uri", "h:9000", "fs_uri = 'h:9000' is not valid; use hdfs://HOST:PORT"),
+        ("fs_uri", "/data", "fs_uri = '/data' is not valid; use hdfs://HOST:PORT"),
+        ("expiration", 59, "expiration = 59 is not valid; use 60 to 604800 (seconds)"),
+        ("expiration", 604801, "expiration = 604801 is not valid; use 60 to 604800 (seconds)"),
+        (
+            "connect_timeout",
+            0.0,
+            "connect_timeout = 0.0 is not valid; use a number of seconds greater than 0",
+        ),
+        ("read_timeout", -1.0, "read_timeout = -1.0 is not valid; use a number of seconds greater than 0"),
+        ("poll_min", 0.0, "poll_min = 0.0 is not valid; use a number of seconds greater than 0"),
+        (
+            "read_timeout",
+            float("inf"),
+            "read_timeout = inf is not valid; use a number of seconds greater than 0",
+        ),
+        (
+            "poll_patience",
+            float("nan"),
+            "poll_patience = nan is not valid; use a number of seconds greater than 0",
+        ),
         ("poll_max", 0.05, "poll_max = 0.05 is less than poll_min = 0.1"),
         (
             "verify",
             "/no/such/file",
-            "verify = '/no/such/file' is neither true nor false nor a file that exists",
+            "verify = '/no/such/file' is not valid; use true, false or an existing file of CA certificates",
         ),
     ],
 )
@@ -134,14 +152,8 @@ def test_a_wrong_value_names_its_key(key, value, text):
 def test_all_wrong_values_are_told_at_once():
     """Nobody has to correct a luigi.cfg one error at a time."""
     text = refused(pai_url="h", portal_url="ftp://h", username="", fs_uri="x", expiration=1, poll_min=0.0)
-    assert [part.split()[0] for part in text.split("; ") if part[0] != "w"] == [
-        "pai_url",
-        "portal_url",
-        "username",
-        "fs_uri",
-        "expiration",
-        "poll_min",
-    ]
+    named = [part.split()[0] for part in text.split("; ") if not part.startswith(("use ", "write "))]
+    assert named == ["pai_url", "portal_url", "fs_uri", "username", "expiration", "poll_min"]
 
 
 def test_what_is_no_number_names_its_key(settings):
@@ -161,9 +173,7 @@ def test_a_percent_sign_in_a_secret_does_not_show_it(settings, key):
     luigi.configuration.get_config().read_string(f"[OpenPai]\n{key} = hun%ter2\n")  # as a luigi.cfg has it
     with pytest.raises(ConfigError) as caught:
         OpenPai()
-    assert str(caught.value) == (
-        f"[OpenPai] in luigi.cfg: {key} has a % that does not stand for anything; write it as %%"
-    )
+    assert str(caught.value) == (f"[OpenPai] in luigi.cfg: {key} contains a single %; write %%")
     assert caught.value.__context__ is None
     settings(**{key: "hun%%ter2"})
     assert getattr(OpenPai(), key) == "hun%ter2"
@@ -176,7 +186,7 @@ def test_an_environment_variable_that_is_not_set_is_said(key):
     with pytest.raises(ConfigError) as caught:
         OpenPai()
     assert str(caught.value) == (
-        f"[OpenPai] in luigi.cfg: {key} names the environment variable NO_SUCH_VARIABLE, which is not set; "
+        f"[OpenPai] in luigi.cfg: {key} needs the environment variable NO_SUCH_VARIABLE, not set; "
         "set it, or write the value"
     )
 
@@ -187,7 +197,7 @@ def test_what_only_looks_like_a_variable_is_not_shown():
     with pytest.raises(ConfigError) as caught:
         OpenPai()
     assert str(caught.value) == (
-        "[OpenPai] in luigi.cfg: password names environment variables, ${...}, that are not set; "
+        "[OpenPai] in luigi.cfg: password needs environment variables, ${...}, not set; "
         "set it, or write the value"
     )
 
@@ -225,9 +235,9 @@ def test_an_unknown_key_is_a_warning_with_the_most_similar_one(settings, caplog)
     for _ in range(2):
         OpenPai().check()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "[OpenPai] in luigi.cfg: there is no key 'pai_ulr'; did you mean pai_url?",
-        "[OpenPai] in luigi.cfg: there is no key 'passwd'; did you mean password?",
-        "[OpenPai] in luigi.cfg: there is no key 'frobnicate'; it has no effect",
+        "[OpenPai] in luigi.cfg: unknown key 'pai_ulr'; did you mean pai_url?",
+        "[OpenPai] in luigi.cfg: unknown key 'passwd'; did you mean password?",
+        "[OpenPai] in luigi.cfg: unknown key 'frobnicate'; it has no effect",
     ]
 
 
@@ -249,7 +259,7 @@ def test_a_toml_configuration_is_read_too(caplog, monkeypatch):
     read = OpenPai()
     monkeypatch.setattr("luigi.configuration.get_config", lambda: toml)
     read.check()
-    assert "there is no key 'pai_ulr'; did you mean pai_url?" in caplog.text
+    assert "unknown key 'pai_ulr'; did you mean pai_url?" in caplog.text
     toml.data = {"openpai": {"pai_url": "http://pai:9186"}}
     with pytest.raises(ConfigError, match=r"rename \[openpai\] to \[OpenPai\]"):
         read.check()

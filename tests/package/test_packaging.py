@@ -21,7 +21,8 @@ from luigi_pai.config import OpenPai
 def minima():
     """Return the declared minimum of each library that the package needs."""
     required = [line for line in metadata.requires("luigi-pai") if "extra ==" not in line]
-    return dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", line.replace(" ", "")).groups() for line in required)
+    pattern = re.compile(r"([\w-]+)(?:<[\d.]+,)?>=([\d.]+)(?:,<[\d.]+)?")
+    return dict(pattern.fullmatch(line.replace(" ", "")).groups() for line in required)
 
 
 def test_the_oldest_versions_tested_are_the_declared_minima():
@@ -101,6 +102,7 @@ def test_links_between_files_lead_somewhere(page):
     assert missing == []
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_the_examples_of_the_readme_run(tmp_path):
     """The pipeline of README.md runs on the local OpenPAI as it says, and passes the mocked test it shows."""

@@ -60,6 +60,7 @@ def test_spec_and_api_import_without_luigi(module):
     assert imported_by(f"import luigi_pai.{module}").isdisjoint(HEAVY)
 
 
+@pytest.mark.slow
 def test_a_pipeline_without_hdfs_imports_no_hdfs():
     """``PaiTask`` brings Luigi, and not what only HDFS, validation or the command line use."""
     anyway = imported_by("import luigi, requests")  # Luigi itself loads jsonschema where it is installed
@@ -82,6 +83,7 @@ def test_an_unknown_name_is_an_attribute_error():
         exec("from luigi_pai import PaiTsak")
 
 
+@pytest.mark.slow
 def test_settings_are_options_of_the_luigi_command(tmp_path):
     """A module that imports PaiTask alone knows --OpenPai-on-forgotten and its like."""
     code = (

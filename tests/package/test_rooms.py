@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
 import pytest
 from places import ROOT
@@ -18,6 +20,10 @@ class NoLuigi:
 
 sys.meta_path.insert(0, NoLuigi())
 """
+
+
+ON_DEMAND = {("luigi_pai.errors", "luigi_pai.http_errors")}
+"""Imports that close a circle when they run: errors loads the classes that need requests on first use."""
 
 
 def run_python(code, cwd):
@@ -35,7 +41,20 @@ def test_imports_point_one_way(tmp_path):
     )
     run = run_python(code, ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "Contracts: 8 kept, 0 broken." in run.stdout
+    assert re.search(r"Contracts: [1-9]\d* kept, 0 broken\.", run.stdout)
+
+
+@pytest.mark.tree
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports for type checking aside. A circle is named by the error."""
+    import grimp  # noqa: PLC0415  a development tool, which import-linter brings
+
+    graph = grimp.build_graph("luigi_pai", exclude_type_checking_imports=True, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imports) > 100
+    for importer, imported in ON_DEMAND:
+        imports[importer].remove(imported)
+    TopologicalSorter(imports).prepare()
 
 
 @pytest.mark.parametrize("room", ["luigi_pai.spec", "luigi_pai.api"])

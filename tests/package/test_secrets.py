@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole
-from luigi_pai.api.cluster import CLUSTERS
+from luigi_pai.api.registry import CLUSTERS
 
 if TYPE_CHECKING:
     from pathlib import Path

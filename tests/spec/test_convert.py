@@ -176,8 +176,8 @@ def test_every_loss_is_said():
             "set fs_uri in [OpenPai] of luigi.cfg"
         ),
         (
-            "codeDir: is copied into the working folder only where the image has the hdfs command: "
-            "v2 copies nothing"
+            "codeDir: is copied into the working folder only if the image has the hdfs command: "
+            "v2 copies no code folder"
         ),
         "taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only",
         "taskRoles[1].name: '1st' becomes 'role1st': roles have letters and digits only",
@@ -189,7 +189,7 @@ def test_every_loss_is_said():
         f"taskRoles[0].{ABSENT_SHM}",
         "jobEnvs.my-key: is left out: a shell has no variable of this name",
         f"taskRoles[1].{ABSENT_SHM}",
-        "retryCount: -1 (for ever) becomes 0: v2 knows no negative count",
+        "retryCount: -1 (for ever) becomes 0: v2 has no negative count",
     ]
 
 

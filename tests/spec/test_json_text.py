@@ -28,6 +28,7 @@ def paths(value, path=()):
             yield from paths(item, (*path, key))
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([None, 0, 1]))
 def test_every_part_has_its_line(value, indent):
     """Written with an indentation each part begins a line of its own, and without all are in the first."""

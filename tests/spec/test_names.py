@@ -1,4 +1,4 @@
-"""Names of jobs: the one place that knows how those of later attempts are made."""
+"""Names of jobs, their submissions and task roles."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_a_tasks_own_name_does_not_end_like_that_of_an_attempt(name, base):
     """It would be taken for the other task's job, and that task for complete."""
     (problem,) = room_for_attempts(name, "name")
     assert str(problem) == (
-        f"name: {name!r} ends like the name of a job that is submitted again after a failure: it would be "
-        f"taken for a later attempt of {base!r}; choose a name that does not end in __attempt and a number"
+        f"name: {name!r} ends like the name of a later submission: it would be taken for one of the job "
+        f"{base!r}; choose a name that does not end in __attempt and a number"
     )
 
 

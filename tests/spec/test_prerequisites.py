@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_files import parameters
+from job_files import NOT_READ, parameters
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.spec.dialects.yaml_text import read_yaml
@@ -80,6 +80,7 @@ def test_a_chain_may_be_long():
     assert order(protocol({"w": ["p0"]}, **requires, p5000=[]))[0] == "p5000"
 
 
+@pytest.mark.slow
 @settings(deadline=None, database=None, max_examples=200)
 @given(st.data())
 def test_every_prerequisite_follows_what_it_requires(data):
@@ -103,7 +104,11 @@ def test_every_prerequisite_follows_what_it_requires(data):
 
 
 @pytest.mark.parametrize(
-    "file", parameters("v2", lambda file: file.accepted("v1.8.0") and "require:" not in file.text)
+    "file",
+    parameters(
+        "v2",
+        lambda file: file.accepted("v1.8.0") and "require:" not in file.text and file.name not in NOT_READ,
+    ),
 )
 def test_a_protocol_without_require_has_nothing_to_resolve(file):
     document = read_yaml(file.text, lenient=True).value
@@ -173,7 +178,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     document = protocol({"w": ["a"]}, a=["instal-git"], **{"install-git": []})
     assert messages(document) == [
         (
-            "prerequisites[0].require[0]: there is no prerequisite 'instal-git'; did you mean 'install-git'?"
+            "prerequisites[0].require[0]: there is no prerequisite 'instal-git' (did you mean 'install-git'?)"
             "; the server ignores 'require', and would go on without it"
         )
     ]
@@ -197,7 +202,7 @@ def test_a_name_of_two_types_means_the_last_and_is_refused_where_it_is_used():
     assert messages(document) == [
         (
             "prerequisites[0].require[0]: 'b' names prerequisites[1] (script), prerequisites[2] (data); "
-            "the server takes that, and runs only the last; give them different names"
+            "the server accepts that, and runs only the last; give them different names"
         )
     ]
 
@@ -235,8 +240,11 @@ def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
         (["echo"], "callbacks[0]: this is not a mapping with event and commands"),
         ([{"event": "taskStarts"}], "callbacks[0].commands: this is not a list of texts"),
         ([{"event": "taskStarts", "commands": "echo"}], "callbacks[0].commands: this is not a list of texts"),
-        ([{"event": "taskStart", "commands": []}], "'taskStart' is no event; did you mean 'taskStarts'?"),
-        ([{"commands": []}], "callbacks[0].event: None is no event"),
+        (
+            [{"event": "taskStart", "commands": []}],
+            "'taskStart' is not an event (did you mean 'taskStarts'?)",
+        ),
+        ([{"commands": []}], "callbacks[0].event: None is not an event"),
     ],
 )
 def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
@@ -245,7 +253,7 @@ def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
     (problem,) = prerequisite_problems(document)
     assert message in str(problem)
     assert problem.level is Level.STRICTER
-    assert "the server takes it" in problem.message
+    assert "the server accepts it" in problem.message
 
 
 def test_commands_that_never_run_are_warned_of():
@@ -302,7 +310,7 @@ def test_this_is_known_in_the_uri_too():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("<% this.parameters.ur %>", "the prerequisite has no 'ur'; did you mean 'url'?"),
+        ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
         ("<% this.parameters.list[2] %>", "the prerequisite has no '2'"),
         ("<% this.url %>", "write <% this.parameters.url %>"),
         ("<% this.parameters.again %>", "this key refers to another one itself; write it out"),

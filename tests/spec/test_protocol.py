@@ -342,9 +342,9 @@ def test_what_is_no_plain_value_is_refused(value, message):
 
 def test_a_field_that_does_not_exist_is_refused():
     job = protocol()
-    with pytest.raises(AttributeError, match="Role has no field 'instance'; did you mean 'instances'"):
+    with pytest.raises(AttributeError, match=r"Role has no field 'instance' \(did you mean 'instances'\?\)"):
         job.taskRoles["worker"].instance = 3
-    with pytest.raises(TypeError, match="one text"):
+    with pytest.raises(TypeError, match="taskStarts: is a text; it must be a list of commands"):
         Prerequisite.cmd("p", on_start="echo")
 
 

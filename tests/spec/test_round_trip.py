@@ -114,6 +114,7 @@ def test_a_file_is_not_read_for_a_reason_only(file):
     assert not file.accepted("v1.8.0") or file.name in odd
 
 
+@pytest.mark.slow
 @settings(deadline=None, database=None, max_examples=200)
 @given(PROTOCOLS)
 def test_a_made_protocol_goes_through_unharmed(document):

@@ -309,27 +309,27 @@ def test_references_come_with_where_they_stand():
     ]
 
 
-NOTHING = "servers take it, and the command has nothing in its place"
-WRITTEN = "servers take it, and the command has the reference as it is written"
-TASKS_FAIL = "servers take it, and every task fails when it starts"
+NOTHING = "servers accept it, and the command contains nothing in its place"
+WRITTEN = "servers accept it, and the command contains the reference unchanged"
+TASKS_FAIL = "servers accept it, and every task fails when it starts"
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("<% $parameters.epoch %>", "there is no epoch in $parameters, did you mean epochs?"),
-        ("<% $parameters.x %>", "there is no x in $parameters, only epochs, rate, names, nothing, deep"),
-        ("<% $parameters.deep.err %>", "there is no err in $parameters.deep, did you mean er?"),
+        ("<% $parameters.epoch %>", "there is no epoch in $parameters (did you mean epochs?)"),
+        ("<% $parameters.x %>", "there is no x in $parameters (known: epochs, rate, names, nothing, deep)"),
+        ("<% $parameters.deep.err %>", "there is no err in $parameters.deep (did you mean er?)"),
         ("<% $parameters.names[3] %>", "$parameters.names has 3 entries, counted from 0"),
         ("<% $parameters.epochs.x %>", "$parameters.epochs has no parts"),
         ("<% $parameters.nothing %>", "it is null"),
         ("<% $secrets %>", "it is a mapping, not a text"),
-        ("<% $secrets.kye %>", "there is no kye in $secrets, did you mean key?"),
+        ("<% $secrets.kye %>", "there is no kye in $secrets (did you mean key?)"),
         ("<% $secrets.keys[2] %>", "$secrets.keys has 2 entries, counted from 0"),
         ("<% $secrets.keys.length %>", "$secrets.keys has 2 entries, counted from 0"),
         ("<% $secrets.key[0] %>", "$secrets.key has no parts"),
         ("<% $data.uri[2] %>", "$data.uri has 2 entries, counted from 0"),
-        ("<% $script.url %>", "there is no url in $script, did you mean uri?"),
+        ("<% $script.url %>", "there is no url in $script (did you mean uri?)"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_found(command, message):
@@ -343,7 +343,7 @@ def test_a_reference_that_leads_nowhere_is_found(command, message):
 def test_a_mapping_becomes_what_javascript_makes_of_it(command):
     """As the server rendered it, which has no other text for one."""
     name = command.strip("<%> ")
-    then = "servers take it, and the command has [object Object] in its place"
+    then = "servers accept it, and the command contains [object Object] in its place"
     assert problems("ok", command) == [
         f"taskRoles.worker.commands[1]: <% {name} %>: it is a mapping, not a text; {then}"
     ]
@@ -381,9 +381,8 @@ def test_tags_that_servers_drop_are_found():
     """Sections, partials and unescaped names vanish from the command; comments are meant to."""
     assert problems("<%& $parameters.epochs %><%! fine %>") == [
         (
-            "taskRoles.worker.commands[0]: the tag <%& $parameters.epochs %> is no reference; servers take "
-            "it and drop "
-            "it, with what it encloses"
+            "taskRoles.worker.commands[0]: the tag <%& $parameters.epochs %> is no reference; servers "
+            "accept it, and remove it with what it encloses"
         )
     ]
 
@@ -400,14 +399,11 @@ def test_an_account_may_refer_to_secrets_only():
         "prerequisites[0].auth.registryuri: has a tag that is not closed; the server answers 500",
         (
             "prerequisites[0].auth.username: <% $parameters.epochs %>: only $secrets can stand here; servers "
-            "take it, "
-            "and the account has the reference as it is written"
+            "accept it, and the account contains the reference unchanged"
         ),
         (
-            "prerequisites[0].auth.password: <% $secrets.kex %>: there is no kex in $secrets, "
-            "did you mean key?"
-            "; "
-            "servers take it, and the account has the reference as it is written"
+            "prerequisites[0].auth.password: <% $secrets.kex %>: there is no kex in $secrets "
+            "(did you mean key?); servers accept it, and the account contains the reference unchanged"
         ),
     ]
 
@@ -419,9 +415,8 @@ def test_a_strange_tag_in_an_account_is_found_and_not_shown(value):
     document["prerequisites"][0]["auth"] = {"password": value}
     assert {str(problem) for problem in reference_problems(document)} == {
         (
-            "prerequisites[0].auth.password: has a tag that refers to no secret; servers take it, and "
-            "the account has "
-            "the reference as it is written"
+            "prerequisites[0].auth.password: has a tag that refers to no secret; servers accept it, and "
+            "the account contains the reference unchanged"
         )
     }
 
@@ -447,7 +442,7 @@ def test_references_of_plugins_must_be_strings():
         ),
         (
             f'extras["{PLUGIN}"][0].parameters.a: <% $secrets.b %>: '
-            f"there is no b in $secrets, only key, keys; {TASKS_FAIL}"
+            f"there is no b in $secrets (known: key, keys); {TASKS_FAIL}"
         ),
     ]
 

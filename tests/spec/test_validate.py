@@ -62,7 +62,7 @@ ROLE_NAME = "a name of letters, digits, '.', '_' and '~' (no '-')"
 LABEL = "a label of letters, digits, '.', '_' and '~' (no '-')"
 COUNT = "an integer from 1 to taskNumber, or null (None) for never"
 RETRIES = "an integer of at least -2 (-1: retry for ever, -2: until it succeeds)"
-MEMORY = "an integer of at least 100 (MB); servers take less, and the container then does not start"
+MEMORY = "an integer of at least 100 (MB); servers accept less, and the container then does not start"
 SHM = "an integer of at least 0 (MB), at most memoryMB"
 ENV_NAME = "the name of an environment variable: letters, digits and '_', no digit first"
 ENV_VALUE = "a string, a number or a truth value"
@@ -273,7 +273,7 @@ def test_integers_that_javascript_has_not_are_refused(field, number):
     """Joi takes no integer from 2^53 on, given as a number or as a text."""
     (problem,) = validate_job(with_value(field, number))
     assert (problem.path, problem.level) == (field, Level.REFUSED)
-    assert problem.message == "is beyond 9,007,199,254,740,991, the largest integer that servers take"
+    assert problem.message == "is beyond 9,007,199,254,740,991, the largest integer that servers accept"
     assert found(with_value(field, 2**53 - 1)) == []
 
 

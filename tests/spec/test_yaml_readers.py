@@ -23,7 +23,6 @@ TEXTS = [
     for each in VERDICTS[kind]
 ]
 LTP = "LTP 1.1 and later"
-NO_CHARACTER = 'a: "\\UFFFFFFFF"\n'  # half a surrogate pair, or another
 
 # text, to OpenPAI, to LTP 1.1 and later
 SCALARS = [
@@ -40,8 +39,6 @@ SCALARS = [
     ("10:00", 600, "10:00"),
     ("190:20:30", 685230, "190:20:30"),
     ("1:30.5", 90.5, "1:30.5"),
-    ("!!int 012", 10, 12),
-    ("!!binary aGk=", {"type": "Buffer", "data": [104, 105]}, {"0": 104, "1": 105}),
 ]
 PROTOCOL = """\
 protocolVersion: 2
@@ -78,9 +75,7 @@ def test_a_text_means_what_it_means_to_ltp(text, verdict):
     except SpecError:
         assert verdict.get("refused")
         return
-    if text == NO_CHARACTER:
-        assert document.problems
-    elif verdict.get("refused"):
+    if verdict.get("refused"):
         is_infinite = any("makes null of infinity" in problem.message for problem in document.problems)
         assert is_infinite or Level.REFUSED in {problem.level for problem in document.problems}
     else:
@@ -92,7 +87,7 @@ def test_scalars_that_the_readers_take_for_different_values(text, three, four):
     assert read_yaml(f"k: {text}").value == {"k": three}
     assert read_yaml(f"k: {text}", reader=JS_YAML_4).value == {"k": four}
     (difference,) = read_yaml(f"k: {text}").differences
-    assert (difference.path, difference.line, difference.other.source) == (("k",), 1, text)
+    assert (difference.path, difference.line, difference.source) == (("k",), 1, text)
 
 
 @pytest.mark.parametrize(
@@ -114,21 +109,6 @@ def test_scalars_that_both_read_alike(text):
         (
             "- 1:30",
             f'[0]: 1:30 is 90 on OpenPAI and the text "1:30" on {LTP}; write 90 or "1:30" (line 1)',
-        ),
-        (
-            'k: !!int "1:30"',
-            'k: !!int "1:30" is 90 on OpenPAI and refused on LTP 1.1 and later; write 90 (line 1)',
-        ),
-        (
-            'k: !!int "0o17"',
-            'k: !!int "0o17" is refused on OpenPAI and 15 on LTP 1.1 and later; write 15 (line 1)',
-        ),
-        (
-            "k: !!binary aGk=",
-            (
-                f"k: a command gets the text of !!binary on OpenPAI, and numbers with commas on {LTP}; "
-                "write the text itself (line 1)"
-            ),
         ),
         (
             "k:\n  09: x",
@@ -158,26 +138,19 @@ def test_what_one_reader_refuses_is_said():
     twice = "this key is in line 1 already; the server refuses a key given twice"
     assert warnings("012: a\n10: b") == [
         f"12: {key} (line 1)",
-        f"10: refused on OpenPAI, taken on LTP 1.1 and later: column 1: {twice} (line 2)",
+        f"10: refused by OpenPAI, accepted by LTP 1.1 and later: column 1: {twice} (line 2)",
     ]
     assert warnings("012: a\n12: b") == [
         f"10: {key} (line 1)",
-        f"12: refused on LTP 1.1 and later, taken on OpenPAI: column 1: {twice} (line 2)",
+        f"12: refused by LTP 1.1 and later, accepted by OpenPAI: column 1: {twice} (line 2)",
     ]
     with pytest.raises(SpecError, match="this key is in line 1 already"):
         read_for_any("a: 1\na: 2")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[a, , b]", "takes that for null, and LTP 1.1 and later refuse it"),
-        ("__proto__: x", "LTP 1.1 and later keep it"),
-    ],
-)
-def test_what_nobody_means_is_said_with_both_readings(text, message):
-    with pytest.raises(SpecError, match=message):
-        read_for_any(text)
+def test_what_nobody_means_is_said_with_both_readings():
+    with pytest.raises(SpecError, match=r"LTP 1\.1 and later keep it"):
+        read_for_any("__proto__: x")
 
 
 # ---------------------------------------------------------------- texts that stay
@@ -203,8 +176,6 @@ def test_a_renamed_document_keeps_the_text_of_such_scalars(text, three, four):
 
 @pytest.mark.parametrize(("text", "three", "four"), SCALARS)
 def test_a_key_keeps_its_text(text, three, four):
-    if text.startswith("!"):
-        return
     job = JobProtocol.from_yaml(PROTOCOL % (f"{{{text}: x}}", "y", "z"))
     written = job.renamed("other").to_yaml()
     assert f"    {text}: x\n" in written
@@ -212,11 +183,11 @@ def test_a_key_keeps_its_text(text, three, four):
         assert read_yaml(written, reader=reader).value["parameters"]["a"] == {str(value): "x"}
 
 
-def test_a_block_and_an_anchor_keep_the_value():
-    """The text of several lines becomes one line; an anchor, which nothing refers to any more, goes."""
-    text = PROTOCOL % ("!!binary |\n    aGVs\n    bG8=", "&x 012", "*x")
+def test_an_anchored_scalar_keeps_its_text():
+    """The anchor, which nothing refers to any more, goes."""
+    text = PROTOCOL % ("&x 012", "*x", "*x")
     written = JobProtocol.from_yaml(text).renamed("other").to_yaml()
-    assert '  a: !!binary "aGVs\\nbG8=\\n"\n' in written
+    assert "  a: 012\n" in written
     assert "  key: 012\n" in written
     for reader in (JS_YAML_3, JS_YAML_4):
         before, after = (read_yaml(each, reader=reader).value for each in (text, written))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from places import DATA
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
 from luigi_pai.spec.dialects.yaml_text import Document, read_yaml, write_yaml
 from luigi_pai.spec.paths import path_text
 
@@ -22,37 +23,44 @@ VERDICTS = json.loads((DATA / "js_yaml_verdicts.json").read_text(encoding="utf-8
 SCALARS = [(f"k: {each['text']}", {**each, "value": each.get("value")}) for each in VERDICTS["scalars"]]
 DOCUMENTS = [(each["text"], each) for each in VERDICTS["documents"]]
 
-STRICTER = {
-    'a: "\\UFFFFFFFF"\n': "is no character",
-    "a:\n\tb: c\n": "a tab indents this",
-    "- a\n\t- b\n": "a tab indents this",
-    "__proto__: 1\n": "loses its value",
-}
+STRICTER = {"__proto__: 1\n": "loses its value"}
 """What js-yaml takes, and makes of it what nobody means."""
 
-TABS = {
-    "a:\n\tb: 1\n\tc: 2\n": {"a": None, "b": 1, "c": 2},
-    "a:\n  b: 1\n  \tc: 2\n": {"a": {"b": 1, "c": 2}},
-    "a:\n  \tb: 1\n": {"a": {"b": 1}},
-    "a:\n  \tb: 1\n  \tc: 2\n": None,
-    "a:\n  \tb: 1\n   c: 2\n": {"a": {"b": 1, "c": 2}},
-    "a:\n  b:\n\t\tc: 1\n": {"a": {"b": None}, "c": 1},
-    "a:\n\tx\n": None,
-    "a:\n\t'x'\n": None,
-    "a:\n\t[x]\n": None,
-    "a:\n\t|\n  x\n": None,
-    "a: x\n\ty: z\n": {"a": "x", "y": "z"},
-    "a:\n\t- x\n": {"a": ["x"]},
-    "a:\n\t- x\n\t- y\n": None,
-    "a:\n\t- x: 1\n\t  y: 2\n": {"a": [{"x": 1}], "y": 2},
-    "a:\n- x\n\t- y\n": {"a": ["x", "y"]},
-    "a:\n- x\n\tb: 1\n": {"a": ["x"], "b": 1},
-    "-\n\tx: 1\n": None,
-    "\ta: 1\n": {"a": 1},
-    "\ta: 1\n\tb: 2\n": None,
-    "? a\n\t: b\n": {"a": "b"},
+TAB = "a tab indents this, and servers differ in what belongs to what then; use blanks"
+TAG = "the tag is none of !!str, !!int, !!float, !!bool and !!null; leave the tag out"
+KEY = "a list or a mapping cannot be a key; put a text with brackets into quotes"
+NAME = "'&' and '*' begin a name of letters, digits, '-' and '_'; put a text that begins with one"
+NOT_READ = {
+    "a:\n\tb: 1\n": TAB,
+    "a:\n  b: 1\n  \tc: 2\n": TAB,
+    "a:\n\tx\n": TAB,
+    "a:\n\t|\n  x\n": TAB,
+    "a:\n- x\n\t- y\n": TAB,
+    "\ta: 1\n": TAB,
+    "? a\n\t: b\n": TAB,
+    "a: x\n  \ty\n": TAB,
+    "a: [b,,c]\n": "nothing stands before this comma; remove it, or put a text that begins with a comma",
+    "a: {b: 1,, c: 2}\n": "nothing stands before this comma",
+    "a: [:b]\n": "this cannot stand here, in YAML; put a text into quotes",
+    "a: [-]\n": "'-' alone is not a text; put it into quotes",
+    'a: "x\\U00110000y"\n': "an escape in this text is no character; put another in its place",
+    "a: &x.y v\nb: *x.y\n": NAME,
+    "a: *x.y\n": NAME,
+    "<<: [[x, y]]\n": "'<<' takes a mapping, or a list of them",
+    "a: !!binary aGVsbG8=\n": TAG,
+    "a: !!timestamp 2020-01-01\n": TAG,
+    "a: !!set {x, y}\n": TAG,
+    "a: !!omap [x: 1]\n": TAG,
+    "a: !!seq\n": TAG,
+    "a: !!int 012\n": TAG,
+    'a: !!int "1:30"\n': TAG,
+    "? [a, 1]\n: b\n": KEY,
+    "a: {{ b }}\n": KEY,
+    "a: 9999-12-31T23:59:59-23:59\n": "this is a date beyond the year 9999; put a text into quotes",
+    f"{'a' * 1025}: 1\n": "or its key has more than 1,024 characters",
+    "a: |\t\n  b\n": "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow",
 }
-"""Tabs that indent, and what js-yaml 3.13.1 makes of them; None: it refuses them."""
+"""What the servers read, and this package refuses."""
 
 HARD = st.sampled_from(
     [
@@ -136,9 +144,8 @@ def test_a_document_means_what_it_means_to_the_server(text, verdict):
     if verdict.get("refused"):
         with pytest.raises(SpecError) as caught:
             read_yaml(text)
-        *tabs, problem = caught.value.problems
+        (problem,) = caught.value.problems
         assert problem.level is Level.REFUSED
-        assert all("a tab indents this" in tab.message for tab in tabs)
     elif text in STRICTER:
         problem = refusal(text)
         assert STRICTER[text] in problem.message
@@ -147,30 +154,55 @@ def test_a_document_means_what_it_means_to_the_server(text, verdict):
         assert told(read_yaml(text).value) == told(verdict["value"])
 
 
-@pytest.mark.parametrize(("text", "value"), TABS.items(), ids=map(repr, TABS))
-def test_a_lenient_reading_takes_tabs_as_the_server_does(text, value):
-    """What belongs together is seldom what looks like it; each of the lines is told."""
+@pytest.mark.parametrize("reader", [JS_YAML_3, JS_YAML_4], ids=["js-yaml 3", "js-yaml 4"])
+@pytest.mark.parametrize(("text", "message"), NOT_READ.items(), ids=[repr(text)[:40] for text in NOT_READ])
+def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message, reader):
+    """The servers read these texts, and no job file at hand has any of them.
+
+    To read them as js-yaml does took most of PyYAML's scanner to be overridden. Most are mistakes
+    (a tab that indents, ``{{ name }}``), or the two js-yaml differ in them. So each is refused, with what
+    to write in its place, and none is read as another value.
+    """
+    with pytest.raises(SpecError) as caught:
+        read_yaml(text, lenient=True, reader=reader)
+    (problem,) = caught.value.problems
+    assert message in problem.message
+    assert problem.level is Level.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a:\tb\t# c\n", {"a": "b"}),
+        ("-\tb\n", ["b"]),
+        ("a: x\ty \t z\n", {"a": "x\ty \t z"}),
+        ("- pip install x\t&& python y\n", ["pip install x\t&& python y"]),
+        ("a: x\t\n  y\n", {"a": "x y"}),
+        ("a:\n  - x\t\n\t\n  - y\n\t# c\n", {"a": ["x", "y"]}),
+        ("{\n\t'a': [\n\t\t1,\n\t\t2\t]\t}\n", {"a": [1, 2]}),
+        ("a: |\n  if x:\n  \ty\n\nb: '\tz'\n", {"a": "if x:\n\ty\n", "b": "\tz"}),
+    ],
+)
+def test_tabs_that_indent_nothing_are_read(text, value):
+    assert read_yaml(text).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[http://x/?a=b&c=?d, ls a?b.txt, ?x]\n", ["http://x/?a=b&c=?d", "ls a?b.txt", "?x"]),
+        ("{uri: http://x/?, b: what?}\n", {"uri": "http://x/?", "b": "what?"}),
+        ("{? a : b}\n", {"a": "b"}),
+        ("a: x ? y : z?\n", None),
+        ("a: x ? y :z?\nb: |\n  [ ?x ]\nc: '?'\n", {"a": "x ? y :z?", "b": "[ ?x ]\n", "c": "?"}),
+    ],
+)
+def test_a_question_mark_within_a_text_is_text(text, value):
+    """In brackets it begins a key to PyYAML."""
     if value is None:
-        with pytest.raises(SpecError) as caught:
-            read_yaml(text, lenient=True)
-        *tabs, problem = caught.value.problems
-        assert problem.level is Level.REFUSED
+        assert "a second ': ' is in this line" in refusal(text).message
     else:
-        document = read_yaml(text, lenient=True)
-        assert told(document.value) == told(value)
-        tabs = list(document.problems)
-        with pytest.raises(SpecError) as caught:
-            read_yaml(text)
-        assert caught.value.problems == document.problems
-    assert {tab.level for tab in tabs} == {Level.STRICTER}
-    assert all(
-        tab.message.endswith("a tab indents this, which to the server is no indentation; use blanks")
-        for tab in tabs
-    )
-    numbered = enumerate(text.split("\n"), 1)
-    assert [tab.line for tab in tabs] == [
-        line for line, of in numbered if of.startswith(("\t", " ")) and "\t" in of
-    ]
+        assert read_yaml(text).value == value
 
 
 @pytest.mark.parametrize(
@@ -180,19 +212,10 @@ def test_a_lenient_reading_takes_tabs_as_the_server_does(text, value):
         ("a: 1\n2020-01-02: 3\n", {
             "a": 1, "Thu Jan 02 2020 00:00:00 GMT+0000 (Coordinated Universal Time)": 3
         }, "put the key into quotes"),
-        ("? [1970-01-01]\n: 1\n", {
-            "Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)": 1
-        }, "put the key into quotes"),
-        ("? !!binary aGk=\n: 1\n", {"hi": 1}, "put the key into quotes"),
         ("a: {__proto__: 1, b: 2}\n", {"a": {"b": 2}}, "loses its value"),
-        ("a: {__proto__: {b: 1, c: 3}, b: 2}\n", {"a": {"b": 2, "c": 3}}, "loses its value"),
-        ('a: "x\\U00110000y"\nb: 1\n', {"a": "x\ufffdy", "b": 1}, "is no character"),
-        ("a: [b,,c]\n", {"a": ["b", None, "c"]}, "nothing stands before this comma"),
-        ("a: {b: 1,, c: 2}\n", {"a": {"b": 1, "null": None, "c": 2}}, "nothing stands before this comma"),
     ],
 )  # fmt: skip
 def test_a_lenient_reading_goes_on_where_the_server_does(text, value, message):
-    """A mapping under __proto__ is there for who looks its keys up, as the server's schema does."""
     document = read_yaml(text, lenient=True)
     assert document.value == value
     assert all(message in problem.message for problem in document.problems)
@@ -209,9 +232,9 @@ def test_not_a_number_is_read_leniently_too():
 def test_all_that_nobody_means_is_told_before_what_ends_the_reading():
     """Each with its line, up to the one that no server takes."""
     with pytest.raises(SpecError) as caught:
-        read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n\tc: 1\nd: @e\n")
+        read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n  c: 1\nd: @e\n")
     assert [(problem.line, problem.level) for problem in caught.value.problems] == [
-        *((1, Level.STRICTER), (2, Level.STRICTER), (4, Level.STRICTER), (5, Level.REFUSED)),
+        *((1, Level.STRICTER), (2, Level.STRICTER), (5, Level.REFUSED)),
     ]
 
 
@@ -286,7 +309,7 @@ def test_a_path_is_written_as_people_write_it(path, text):
     [
         ("a: 1\nb: c: d\n", 2, 5, "put a text with ': ' into quotes"),
         ("a: 1\nb c\n", 2, 1, "a key needs ': ' after it"),
-        ("a: 1\n  b: 2\n", 2, 4, "a second ': ' is in this line, or its indentation is wrong"),
+        ("a: 1\n  b: 2\n", 2, 4, "a second ': ' is in this line, its indentation is wrong"),
         ("a:\n  b: 1\n c: 2\n", 3, 2, "the indentation of this fits no line above it"),
         ("a:\n- b\n -c\n- d: e\n f\n", 5, 2, "look at its indentation"),
         ("a: [1, 2\nb: 3\n", 2, 2, "the closing bracket is missing"),
@@ -377,7 +400,7 @@ def test_what_the_server_reads_in_a_surprising_way_is_remarked():
         "a: the server takes this for a date, and makes it a time in UTC; put a text into quotes (line 1)",
         (
             "b[0]: the server rounds whole numbers beyond 9,007,199,254,740,992; "
-            "put what is no number into quotes (line 3)"
+            "put a text into quotes (line 3)"
         ),
     ]
     assert {each.level for each in document.warnings} == {Level.WARNING}
@@ -428,6 +451,7 @@ def test_what_is_written_is_readable():
     )
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=300)
 @given(VALUES)
 def test_what_is_written_is_read_as_it_was(value):
@@ -436,6 +460,7 @@ def test_what_is_written_is_read_as_it_was(value):
     assert yaml.safe_load(text) == value
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=300)
 @given(st.text().filter(lambda text: text != "__proto__"))
 def test_every_text_survives(text):
@@ -446,9 +471,9 @@ def test_every_text_survives(text):
     ("value", "message"),
     [
         ({"a": [float("nan")]}, r"a\[0\]: is infinite or not a number"),
-        ({"a": {1: 2}}, "a: a key is a int; keys are texts"),
-        ({"a": object()}, "a: is a object, which JSON cannot say"),
-        ({"a": (1,)}, "a: is a tuple, which JSON cannot say"),
+        ({"a": {1: 2}}, "a: a key is of type int; keys are texts"),
+        ({"a": object()}, "a: is of type object, which JSON does not have"),
+        ({"a": (1,)}, "a: is of type tuple, which JSON does not have"),
         ({"a": {"__proto__": 1}}, r"a.__proto__: servers lose the value"),
         ({"a": "\ud800"}, "a: has half a character"),
         ({"a": 10**5000}, "a: is a number of more digits"),

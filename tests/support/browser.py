@@ -150,11 +150,15 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **key_event)
         self.call("Input.dispatchKeyEvent", type="keyUp", **key_event)
 
-    def screen(self, width, *, dark=False):
+    def screen(self, width, *, height=800, dark=False):
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def screenshot(self, path):

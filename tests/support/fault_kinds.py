@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _NGINX = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
 _LIMIT_ENDS = 5.0  # seconds after the answer that says so
+_HANGS = 9.0  # seconds of the clock; the client's own timeout is as short as the machine's load allows
 _OWN_CODES = {
     401: ("UnauthorizedUserError", "Guest is not allowed to do this operation."),
     403: ("ForbiddenUserError", "User admin is not allowed to do this operation."),
@@ -67,7 +68,8 @@ def fault_of(word: str, step: str, clock: Any, elsewhere: Elsewhere, *, on_hdfs:
     if word in ("refused", "truncated"):
         return {"kind": word}
     if word in ("reset", "hang", "reset-after", "hang-after"):
-        return {"kind": word.removesuffix("-after"), "after": word.endswith("-after")}
+        kind = word.removesuffix("-after")
+        return {"kind": kind, "after": word.endswith("-after"), "lasts": _HANGS if kind == "hang" else 0}
     if word == "bad-json":
         return {"kind": "garbled"}
     if word.startswith("html-"):
@@ -96,7 +98,7 @@ def _refusal(status: int, step: str, *, on_hdfs: bool) -> Mapping[str, Any]:
 
 
 def _limit_headers(clock: Any, *, on_hdfs: bool) -> Callable[[], dict[str, str]]:
-    if on_hdfs:  # whose client waits on no clock of the test's
+    if on_hdfs:
         return lambda: {"Retry-After": "1"}
     return lambda: {
         "X-RateLimit-Limit": "600",

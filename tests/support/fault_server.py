@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
-_OUTAGE = 0.01  # seconds; some of a client's retries fall into it, all do not
 _LONGEST_HANG = 60.0
 _ANSWERING = ("truncated", "garbled", "nothing")
+_OUTAGE = 0.05  # seconds of the clock; a client's first retry falls into it, or its second comes after it
 _GARBLED = 3  # bytes: what a JSON body shows of itself is all there, and it is no JSON
 
 
@@ -73,11 +73,12 @@ class Fault:
             the sake of the request that it would bring, so this request, which has
             arrived, is not acted upon; its connection is reset, all others are
             cut; from then on nobody listens, and connections are truly refused: for
-            ``times`` hundredths of a second, or until ``up()`` where ``times`` is infinite.
+            0.05 s of the server's clock, or until ``up()`` where ``times`` is infinite.
         times: for how many requests.
         after: the server first does what it is asked, and then this.
         body, headers: of the answer; headers may be a function that returns them.
         when: asked of a request that fits: is it one of those meant?
+        lasts: seconds that pass on the server's clock when it hangs: until the client gives up.
         struck: how many requests it has befallen.
     """
 
@@ -89,6 +90,7 @@ class Fault:
     body: Any = ""
     headers: Mapping[str, str] | Callable[[], Mapping[str, str]] = field(default_factory=dict)
     when: Callable[[Request], bool] | None = None
+    lasts: float = 0
     struck: int = 0
 
     def befalls(self, request: Request) -> bool:
@@ -107,6 +109,9 @@ class Fault:
 class FaultServer:
     """The server, on a port of its own on 127.0.0.1; ``answer`` is for subclasses.
 
+    Args:
+        clock: of its Date headers; a SkippingClock where a fault is an outage, or lasts.
+
     Attributes:
         calls: method and path of each request, in the order of their arrival.
         answers: method, path and status of each answer that was sent whole.
@@ -114,7 +119,8 @@ class FaultServer:
         faults: what befalls requests; of those that fit, the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Any = time) -> None:
+        self.clock = clock
         self.calls: list[tuple[str, str]] = []
         self.answers: list[tuple[str, str, int]] = []
         self.connections = 0
@@ -208,6 +214,8 @@ class FaultServer:
         if isinstance(fault.kind, int):
             handler.send(request, fault.reply())
         elif fault.kind == "hang":
+            if fault.lasts:
+                self.clock.advance(fault.lasts)
             self._released.wait(_LONGEST_HANG)
             handler.close_connection = True
         elif reply is not None and fault.kind in _ANSWERING:
@@ -217,11 +225,10 @@ class FaultServer:
         elif fault.kind == "reset":
             handler.reset()
         elif fault.kind == "refused":
+            if fault.times < float("inf"):
+                self.clock.call_later(_OUTAGE, self.up)  # before the client can wait
             self.down()
             handler.reset()
-            if fault.times < float("inf"):
-                time.sleep(_OUTAGE)
-                self.up()
         else:
             raise AssertionError(fault.kind)
 
@@ -246,8 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """Return the Date of an answer, by the server's clock."""
-        clock = getattr(self.server, "clock", time)
-        return super().date_time_string(clock.time() if timestamp is None else timestamp)
+        return super().date_time_string(self.server.clock.time() if timestamp is None else timestamp)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -87,7 +87,6 @@ class FaultyPai(FaultServer):
 
     def __init__(self, clock: Any = time) -> None:
         self.release = "0.7.1"
-        self.clock = clock
         self.jobs: dict[str, Job] = {}
         self.tokens: set[str] = set()
         self.issued: set[str] = set()
@@ -99,7 +98,7 @@ class FaultyPai(FaultServer):
         self._password_lost = False
         self._serial = 0
         self._limits: RequestLimits | None = None
-        super().__init__()
+        super().__init__(clock)
 
     @property
     def url(self) -> str:

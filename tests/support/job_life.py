@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clocks import FastClock
+    from clocks import SkippingClock
     from elsewhere import Elsewhere
     from fault_server import Fault, Request
     from faulty_hdfs import FaultyHdfs
     from faulty_pai import FaultyPai
 
 V1, EARLY_V2, V2, LTP = "0.7.1", "1.0.1", "1.8.0", "ltp-1.5"
+NOTHING = "nothing"  # the word for no fault
 
-PATIENCE = 20.0  # seconds of the fast clock, as all that follows but the timeouts
-FACTOR = 60.0
+PATIENCE = 20.0  # seconds of the test's clock, as all that follows but the timeouts
 LONGEST = 5 * PATIENCE
-LONGEST_ON_HDFS = 8 * FACTOR  # its timeouts pass by the real clock
+TIMEOUT, TIMEOUT_OF_HANGS = 10.0, 0.3  # real seconds: of the second, cells that hang take some each
 SETTINGS = {
     "username": "admin",
     "password": PASSWORD,
@@ -38,8 +38,8 @@ SETTINGS = {
     "poll_min": 0.5,
     "poll_max": 3,
     "poll_patience": PATIENCE,
-    "connect_timeout": 0.5,
-    "read_timeout": 0.15,
+    "connect_timeout": TIMEOUT,
+    "read_timeout": TIMEOUT,
 }
 
 
@@ -170,20 +170,23 @@ class Outcome:
 
 @dataclass
 class World:
-    """The servers around one job, and the job's task."""
+    """The servers around one job, the job's task, and the word for what befalls a step of its life."""
 
     pai: FaultyPai
     hdfs: FaultyHdfs
     elsewhere: Elsewhere
-    clock: FastClock
+    clock: SkippingClock
     folder: Path
     name: str
     step: Step
+    word: str
     faults: list[Fault] = field(default_factory=list)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of [OpenPai] for this step."""
+        """Return the settings of [OpenPai] for this step and its faults."""
         found = {**SETTINGS, "pai_url": self.pai.url}
+        if self.word.startswith("hang"):
+            found["read_timeout"] = TIMEOUT_OF_HANGS
         if self.step.name != "list":  # only where HDFS cannot tell is a list needed
             found["webhdfs_url"] = self.hdfs.url
         return found
@@ -198,13 +201,13 @@ class World:
             self.pai.add("warm")
             assert Train(name="warm").complete()
 
-    def bring(self, word: str, times: float) -> Fault:
-        """Let a fault befall the step's requests."""
+    def bring(self, times: float) -> Fault:
+        """Let the fault befall the step's requests."""
         server = self.hdfs if self.step.on_hdfs else self.pai
         fault = server.fail(
             self.step.method,
             self.step.path.replace("JOB_NAME", re.escape(self.name)),
-            **({"kind": word} if word == "nothing" else self._fault(word)),
+            **self._fault(),
             times=times,
             when=self._is_meant,
         )
@@ -259,8 +262,10 @@ class World:
             return TrainWithTargets(name=self.name)
         return Train(name=self.name)
 
-    def _fault(self, word: str) -> dict[str, Any]:
-        return fault_of(word, self.step.name, self.clock, self.elsewhere, on_hdfs=self.step.on_hdfs)
+    def _fault(self) -> dict[str, Any]:
+        if self.word == NOTHING:
+            return {"kind": NOTHING}
+        return fault_of(self.word, self.step.name, self.clock, self.elsewhere, on_hdfs=self.step.on_hdfs)
 
     def _is_meant(self, _request: Request) -> bool:
         return self.step.known in (None, self.name in self.pai.jobs)

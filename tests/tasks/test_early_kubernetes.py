@@ -9,8 +9,6 @@ from faulty_pai import PASSWORD, FaultyPai
 from luigi_process import run_pipeline
 from shut_door import ShutDoor
 
-pytestmark = pytest.mark.slow
-
 EARLY = ["0.15.0", "1.0.1"]
 LIST_EVERY = 10.0  # seconds
 

@@ -6,7 +6,7 @@ A cell is one release, one step of a job's life (``job_life.STEPS``), one fault
 end comes within the time that the settings allow, nothing shows a secret, and a
 process that starts when the fault is gone does the task with one job in all.
 
-Seconds are those of a clock that runs 60 times faster, but for the timeouts.
+Seconds are those of a clock that moves when somebody waits on it, but for the timeouts of requests.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from clocks import FastClock
+from clocks import SkippingClock
 from elsewhere import Elsewhere
 from fault_kinds import WORDS
 from faulty_hdfs import FaultyHdfs
 from faulty_pai import FaultyPai
-from job_life import EARLY_V2, FACTOR, LOGGERS, LONGEST, LONGEST_ON_HDFS, LTP, STEP, STEPS, V1, V2, World
+from job_life import EARLY_V2, LOGGERS, LONGEST, LTP, NOTHING, STEP, STEPS, TIMEOUT, V1, V2, World
 from leaks import foreign_parts, texts
-from process_state import forget, install_clock
+from process_state import forget, install_clock, install_clock_of_retries
 
 from luigi_pai import (
     AuthenticationError,
@@ -44,9 +44,6 @@ from luigi_pai import (
     RateLimited,
     ServerFault,
 )
-from luigi_pai.hdfs import transport
-
-pytestmark = pytest.mark.slow
 
 ONCE, FOR_EVER = 1, math.inf
 OK = None  # the task is done
@@ -192,14 +189,15 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
     """Return a function that makes the servers, the settings and the clock for one step."""
     worlds = []
 
-    def make(release: str, step: str) -> World:
-        clock = FastClock(FACTOR, LONGEST)
+    def make(release: str, step: str, word: str = NOTHING) -> World:
+        clock = SkippingClock(LONGEST)
         install_clock(clock, monkeypatch)
-        monkeypatch.setattr(transport, "time", clock)
+        install_clock_of_retries(clock, monkeypatch)
+        hdfs.clock = clock
         pai = FaultyPai(clock)
         pai.release = release
         pai.plan = {"runs_for": 40.0 if step == "stop" else 3.0}
-        world = World(pai, hdfs, elsewhere, clock, tmp_path, f"job-{next(_serial)}", STEP[step])
+        world = World(pai, hdfs, elsewhere, clock, tmp_path, f"job-{next(_serial)}", STEP[step], word)
         worlds.append(world)
         elsewhere.requests.clear()
         settings(**world.settings())
@@ -218,13 +216,13 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_fault(cell, make_world, caplog):
+def test_a_fault(cell, make_world, settings, caplog):
     """A fault has its verdict, in time and without secrets; the next process does the task, in one job."""
     with caplog.at_level(logging.DEBUG):
         for logger in LOGGERS:
             caplog.set_level(logging.DEBUG, logger.name)
-        world = make_world(cell.release, cell.step)
-        fault = world.bring(cell.word, cell.times)
+        world = make_world(cell.release, cell.step, cell.word)
+        fault = world.bring(cell.times)
         first = world.live()
         assert_verdict(cell, first.error, struck=fault.struck > 0)
         unseen = (cell.step, cell.word) == (
@@ -234,13 +232,14 @@ def test_a_fault(cell, make_world, caplog):
         if first.error is not None and cell.step in _ASKED_FIRST and cell.word != "404" and not unseen:
             assert not first.asked, "complete() was answered by no server, and said no"
         assert_jobs(cell, world, first.error)
-        assert first.took < (LONGEST_ON_HDFS if world.step.on_hdfs else 2 * LONGEST)
+        assert first.took < LONGEST
         if first.error is not None:
             assert_the_job_is_named(cell, world, first.error)
             assert not foreign_parts(first.error)
         assert_answers(first)
 
         world.start_anew()
+        settings(read_timeout=TIMEOUT)
         second = world.live()
         assert second.error is None, f"the next process: {second.error!r}"
         assert world.is_complete()
@@ -312,7 +311,7 @@ def assert_answers(outcome) -> None:
 def test_the_life_of_a_job_has_this_request(release, step, make_world):
     """Each step of the matrix is asked in a life without faults: no cell is empty."""
     world = make_world(release, step)
-    fault = world.bring("nothing", FOR_EVER)
+    fault = world.bring(FOR_EVER)
     assert world.live().error is None or step == "stop"
     assert fault.struck
 

@@ -84,6 +84,7 @@ def test_a_password_of_the_environment_is_read_anew(settings, monkeypatch):
     assert OpenPai.current().password == "second"
 
 
+@pytest.mark.slow
 def test_two_hundred_finished_tasks_cost_two_hundred_requests_on_one_connection(pai):
     """No login, no list, no question what the server is."""
     for number in range(200):

@@ -121,8 +121,8 @@ def test_a_folder_elsewhere_is_passed_on_and_not_looked_up_on_hdfs(folder, pai, 
         task.run()
     assert pai.jobs["train"].config["outputDir"] == folder
     assert (
-        f"gets no completion flag, because the output folder {folder} is not on HDFS: when the server has "
-        "forgotten it, it is complete if all its outputs exist"
+        f"gets no completion flag: the output folder {folder} is not on HDFS; once the server no longer "
+        "knows the job, the task is complete if all outputs exist"
     ) in caplog.text
     assert files(hdfs) == []
     assert list(hdfs.iterdir()) == []
@@ -253,7 +253,7 @@ def test_a_second_attempt_goes_to_the_same_folder_elsewhere(pai, hdfs):
 
 def test_the_default_output_of_a_folder_elsewhere_says_what_to_do():
     """Its results are on no HDFS; the error names the task's output() as what to override."""
-    with pytest.raises(NotImplementedError, match="output_dir of job 'train' is 's3://b/x', which is not"):
+    with pytest.raises(NotImplementedError, match="output_dir = 's3://b/x' of job 'train' is not"):
         task_of("s3://b/x").output()
 
 

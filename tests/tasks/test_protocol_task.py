@@ -10,7 +10,7 @@ import luigi
 import pytest
 
 from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
-from luigi_pai.api.v2 import V2Dialect
+from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
 
 TEXT = """\
@@ -180,7 +180,7 @@ def test_v1_is_never_asked(cluster):
 
 def test_on_a_v1_cluster(pai):
     """OpenPAI 0.7 has no job protocols: one clear error."""
-    with pytest.raises(PaiHttpError, match=r"job protocols and the v2 dialect begin with 0\.15"):
+    with pytest.raises(PaiHttpError, match=r"job protocols and API version v2 need 0\.15"):
         Study().run()
     assert pai.posts() == []
 
@@ -279,6 +279,7 @@ def test_warnings_are_logged(caplog):
     assert "hush" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_job_that_grows_too_large_is_not_sent(pai):
     """What prerequisites require is added to each role; the limit counts for what is sent."""
     roles = "".join(f"  r{number}: {{<<: *role}}\n" for number in range(150))
@@ -293,7 +294,8 @@ def test_a_job_that_grows_too_large_is_not_sent(pai):
     )
     task = type("Grows", (PaiProtocolTask,), {"protocol": text})()
     pai.release = "1.8.0"
-    with pytest.raises(SpecError, match=r"has \d{3},\d{3} bytes as it is sent; servers take at most 102,400"):
+    message = r"has \d{3},\d{3} bytes as it is sent; servers accept at most 102,400"
+    with pytest.raises(SpecError, match=message):
         task.run()
     assert pai.posts() == []
 
@@ -413,5 +415,5 @@ def test_the_older_api_of_0_8_to_0_14_is_named(pai):
     pai.release = "1.8.0"
     body = '{"code": "InvalidParametersError", "message": "\\"type\\" is required"}'
     pai.fail("POST", "/api/v2/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError, match=r"OpenPAI 0\.8 to 0\.14 serve an older one .* runs PaiTask only"):
+    with pytest.raises(PaiHttpError, match=r"OpenPAI 0\.8 to 0\.14 serve an older API .* runs PaiTask only"):
         Study().run()

@@ -176,14 +176,14 @@ def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, c
     assert str(caught.value).splitlines() == [
         (
             f"job 'train' was submitted 13 hours ago by 'admin', and {pai.url} no longer knows it: "
-            "how it ended is not known. Nothing was submitted"
+            "its result is not known. Nothing was submitted"
         ),
-        "  its output folder: $PAI_DEFAULT_FS_URI/train/output",
+        "  output folder: $PAI_DEFAULT_FS_URI/train/output",
         (
-            "  if its output is complete, accept it: touch _SUCCESS && luigi-pai put _SUCCESS "
+            "  to accept its output as complete: touch _SUCCESS && luigi-pai put _SUCCESS "
             "'$PAI_DEFAULT_FS_URI/train/output/_SUCCESS'"
         ),
-        "  else run it anew: run the task with --OpenPai-on-forgotten submit",
+        "  to run it again: run the task with --OpenPai-on-forgotten submit",
     ]
     assert caught.value.job_name == "train"
     assert pai.count("POST", "/jobs") == 0
@@ -236,7 +236,7 @@ def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):
     the_server_forgets(pai, clock)
     (hdfs / "train" / "output" / "_SUCCESS").unlink()
     assert not Train().complete()
-    with pytest.raises(PaiJobForgotten, match=r"recorded as SUCCEEDED, but the completion flag .* is gone"):
+    with pytest.raises(PaiJobForgotten, match=r"recorded state is SUCCEEDED, but the completion .* is gone"):
         Train().run()
     assert pai.posts() == []
 
@@ -289,7 +289,7 @@ def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkey
 
 _WORKER = """
 import os, signal
-import luigi, luigi_pai.api.v1
+import luigi, luigi_pai.api.dialects.v1
 from luigi_pai import PaiTask, TaskRole
 
 class Train(PaiTask):
@@ -300,11 +300,12 @@ class Train(PaiTask):
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-luigi_pai.api.v1.V1Dialect.submit = die
+luigi_pai.api.dialects.v1.V1Dialect.submit = die
 Train().run()
 """
 
 
+@pytest.mark.slow
 def test_killed_between_record_and_submission(pai, hdfs, settings, tmp_path):
     """The record is there, the job is not: it is submitted, once, under the same name."""
     config = luigi.configuration.get_config()
@@ -327,7 +328,7 @@ def test_a_record_that_is_none_is_an_error(pai, hdfs):
     folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
     (folder / "train.json").write_text('{"half')
-    with pytest.raises(HdfsError, match=r"train\.json is not the record of a submission; remove it if"):
+    with pytest.raises(HdfsError, match=r"train\.json is not a submission record; remove the file if"):
         Train().run()
     assert pai.posts() == []
 
@@ -349,9 +350,10 @@ def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
     with pytest.raises(PaiOutputElsewhere) as caught:
         Elsewhere().complete()
     text = str(caught.value)
-    assert "job 'train' is there already (SUCCEEDED), and it wrote to" in text
+    assert "job 'train' already exists (SUCCEEDED), and it wrote to" in text
     assert (
-        "/train/output; output_dir of the task is $PAI_DEFAULT_FS_URI/other, where nothing of it is" in text
+        "/train/output; output_dir of the task is $PAI_DEFAULT_FS_URI/other, which does not contain its "
+        "output" in text
     )
     assert not (hdfs / "other").exists()
     assert Train().complete()
@@ -405,21 +407,23 @@ def test_a_changed_command_is_noticed(pai, hdfs, caplog, monkeypatch, release):
     """The task counts as complete, and once a process a warning says what differs and how to run it anew."""
     pai.release = release
     Train().run()
-    assert "describes another job now" not in caplog.text
+    assert "definition has changed since" not in caplog.text
     forget()
     assert Train().complete()
-    assert "describes another job now" not in caplog.text
+    assert "definition has changed since" not in caplog.text
     monkeypatch.setattr(Train, "tasks", [TaskRole("main", "python train.py --better")])
     forget()
     assert Train().complete()
     assert Train().complete()
     field = "taskRoles[0].command" if release == "0.7.1" else "taskRoles.main.commands"
     warnings = [
-        line.getMessage() for line in caplog.records if "describes another job now" in line.getMessage()
+        line.getMessage() for line in caplog.records if "definition has changed since" in line.getMessage()
     ]
     assert len(warnings) == 1
-    assert warnings[0].startswith(f"Job train has succeeded, but the task describes another job now ({field}")
-    assert "To run it anew, give it another name" in warnings[0]
+    assert warnings[0].startswith(
+        f"Job train has succeeded, but the task's definition has changed since ({field}"
+    )
+    assert "To run it again, change the name" in warnings[0]
     assert hdfs.exists()
 
 
@@ -455,12 +459,12 @@ def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
     Study().run()
     forget()
     assert Study().complete()
-    assert "describes another job now" not in caplog.text
+    assert "definition has changed since" not in caplog.text
     monkeypatch.setattr(Study, "command", "train --better")
     luigi.Task.clear_instance_cache()
     forget()
     assert Study().complete()
     assert (
-        "Job study has succeeded, but the task describes another job now (taskRoles.worker.commands"
+        "Job study has succeeded, but the task's definition has changed since (taskRoles.worker.commands"
         in caplog.text
     )

@@ -1,35 +1,20 @@
-"""A PaiTask's whole life, against a server that does what real life does."""
+"""A PaiTask: the normal path, failures, and Luigi's worker and scheduler."""
 
 from __future__ import annotations
 
-import json
-import logging
 import queue
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import luigi
 import luigi.worker
 import pytest
-from clocks import FastClock
-from process_state import install_clock
 
 from luigi_pai import (
-    AuthenticationError,
-    ClusterUnreachable,
-    ConfigError,
-    InvalidReply,
-    PaiHttpError,
     PaiJob,
     PaiJobFailed,
-    PaiJobLost,
-    PaiNameTaken,
     PaiTask,
     Port,
-    ServerFault,
     SpecError,
     TaskRole,
-    reset_clusters,
 )
 
 
@@ -39,11 +24,6 @@ class Train(PaiTask):
     name = luigi.Parameter(default="train")
     image = "openpai/pai.example.sklearn"
     tasks = [TaskRole("main", "python train.py", taskNumber=2)]
-
-
-def forget() -> None:
-    """Begin a new process's life: nothing is remembered."""
-    reset_clusters()
 
 
 def build(*tasks: luigi.Task, **how) -> bool:
@@ -222,7 +202,7 @@ def test_a_job_over_100_kb_is_refused(pai):
         image = "x"
         tasks = [TaskRole("main", "x" * 103_000)]
 
-    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers take at most 102,400"):
+    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400"):
         Long().run()
     assert pai.calls == []
 
@@ -239,10 +219,10 @@ def test_what_a_task_goes_by_is_not_set_in_job(pai):
     with pytest.raises(SpecError) as caught:
         Other().run()
     assert [str(problem) for problem in caught.value.problems] == [
-        "jobName: job() says 'other', name of the task 'train'; set it as name alone",
+        "jobName: job() has 'other', name of the task is 'train'; set name only",
         (
-            "outputDir: job() says '/elsewhere', output_dir of the task "
-            "'$PAI_DEFAULT_FS_URI/train/output'; set it as output_dir alone"
+            "outputDir: job() has '/elsewhere', output_dir of the task is "
+            "'$PAI_DEFAULT_FS_URI/train/output'; set output_dir only"
         ),
     ]
     assert pai.calls == []
@@ -275,7 +255,7 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
         f"  job page: {page}",
         "  output of main[0]: http://nm:8042/logs/train/main/0",
         "  output of main[1]: http://nm:8042/logs/train/main/1",
-        "  run the task again to submit the next attempt",
+        "  run the task again to submit the job again",
     ]
     assert caught.value.status.exit_code == 7
     assert isinstance(caught.value, RuntimeError)
@@ -312,400 +292,6 @@ def test_a_stopped_job_is_a_failure(pai):
     pai.plan = {"ends_as": "STOPPED", "exit_code": 214}
     with pytest.raises(PaiJobFailed, match="'train__attempt2' ended as STOPPED with exit code 214"):
         Train().run()
-
-
-# ---------------------------------------------------------------- resume before submit
-
-
-def test_run_after_success_posts_nothing(pai):
-    """A job that has succeeded is not submitted again, not even by run() itself."""
-    pai.add("train")
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert pai.count("POST") == 0
-
-
-def test_a_waiting_or_running_job_is_taken_over(pai):
-    """A job that runs already, of a worker that died, is followed to its end; nothing is posted."""
-    pai.add("train", runs_for=0.4)
-    task = Train()
-    assert build(task)
-    assert pai.count("POST") == 0
-    assert task.complete()
-
-
-def test_after_a_failure_the_next_attempt_is_submitted(pai):
-    """A failed job is submitted as NAME__attempt2, then as NAME__attempt3, in later processes."""
-    pai.plan = {"ends_as": "FAILED"}
-    for _ in range(2):
-        assert not build(Train())
-        forget()
-    pai.plan = {}
-    assert build(Train())
-    assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
-    forget()
-    assert Train().complete()
-    assert pai.count("POST", "/jobs") == 3
-
-
-def test_after_a_failure_the_same_process_submits_the_next_attempt(pai):
-    """A second luigi.build of the same process, right after a failure, submits the next attempt."""
-    pai.plan = {"ends_as": "FAILED"}
-    assert not build(Train())
-    pai.plan = {}
-    assert build(Train())
-    assert pai.posts() == ["train", "train__attempt2"]
-
-
-def test_a_running_later_attempt_is_taken_over(pai):
-    """If NAME failed and NAME__attempt2 runs, that one is followed."""
-    pai.add("train", ends_as="FAILED")
-    pai.add("train__attempt2", runs_for=0.3)
-    Train().run()
-    assert pai.count("POST") == 0
-
-
-def test_somebody_elses_name_is_refused_with_its_owner(pai):
-    """A name that another user holds is PaiNameTaken, in complete() and in run(), and nothing is posted."""
-    pai.add("train", username="bob")
-    for ask in (Train().complete, Train().run):
-        with pytest.raises(PaiNameTaken, match=r"'train' belongs to a job of user 'bob'.*another name"):
-            ask()
-    assert pai.count("POST") == 0
-
-
-def test_somebody_elses_attempt_name_is_refused(pai):
-    """Also the name of a later attempt may be somebody else's."""
-    pai.add("train", ends_as="FAILED")
-    pai.add("train__attempt2", username="bob")
-    with pytest.raises(PaiNameTaken, match="'train__attempt2' belongs to a job of user 'bob'"):
-        Train().run()
-
-
-def test_a_job_that_appeared_since_the_look_is_taken_over(pai):
-    """A 409 corrects an outdated look: the job that another worker has just submitted is followed."""
-    task = Train()
-    assert not task.complete()
-    pai.add("train", runs_for=0.2)
-    task.run()
-    assert pai.posts() == ["train"]
-
-
-def test_a_job_that_appeared_and_failed_since_the_look_is_followed_by_the_next_attempt(pai):
-    """A 409 that shows a failed job leads to the next attempt."""
-    task = Train()
-    assert not task.complete()
-    pai.add("train", ends_as="FAILED")
-    task.run()
-    assert pai.posts() == ["train", "train__attempt2"]
-
-
-def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
-    """If the server refuses a name for good but shows no job of it, the task says so."""
-    monkeypatch.setattr("luigi_pai.api.submissions._SHOWN_WITHIN", 0.0)
-    pai.fail("POST", "/jobs", 409, times=9, body='{"code": "ConflictJobError", "message": "exists"}')
-    with pytest.raises(PaiNameTaken, match="refuses the name 'train' as in use, but shows no job"):
-        Train().run()
-
-
-def test_the_look_of_complete_is_not_repeated_by_run(pai):
-    """A new job costs a lookup, the question what the server is, a login, a post, a lookup at the end."""
-    assert build(Train())
-    assert [method for method, _ in pai.calls] == ["GET", "GET", "POST", "POST", "GET"]
-    assert pai.count("GET", r"/api/v1/$") == 1
-
-
-def test_an_end_is_remembered(pai):
-    """A finished job is not asked for again in this process."""
-    pai.add("train")
-    task = Train()
-    assert task.complete()
-    calls = len(pai.calls)
-    assert task.complete()
-    assert len(pai.calls) == calls
-
-
-# ---------------------------------------------------------------- lost answers
-
-
-@pytest.mark.parametrize(
-    ("kind", "after"),
-    [
-        ("hang", True),
-        ("reset", True),
-        (500, True),
-        (503, True),
-        ("hang", False),
-        ("reset", False),
-        (500, False),
-        (503, False),
-    ],
-)
-def test_a_post_without_an_answer_leaves_exactly_one_job(pai, kind, after):
-    """Timeout, reset or 5xx, before or after the server took the job: one job is there, and is followed."""
-    pai.fail("POST", "/jobs", kind, after=after)
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert pai.count("POST", "/jobs") == (1 if after else 2)
-
-
-def test_a_post_without_an_answer_and_a_server_that_goes_away(pai):
-    """After a lost answer the server is waited for before anything is posted again."""
-    task = Train()
-    assert not task.complete()
-    pai.fail("POST", "/jobs", "reset", after=True)
-    pai.fail("GET", "/jobs/train", 503, times=8)
-    task.run()
-    assert pai.posts() == ["train"]
-    assert pai.count("POST", "/jobs") == 1
-
-
-def test_a_job_that_makes_the_server_fail_is_not_posted_for_ever(pai):
-    """A server that answers 500 to a job again and again is an error after three posts."""
-    pai.fail("POST", "/jobs", 500, times=99)
-    with pytest.raises(ServerFault, match="500"):
-        Train().run()
-    assert pai.count("POST", "/jobs") == 3
-    assert pai.posts() == []
-
-
-def test_a_server_that_takes_no_posts_is_an_error_when_patience_ends(pai, settings):
-    """A 503 to every post, with looks answered all the while, ends with poll_patience."""
-    settings(poll_patience=0.3)
-    pai.fail("POST", "/jobs", 503, times=99)
-    with pytest.raises(ServerFault, match="503"):
-        Train().run()
-    assert pai.posts() == []
-
-
-def test_a_limit_of_submits_is_waited_for(pai):
-    """A 429 to a post is waited out until the moment that the server names, and the job is posted once."""
-    pai.fail("POST", "/jobs", 429, body="Too many requests")
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert pai.count("POST", "/jobs") == 2
-
-
-def test_a_lost_post_of_a_job_that_fails_at_once_is_this_runs_failure(pai):
-    """A job that was taken, failed, and whose answer was lost is not mistaken for an older attempt."""
-    pai.plan = {"ends_as": "FAILED"}
-    pai.fail("POST", "/jobs", "reset", after=True)
-    with pytest.raises(PaiJobFailed, match="'train' ended"):
-        Train().run()
-    assert pai.posts() == ["train"]
-
-
-def test_a_refused_job_is_an_error_with_the_servers_words(pai):
-    """A 400 or 404 to a post is raised at once, and not tried again."""
-    for status, code, message in (
-        (400, "InvalidParametersError", '"jobEnvs" is not allowed'),
-        (404, "NoVirtualClusterError", "Virtual cluster nosuch is not found."),
-        (403, "ForbiddenUserError", "User admin is not allowed to do operation in vc1"),
-    ):
-        pai.fail("POST", "/jobs", status, body=json.dumps({"code": code, "message": message}))
-        with pytest.raises(PaiHttpError) as caught:
-            Train().run()
-        assert caught.value.code == code
-        assert message in str(caught.value)
-    assert pai.count("POST", "/jobs") == 3
-    assert pai.posts() == []
-
-
-def test_another_server_at_the_same_address_is_believed(pai):
-    """It is empty: what the old one said is forgotten, without a wait."""
-    task = Train()
-    task.run()
-    assert task.complete()
-    pai.down()
-    pai.jobs.clear()
-    pai.up()
-    assert not task.complete()
-
-
-# ---------------------------------------------------------------- faults while waiting
-
-
-def test_faults_while_polling_are_waited_out(pai, caplog):
-    """503s, resets, pages of a proxy and 429 while the job runs do not fail its task."""
-    pai.plan = {"runs_for": 1.0}
-    task = Train()
-    assert not task.complete()
-    pai.fail("GET", "/jobs/train$", 503, times=5)
-    pai.fail("GET", "/jobs/train$", "reset", times=4)
-    pai.fail("GET", "/jobs/train$", 404, times=2, body="<html>maintenance</html>")
-    pai.fail("GET", "/jobs/train$", 429, body="<html>Too many requests</html>")
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        task.run()
-    assert task.complete()
-    assert pai.posts() == ["train"]
-    assert "retrying for up to 30 s" in caplog.text
-    assert "answers again" in caplog.text
-
-
-def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
-    """A server that is gone for 60 s while the job runs costs the task nothing."""
-    clock = FastClock(20)
-    install_clock(clock, monkeypatch)
-    settings(poll_patience=120)
-    pai.plan = {"runs_for": 1.0}
-    task = Train()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(task.run)
-        while not pai.posts():
-            time.sleep(0.01)
-        pai.down()
-        clock.sleep(60)
-        assert not running.done()
-        pai.up()
-        running.result(60)
-    assert task.complete()
-    assert pai.count("POST", "/jobs") == 1
-
-
-def test_patience_ends(pai, settings):
-    """A server that stays away longer than poll_patience is an error; the job stays where it is."""
-    settings(poll_patience=0.4)
-    pai.plan = {"runs_for": 60}
-    pai.fail("GET", "/jobs/train$", 404, body='{"code": "NoJobError", "message": "not yet"}')
-    pai.fail("GET", "/jobs/train$", 503, times=999)
-    with pytest.raises(ServerFault, match="503"):
-        Train().run()
-    assert pai.posts() == ["train"]
-
-
-def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
-    """When the server no longer takes the token, another is asked for and the request repeated."""
-    first, second = Train(name="first"), Train(name="second")
-    first.run()
-    pai.tokens.clear()
-    second.run()
-    assert pai.posts() == ["first", "second"]
-    assert pai.count("POST", "/token") == 2
-
-
-def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
-    """A running job that the server no longer knows ends the wait with PaiJobLost."""
-    monkeypatch.setattr("luigi_pai.api.watcher._LOST_AFTER", 0.2)
-    pai.plan = {"runs_for": 60}
-    task = Train()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(task.run)
-        while pai.count("GET") < 3:
-            time.sleep(0.01)
-        del pai.jobs["train"]
-        with pytest.raises(PaiJobLost, match="'train' is no longer known"):
-            running.result(20)
-
-
-def test_unheard_of_states_are_not_ends(pai):
-    """UNKNOWN and states of a future release are waited through."""
-    job = pai.add("train", ends_as="UNKNOWN")
-    task = Train()
-    assert not task.complete()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(task.run)
-        for state in ("UNKNOWN", "DREAMING", "SUCCEEDED"):
-            time.sleep(0.15)
-            assert not running.done()
-            job.ends_as = state
-        running.result(20)
-    assert pai.count("POST") == 0
-
-
-# ---------------------------------------------------------------- complete() and unreachable servers
-
-
-@pytest.mark.parametrize("kind", [500, 503, "reset", "hang"])
-def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
-    """A server that does not say is an error in complete(): "no" would submit the work again."""
-    pai.add("train")
-    pai.fail("GET", "/jobs/train", kind, times=99)
-    with pytest.raises((ServerFault, ClusterUnreachable)):
-        Train().complete()
-
-
-def test_a_hung_server_is_an_error_after_the_timeouts(pai):
-    """A server that takes the connection and never answers ends in an error within a few timeouts."""
-    pai.fail("GET", "/jobs/train", "hang", times=9)
-    started = time.monotonic()
-    with pytest.raises(ClusterUnreachable, match=r"took the connection but did not answer within 0\.5 s"):
-        Train().complete()
-    assert time.monotonic() - started < 5
-
-
-def test_another_web_server_is_not_a_missing_job(pai):
-    """A 404 page of something that is no OpenPAI does not read as "the job is not there"."""
-    pai.fail("GET", "/jobs/train", 404, times=9, body="<html>nginx: not found</html>")
-    with pytest.raises(InvalidReply, match=r"pai_url in .OpenPai.* the rest-server"):
-        Train().complete()
-    assert pai.count("POST") == 0
-
-
-# ---------------------------------------------------------------- wrong settings: one clear line each
-
-
-def one_line(task: luigi.Task, error: type[Exception], ask: str = "run") -> str:
-    with pytest.raises(error) as caught:
-        getattr(task, ask)()
-    text = str(caught.value)
-    assert len(text.splitlines()) == 1
-    assert "admin-password" not in text
-    return text
-
-
-def test_a_wrong_password_is_one_clear_line(pai, settings):
-    """A refused password says so, for which user and where, and which key to set."""
-    settings(password="wrong-password")
-    text = one_line(Train(), AuthenticationError)
-    assert text == (
-        f"job 'train' was not submitted: login of user 'admin' at {pai.url} was refused: "
-        "Password is incorrect.; set the right password in [OpenPai] of luigi.cfg"
-    )
-
-
-def test_an_unknown_user_is_one_clear_line(pai, settings):
-    """An unknown user says so and names the key."""
-    settings(username="nobody1")
-    assert one_line(Train(), AuthenticationError) == (
-        f"job 'train' was not submitted: login of user 'nobody1' at {pai.url} was refused: "
-        "User nobody1 is not found.; set the right username in [OpenPai] of luigi.cfg"
-    )
-
-
-@pytest.mark.usefixtures("pai")
-def test_a_missing_password_is_one_clear_line():
-    """With no password the error names the key to write."""
-    luigi.configuration.get_config().remove_option("OpenPai", "password")
-    text = one_line(Train(), AuthenticationError)
-    assert "no password is set; write password = ..." in text
-
-
-def test_a_wrong_port_is_one_clear_line(pai):
-    """A refused connection says the address and the key, at once, in run() and in complete()."""
-    pai.down()
-    for ask in ("run", "complete"):
-        started = time.monotonic()
-        text = one_line(Train(), ClusterUnreachable, ask)
-        assert text == (
-            f"cannot reach {pai.url}: Connection refused; check pai_url in [OpenPai] of luigi.cfg, "
-            "and that the rest-server runs"
-        )
-        assert time.monotonic() - started < 5
-
-
-def test_an_unknown_host_is_one_clear_line(settings):
-    """A host that does not exist says so and names the key."""
-    settings(pai_url="http://no-such-host.invalid:9186")
-    text = one_line(Train(), ClusterUnreachable, "complete")
-    assert text.startswith("cannot reach http://no-such-host.invalid:9186: ")
-    assert "check pai_url in [OpenPai]" in text
-
-
-def test_a_pai_url_that_is_none_is_one_clear_line(settings):
-    """A pai_url that is no address is refused before anything is sent."""
-    settings(pai_url="ftp://host")
-    text = one_line(Train(), ConfigError, "complete")
-    assert "pai_url = 'ftp://host' is not an http:// or https:// address" in text
 
 
 # ---------------------------------------------------------------- Luigi around it
@@ -748,7 +334,7 @@ def test_a_stop_message_stops_the_job(pai, monkeypatch):
     monkeypatch.setattr(task, "scheduler_messages", inbox, raising=False)
     with pytest.raises(PaiJobFailed, match="ended as STOPPED"):
         task.run()
-    assert answers == ["'dance' is not understood; send: stop", "train is being stopped"]
+    assert answers == ["'dance' is not a valid message; send: stop", "train is being stopped"]
 
 
 def test_openpais_retry_count_is_not_luigis():

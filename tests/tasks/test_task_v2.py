@@ -115,7 +115,7 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
         task.run()
     assert cluster.posts() == [v2_name(name), f"{v2_name(name)}__attempt2"]
     assert task.complete()
-    assert f"Job {name} is called {v2_name(name)}__attempt2 on this cluster" in caplog.text
+    assert f"Job {name} has the name {v2_name(name)}__attempt2 on this cluster" in caplog.text
 
 
 @pytest.mark.usefixtures("cluster")
@@ -173,7 +173,7 @@ def test_a_look_waits_for_the_servers_limit(pai, path, look, caplog):
     reset_clusters()  # another process, without its list
     pai.fail("GET", path, 429, body="Too many requests")
     look(Train(name="other"))
-    assert "OpenPAI takes no more requests for now; waiting 1 s" in caplog.text
+    assert "request limit of OpenPAI reached; waiting 1 s" in caplog.text
 
 
 def test_a_limit_without_end(pai, settings):
@@ -204,7 +204,7 @@ def test_api_version_v2_asks_no_v1(pai, settings, release):
 def test_api_version_v1_on_a_v2_cluster(cluster, settings):
     """A configuration that says v1 where it is not spoken is told so."""
     settings(api_version="v1")
-    with pytest.raises(PaiHttpError, match=r"speaks the v2 dialect .*take api_version = v1 out of"):
+    with pytest.raises(PaiHttpError, match=r"speaks API version v2 .*remove api_version = v1 from"):
         Train().run()
     assert cluster.posts() == []
 
@@ -213,7 +213,7 @@ def test_api_version_v1_on_a_v2_cluster(cluster, settings):
 def test_api_version_v2_on_a_v1_cluster(settings):
     """A configuration that says v2 where it is not spoken is told so."""
     settings(api_version="v2")
-    with pytest.raises(PaiHttpError, match=r"NoApiError.*the v2 dialect begin with 0\.15"):
+    with pytest.raises(PaiHttpError, match=r"NoApiError.*API version v2 need 0\.15"):
         Train().run()
 
 

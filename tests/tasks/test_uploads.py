@@ -15,9 +15,10 @@ import luigi
 import pytest
 import requests
 
-from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters, uploads
+from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters
 from luigi_pai.api.watcher import Watcher
 from luigi_pai.hdfs import Upload, WebHdfs
+from luigi_pai.tasks.uploads import send_uploads
 
 _serial = itertools.count()
 
@@ -200,7 +201,7 @@ def test_paths_are_relative_to_the_class_that_says_uploads(home, train, tmp_path
 
     sent = []
     monkeypatch.setattr(Upload, "send", lambda self: sent.append(self._local))
-    uploads.send_uploads(Inherits(f"{home}-more"), None, WebHdfs.from_config())
+    send_uploads(Inherits(f"{home}-more"), None, WebHdfs.from_config())
     assert sent == [tmp_path / "project" / name for name in ("src", "data.csv", "extra")]
 
 
@@ -208,7 +209,7 @@ def test_without_hdfs(pai, home, tmp_path, monkeypatch):
     """It is a ConfigError with the next step, and nothing is submitted."""
     monkeypatch.setattr(Sends, "uploads", {str(tmp_path): "/x"})
     with pytest.raises(
-        ConfigError, match=r"its uploads go to HDFS, and webhdfs_url is not set in \[OpenPai\]; write"
+        ConfigError, match=r"its uploads need HDFS, and webhdfs_url is not set in \[OpenPai\]; write"
     ):
         Sends(home).run()
     assert pai.posts() == []
@@ -236,7 +237,7 @@ def test_everything_that_cannot_be_sent_is_said_at_once(cluster, home, project, 
 def test_uploads_that_is_no_dict(cluster, home, monkeypatch):
     """It is a problem of the description."""
     monkeypatch.setattr(Sends, "uploads", ["src"])
-    with pytest.raises(SpecError, match="uploads: list is not a dict of local paths and the paths on HDFS"):
+    with pytest.raises(SpecError, match="uploads: list is not a dict of local paths to paths on HDFS"):
         Sends(home).run()
     assert jobs_of(cluster, home) == []
 
@@ -253,17 +254,16 @@ def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch
     monkeypatch.setattr(Sends, "code_dir", f"/{home}/code")
     with pytest.raises(SpecError) as caught:
         Sends(home).run()
-    assert "uploads: 200,000,001 bytes go to code_dir, and OpenPAI copies at most 200,000,000" in str(
-        caught.value
-    )
+    assert "uploads: 200,000,001 bytes for code_dir; OpenPAI copies at most 200,000,000" in str(caught.value)
     assert "(largest: a.bin 150,000,000, b.bin 50,000,001)" in str(caught.value)
     assert jobs_of(cluster, home) == []
     assert not HdfsTarget(f"/{home}").exists()
     os.truncate(tmp_path / "more" / "b.bin", 50_000_000)
     monkeypatch.setattr(Upload, "send", lambda _self: None)
-    uploads.send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
+    send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
 
 
+@pytest.mark.slow
 def test_tasks_that_send_the_same_code_at_once(cluster, home, project):
     """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""
     (project / "luigi.cfg").write_text(

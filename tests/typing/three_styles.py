@@ -20,7 +20,7 @@ import luigi
 from typing_extensions import assert_type
 
 from luigi_pai import JobProtocol, PaiProtocolTask, PaiTask, TaskRole
-from luigi_pai.attributes import attribute
+from luigi_pai.tasks.attributes import attribute
 
 
 class Properties(PaiTask):

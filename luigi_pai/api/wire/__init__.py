@@ -1,1 +1,1 @@
-"""The wire: requests to a rest-server, why they fail, and what its answers say."""
+"""HTTP: requests to a rest-server, causes of failures, and replies."""

@@ -1,4 +1,4 @@
-"""The requests session of a transport: kinds of TLS failures, idle connections watched."""
+"""The requests session of a transport: TLS failures, idle connections."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated at once, once for each kind of fault; a longer fault is for the caller to retry."""
+"""A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-_QUICK_HANDSHAKE = 3.0  # seconds; after these, a silent server is asked whether it speaks http
-_LOCK_SECONDS = 0.01  # held for microseconds, or, in a forked process, for ever
+_QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
+_LOCK_SECONDS = 0.01  # it is held for microseconds, or, in a forked process, for ever
 
 
 class Connections(requests.Session):
-    """The connections to one rest-server, and to where its redirects and logs lead.
+    """The connections to one rest-server, and to the hosts of its redirects and logs.
 
     Args:
         home: URL of the rest-server; only its idle connections are watched.
@@ -52,7 +52,7 @@ class Connections(requests.Session):
 
     def __init__(self, home: str, environment: Environment) -> None:
         super().__init__()
-        self.trust_env = False  # no .netrc, and the environment is not read at each request
+        self.trust_env = False  # no .netrc; the environment is not read for each request
         self._environment = environment
         self._home_pools: list[HTTPConnectionPool] = []  # of direct connections to the rest-server
         pools = {
@@ -63,20 +63,20 @@ class Connections(requests.Session):
             self.mount(scheme, TimedAdapter(pools, _POOLS, max_retries=_READ_RETRIES))
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Drop the token where a redirect leaves the host."""
+        """Drop the token if a redirect leaves the host."""
         old, new = response.request.url or "", prepared_request.url or ""
         if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
             prepared_request.headers.pop("Authorization", None)
 
     def rebuild_proxies(self, prepared_request: requests.PreparedRequest, proxies: Any) -> Any:
-        """Take the proxy of the host that a redirect leads to."""
+        """Use the proxy of the host that a redirect leads to."""
         proxies = dict(self._environment.route(prepared_request.url or "").proxies)
         return super().rebuild_proxies(prepared_request, proxies)  # type: ignore[no-untyped-call]
 
     def close_dropped(self) -> bool:
-        """Close the idle connections to the rest-server that it has closed; return whether there were any.
+        """Close idle connections that the rest-server has closed; return whether there were any.
 
-        Nothing is sent. Takes a few microseconds.
+        Sends nothing and takes a few microseconds.
         """
         dropped = False
         for pool in self._home_pools:
@@ -98,7 +98,7 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
 
 
 class NotTls(Exception):
-    """A server that was asked with https speaks http. No error of urllib3, so that it is not retried."""
+    """An https request to a server of plain http. Not an error of urllib3, which would retry it."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port)
@@ -106,11 +106,10 @@ class NotTls(Exception):
 
 
 class _TimedTlsConnection(TimedConnection, HTTPSConnection):
-    """The same with TLS, where a failed handshake is followed by the question whether the port speaks http.
+    """The same with TLS; after a failed handshake the port is probed for plain http.
 
-    A server that waits for the rest of an http request says nothing to a TLS handshake. So
-    the first handshake is given 3 s; if the port does not speak http, a second one has the
-    whole timeout.
+    A server of plain http does not reply to a TLS handshake: it waits for the rest of a request. So the
+    first handshake has 3 s; if the port does not speak http, a second one has the whole timeout.
     """
 
     _handshake_timeout: float | None = None
@@ -143,7 +142,7 @@ class _TimedTlsConnection(TimedConnection, HTTPSConnection):
             self.sock.settimeout(whole)
 
     def _new_conn(self) -> socket.socket:
-        """Open the TCP connection. The timeout that its socket has is that of the handshake."""
+        """Open the TCP connection; its timeout is that of the handshake."""
         connected: socket.socket = super()._new_conn()
         if self._handshake_timeout is not None:
             connected.settimeout(self._handshake_timeout)
@@ -164,7 +163,7 @@ _POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _Tim
 def _new_pool(
     kind: type[HTTPConnectionPool], home: str, home_pools: list[HTTPConnectionPool], *args: Any, **kwargs: Any
 ) -> HTTPConnectionPool:
-    """Make a pool, and list it if it is one of the rest-server's."""
+    """Make a pool; add it to the list if it is for the rest-server."""
     pool = kind(*args, **kwargs)
     if pool.is_same_host(home):
         home_pools[:] = [one for one in home_pools if one.pool is not None] + [pool]

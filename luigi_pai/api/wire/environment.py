@@ -1,4 +1,4 @@
-"""Proxies and CA bundle of the process environment, read once for each host and checked."""
+"""Proxies and CA bundle of the process environment, checked and cached by host."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FORM = "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
 
 @dataclass(frozen=True)
 class Route:
-    """How one host is reached.
+    """The route to a host.
 
     Attributes:
         proxies: as requests takes them; empty for a direct connection.
-        variable: the environment variable that names the proxy, or None without a proxy.
+        variable: the environment variable of the proxy; None without a proxy.
     """
 
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -41,15 +41,15 @@ class Route:
 class Environment:
     """The proxy and CA settings of the process environment.
 
-    requests reads them at each request, which takes most of a request's CPU time. Here each
-    host's are read at its first request. A ``.netrc`` is not read at all.
+    requests reads them for each request, which takes most of a request's CPU time. Here they are read
+    at the first request to a host. A ``.netrc`` is not read.
 
     Args:
         verify: of the account: True, False, or a file of CA certificates.
 
     Attributes:
-        verify: what requests is to verify with; a CA bundle of the environment replaces True.
-        verify_source: the setting that names the CA bundle, or None without one.
+        verify: as requests takes it; a CA bundle of the environment replaces True.
+        verify_source: the setting of the CA bundle; None without one.
     """
 
     def __init__(self, *, verify: bool | str) -> None:
@@ -63,10 +63,10 @@ class Environment:
         self._routes: dict[str, Route] = {}
 
     def check_ca_bundle(self) -> None:
-        """Refuse a CA bundle that does not exist.
+        """Check that the CA bundle exists.
 
         Raises:
-            ConfigError: naming the setting and the file.
+            ConfigError: it does not; names the setting and the file.
         """
         if isinstance(self.verify, str) and not Path(self.verify).exists():
             raise ConfigError(self.ca_bundle_problem("does not exist"))
@@ -79,15 +79,15 @@ class Environment:
                 "write true, false or a file of CA certificates"
             )
         return (
-            f"{self.verify_source} in the environment names {self.verify!r}, which {problem}; "
+            f"{self.verify_source} = {self.verify!r} in the environment {problem}; "
             "correct or unset it, or set verify in [OpenPai] of luigi.cfg"
         )
 
     def route(self, url: str) -> Route:
-        """Return how the host of a URL is reached.
+        """Return the route to the host of a URL.
 
         Raises:
-            ConfigError: the proxy for it is not a valid URL; names the variable, not its value.
+            ConfigError: the URL of the proxy is not valid; names the variable, not its value.
             ValueError: the URL itself is not valid.
         """
         parts = urlsplit(url)
@@ -111,7 +111,7 @@ def _route(host: str) -> Route:
 
 
 def _variable(proxy: str, proxies: Mapping[str, str], scheme: str) -> str:
-    """Return the name of the variable that a proxy is from, as it is spelled in the environment."""
+    """Return the name of the environment variable of a proxy, in its own case."""
     key = scheme if proxies.get(scheme) == proxy else "all"
     wanted = f"{key}_proxy"
     spelled = [name for name in os.environ if name.lower() == wanted and os.environ[name] == proxy]
@@ -119,7 +119,7 @@ def _variable(proxy: str, proxies: Mapping[str, str], scheme: str) -> str:
 
 
 def _problem(proxy: str) -> str | None:
-    """Return what is wrong with a proxy's URL, without any part of it: it may hold a password."""
+    """Return the problem of a proxy's URL without any part of the URL: it may contain a password."""
     url = proxy if "://" in proxy else f"http://{proxy}"  # as requests reads it
     if url.partition("://")[0].lower() not in _PROXY_SCHEMES:
         return f"has an unsupported scheme; {_FORM}"
@@ -132,13 +132,13 @@ def _problem(proxy: str) -> str | None:
         parts = parse_url(url)
         unquote(parts.auth or "").encode("latin-1")  # as the header that carries it
     except UnicodeEncodeError:
-        return "has a character in its user or password that no proxy login can carry"
+        return "has a character in its user or password that is not possible in a proxy login"
     except (LocationParseError, ValueError):
         parts = None
     if parts is None or not parts.host:
         return f"is not a valid proxy URL; {_FORM}"
     if url.lower().startswith("socks") and not _has_socks():
-        return "names a SOCKS proxy, which needs a package: pip install 'requests[socks]'"
+        return "names a SOCKS proxy; install the package for it: pip install 'requests[socks]'"
     return None
 
 

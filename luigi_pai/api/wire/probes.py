@@ -1,4 +1,4 @@
-"""Which of http and TLS a port speaks, asked only when a request with the other one has failed."""
+"""Probes of a port for plain http and for TLS, made after a request has failed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import time
 __all__ = ["TLS_PORT_PHRASES", "speaks_http", "speaks_tls"]
 
 _SECONDS = 2.0
-_ENOUGH = 4096  # bytes of an answer
+_ENOUGH = 4096  # bytes of a reply
 
 TLS_PORT_PHRASES = (b"to HTTPS port", b"to an HTTPS server", b"to an SSL-enabled server port")
-"""What nginx, Go and Apache answer with status 400 to plain http on a TLS port."""
+"""Phrases in the reply (400) of nginx, Go and Apache to plain http on a TLS port."""
 
 
 def speaks_http(host: str, port: int) -> bool:
-    """Return whether a port answers a plain http request as an http port does.
+    """Return whether a port replies to a plain http request with http.
 
-    Waits for at most 2 s for the connection and again for the answer.
+    Waits at most 2 s for the connection and 2 s for the reply.
     """
     request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     answer = b""
@@ -29,14 +29,14 @@ def speaks_http(host: str, port: int) -> bool:
             while len(answer) < _ENOUGH and time.monotonic() < end and (part := connected.recv(_ENOUGH)):
                 answer += part
     except (OSError, ValueError):
-        pass  # what has arrived decides
+        pass  # the bytes received so far decide
     return answer.startswith(b"HTTP/") and not any(phrase in answer for phrase in TLS_PORT_PHRASES)
 
 
 def speaks_tls(host: str, port: int) -> bool:
-    """Return whether a port takes part in a TLS handshake, with whatever certificate.
+    """Return whether a port takes part in a TLS handshake, with any certificate.
 
-    Waits for at most 2 s for the connection and again for each message of the handshake.
+    Waits at most 2 s for the connection and 2 s for each message of the handshake.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,4 +1,4 @@
-"""Why a v2 server refuses a job: its schema errors as text, and what to change."""
+"""Explanations of refused jobs: schema errors as text, and what to change."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from luigi_pai.errors import PaiApiError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.errors import PaiHttpError
 
-__all__ = ["HINTS", "explained"]
+__all__ = ["HINTS", "with_explanation", "with_virtual_clusters"]
 
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
-_NAMED_BY_USERS = ("taskRoles", "ports")  # objects of the protocol whose keys are names of the user's
+_NAMED_BY_USERS = ("taskRoles", "ports")  # objects of the protocol whose keys are the user's names
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
@@ -23,8 +25,8 @@ _FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumbe
 _PRIORITY = "extras.hivedScheduler.jobPriorityClass"
 _LOCAL_STORAGE = "hostpath and mntpath of extras.enableLocalStorage"
 _OLD_V2 = (
-    "this is not the YAML job protocol's API: OpenPAI 0.8 to 0.14 serve an older one at the same address; "
-    "such a cluster runs PaiTask only"
+    "this server has no API for the YAML job protocol: OpenPAI 0.8 to 0.14 serve an older API at the same "
+    "URL; such a cluster runs PaiTask only"
 )
 _INFERENCE = "add it to parameters, or change jobType"
 
@@ -55,15 +57,15 @@ HINTS: Final[Mapping[str, str]] = {
 """What to change in a job, by the code with which it was refused."""
 
 
-def explained(error: PaiHttpError, request: str) -> PaiHttpError:
+def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
     """Return the refusal of a job with its schema errors as text, and with what to change.
 
-    The lines of the document that LTP repeats in an error of YAML, which may hold a secret, are
-    left out; the number of the line is in the text before them.
+    LTP repeats lines of the document in a YAML error. They may contain a secret and are left out;
+    the text before them has the line number.
 
     Args:
-        error: the answer to the submission.
-        request: its method and address.
+        error: the reply to the submission.
+        request: method and URL of the submission.
     """
     if error.code == "InvalidProtocolError":
         findings = _findings(error.server_message)
@@ -78,8 +80,31 @@ def explained(error: PaiHttpError, request: str) -> PaiHttpError:
     return error.extended(hint) if hint else error
 
 
+def with_virtual_clusters(
+    error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
+) -> PaiHttpError:
+    """Return the refusal of a job with the names of the virtual clusters, if it is about the job's.
+
+    Args:
+        error: the reply to the submission.
+        setting: where the job names its virtual cluster.
+        virtual_clusters: requests the names.
+    """
+    is_about_it = error.code not in HINTS and (
+        error.code in ("NoVirtualClusterError", "NoRightAccessVCError")
+        or "virtual cluster" in error.server_message.lower()
+    )
+    if not is_about_it:
+        return error
+    try:
+        names = ", ".join(sorted(virtual_clusters()))
+    except PaiApiError:
+        names = ""
+    return error.extended(f"check {setting}" + (f"; this cluster has: {names}" if names else ""))
+
+
 def _findings(message: str) -> str:
-    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is none."""
+    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is not one."""
     try:
         errors = json.loads(message)
     except ValueError:
@@ -90,7 +115,7 @@ def _findings(message: str) -> str:
 
 
 def _finding(error: Mapping[str, Any]) -> str:
-    """Return one schema error, of Ajv 6 (OpenPAI) or 8 (LTP 1.1 and later), with what it is about."""
+    """Return one schema error, of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later), as text."""
     is_ajv_8 = "instancePath" in error
     place = _path_of(error["instancePath"]) if is_ajv_8 else str(error.get("dataPath") or "").lstrip(".")
     text = f"{place}: {error.get('message')}".lstrip(": ")

@@ -1,4 +1,4 @@
-"""Answers of a rest-server read: their JSON, or the error that they are."""
+"""Replies of a rest-server: their JSON, or the error for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from luigi_pai.api.limits import reset_after
+from luigi_pai.api.request_limits import reset_after
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
@@ -38,74 +38,74 @@ def is_success(response: requests.Response) -> bool:
 
 
 def json_of(response: requests.Response, server: str) -> Any:
-    """Return the JSON of an answer.
+    """Return the JSON of a reply.
 
     Args:
         response: with a 2xx status.
-        server: the address in ``pai_url``.
+        server: the URL in ``pai_url``.
 
     Raises:
-        InvalidReply: it has none.
+        InvalidReply: the reply is not JSON.
     """
     with contextlib.suppress(ValueError):
         return response.json()
-    # raised here, so that the text of the answer, which may hold a token, is not its context
+    # raised here, so that the text of the reply, which may contain a token, is not its context
     raise InvalidReply(
         f"{response.url} answered {response.status_code} with "
-        f"{response.headers.get('Content-Type') or 'something'} in place of JSON; {_check_url(server)}"
+        f"{response.headers.get('Content-Type') or 'something'} instead of JSON; {_check_url(server)}"
     )
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
-    """Return a reply that must be a JSON object.
+    """Return a reply, checked to be a JSON object.
 
     Raises:
-        InvalidReply: it is none.
+        InvalidReply: it is not.
     """
     if not isinstance(reply, dict):
-        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of an object")
+        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
     return reply
 
 
 def list_of(reply: Any, path: str) -> list[Any]:
-    """Return a reply that must be a JSON array.
+    """Return a reply, checked to be a JSON array.
 
     Raises:
-        InvalidReply: it is none.
+        InvalidReply: it is not.
     """
     if not isinstance(reply, list):
-        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} in place of a list")
+        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of a list")
     return reply
 
 
 def stop_accepted(reply: Any, name: str) -> None:
-    """Check the answer to a stop: every release sends an object with a message.
+    """Check the reply to a stop: every release sends an object with a message.
 
     Raises:
-        InvalidReply: it is something else, so nothing may have been stopped.
+        InvalidReply: it is something else, so the job may not have been stopped.
     """
     if not isinstance(reply, dict):
         raise InvalidReply(
-            f"the server answered the stop of job {name!r} with {type(reply).__name__} in place of an "
-            "object; the job may go on"
+            f"the server answered the stop of job {name!r} with {type(reply).__name__} instead of an "
+            "object; the job may continue"
         )
 
 
 def raise_error(
-    response: requests.Response, server: str, credentials: str, hide: Callable[[str], str], now: float
+    response: requests.Response, server: str, credentials: str, redact: Callable[[str], str], now: float
 ) -> None:
-    """Raise the error that an answer without a 2xx status is.
+    """Raise the error for a reply without a 2xx status.
 
     Args:
-        response: the answer.
-        server: the address in ``pai_url``.
-        credentials: the keys of [OpenPai] that it was asked with.
-        hide: takes secrets out of a text, for what a server repeats.
+        response: the reply.
+        server: the URL in ``pai_url``.
+        credentials: the keys of [OpenPai] that were used for the request.
+        redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
 
     Raises:
-        InvalidReply: it is no answer of an OpenPAI.
-        PaiHttpError: the class for it.
+        InvalidReply: it is not a reply of an OpenPAI.
+        PaiHttpError: the class for the status.
     """
     status = response.status_code
     method = response.request.method or ""
@@ -115,7 +115,7 @@ def raise_error(
             "set pai_url in [OpenPai] to where the rest-server is"
         )
     code, message = error_of(response)
-    message = hide(message)
+    message = redact(message)
     about: dict[str, Any] = {"status": status, "code": code, "server_message": message}
     text = f"{method} {response.url}: {status} {code or response.reason or ''}".rstrip()
     text += f": {message}" if message else ""
@@ -124,22 +124,22 @@ def raise_error(
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
-    if status == HTTPStatus.NOT_FOUND and _says_not_found(response, code):
+    if status == HTTPStatus.NOT_FOUND and _is_job_not_found(response, code):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
-        raise InvalidReply(f"{text}: this is no answer of an OpenPAI; {_check_url(server)}")
+        raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(server)}")
     if status == HTTPStatus.UNAUTHORIZED:
         raise AuthenticationError(
-            f"{text}; the server does not take the {credentials} of [OpenPai] in luigi.cfg", **about
+            f"{text}; the server does not accept the {credentials} of [OpenPai] in luigi.cfg", **about
         )
     if code == "NoApiError":
-        since = " (job protocols and the v2 dialect begin with 0.15)" if "/api/v2/" in response.url else ""
-        raise PaiHttpError(f"{text}; this release of OpenPAI does not have it{since}", **about)
+        since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
+        raise PaiHttpError(f"{text}; this release of OpenPAI does not have this API{since}", **about)
     raise _CLASSES.get(status, PaiHttpError)(text, **about)
 
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:
-    """Return OpenPAI's error code, if the answer has one, and its message."""
+    """Return OpenPAI's error code, if the reply has one, and its message."""
     try:
         reply = response.json()
     except ValueError:
@@ -158,11 +158,11 @@ def _is_json(response: requests.Response) -> bool:
     return True
 
 
-def _says_not_found(response: requests.Response, code: str | None) -> bool:
-    """Return whether a 404 says that there is no such job.
+def _is_job_not_found(response: requests.Response, code: str | None) -> bool:
+    """Return whether a 404 means that the job does not exist.
 
-    OpenPAI says so by its code; mocked tests by ``{}``, or by nothing. A page or
-    a sentence of something else that stands in between says nothing of the job.
+    OpenPAI sends a code, mocked tests send ``{}`` or an empty body. Any other text comes from a proxy or
+    gateway and says nothing about the job.
     """
     return code == "NoJobError" or response.content.strip() in (b"", b"{}")
 
@@ -171,7 +171,7 @@ def _where(response: requests.Response) -> str:
     try:
         target = urlsplit(urljoin(response.url, response.headers.get("Location", "")))
     except ValueError:
-        return "an address that is not valid"
+        return "an invalid URL"
     return f"{target.scheme}://{target.netloc}{target.path}"
 
 

@@ -1,4 +1,4 @@
-"""Requests to one server: connections, timeouts, retries, and why nobody answered."""
+"""Transport: requests to one server, with timeouts, retries of GET, and errors without a reply."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib3.exceptions import HTTPError
 from luigi_pai.api.wire.connections import Connections, NotTls
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
-from luigi_pai.api.wire.unreachable import Failed, login_at_proxy, tls_port, why
+from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
 from luigi_pai.errors import InvalidReply
-from luigi_pai.hidden_tokens import hide_tokens
+from luigi_pai.redaction import redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Account", "Transport"]
 
-hide_tokens()
+redact_urllib3_logs()
 
 
 @dataclass(frozen=True)
 class Account:
-    """A user of a cluster, and how to reach it.
+    """The settings of a connection: the server, the user, timeouts.
 
     Attributes:
         url: the rest-server, with its path if it has one.
@@ -39,7 +39,7 @@ class Account:
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
         verify: as requests takes it: True, False, or a file of CA certificates.
         connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of a
-            server; an answer that trickles in is given up after four times as long.
+            server; a reply may take at most four times as long in total.
     """
 
     url: str
@@ -55,9 +55,8 @@ class Account:
 class Transport:
     """The connections of one process to one rest-server.
 
-    A redirect of a GET is followed, without the token where it leaves the host;
-    any other redirect is returned as it is. A GET whose connection breaks is sent
-    again once, whether that was before its answer or in the middle of it.
+    Redirects of GET are followed, without the token if they leave the host; any other redirect is
+    returned. A GET is repeated once if its connection breaks, before or during the reply.
 
     Proxies and CA bundle of the environment are read once.
 
@@ -65,7 +64,7 @@ class Transport:
         account: where the server is, and the timeouts.
 
     Attributes:
-        answered: whether the server has ever answered, with anything.
+        answered: whether the server has ever sent a reply of any kind.
     """
 
     def __init__(self, account: Account) -> None:
@@ -87,11 +86,10 @@ class Transport:
     def connection_epoch(self) -> int:
         """Return a number that changes when the server may have been replaced.
 
-        It changes when an idle connection to the server turns out to be closed by it, and
-        when a request fails, or is repeated, because its connection broke. Nothing is sent.
-        Servers also close idle connections after some time (Node.js after 5 s), so a
-        change proves nothing. The number stays the same as long as there is no connection,
-        through a proxy, and with a server that closes each connection after its answer.
+        It changes when the server has closed an idle connection, and when a request fails or is
+        repeated because its connection broke. Nothing is sent. Servers also close idle connections
+        after some time (Node.js after 5 s), so a change proves nothing. The number stays the same
+        without a connection, through a proxy, and if the server closes each connection after its reply.
         """
         if self._http.close_dropped():
             self._epoch += 1
@@ -104,25 +102,34 @@ class Transport:
         data: str | None,
         token: str | None,
         content_type: str = "application/json",
+        part: str | None = None,
     ) -> requests.Response:
-        """Send one request and return its answer, whatever that says.
+        """Send one request and return the reply, whatever its status.
+
+        Args:
+            method: GET, POST, PUT or DELETE.
+            url: absolute.
+            data: the body.
+            token: of the user; None for none.
+            content_type: of the body.
+            part: value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: there was none.
-            ConfigError: a proxy or a CA bundle of the configuration or the environment cannot be used.
-            InvalidReply: it redirects to nowhere.
+            ClusterUnreachable: there was no reply.
+            ConfigError: a proxy or CA bundle of the configuration or the environment is not valid.
+            InvalidReply: it redirects to an invalid URL, or without end.
         """
         self.connection_epoch()  # of the old connections, after a fork too
         if self._pid != os.getpid():  # a fork: its parent's connections are not its own
             self._open()
         failure: PaiError
         try:
-            response = self._send(method, url, data, token, content_type)
+            response = self._send(method, url, data, token, content_type, part)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError, NotTls) as error:
             self._epoch += 1
-            failure = why(self._failed(method, url), error)
+            failure = explain_failure(self._failed(method, url), error)
         else:
             wrong_port = self._check_port(method, url, response)
             if wrong_port is None:
@@ -132,7 +139,7 @@ class Transport:
         raise failure  # here, so that the cause, which holds the request, is not its context
 
     def _send(
-        self, method: str, url: str, data: str | None, token: str | None, content_type: str
+        self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
     ) -> requests.Response:
         account = self._account
         progress.sent = None
@@ -144,7 +151,11 @@ class Transport:
         request.prepare(
             method=method,
             url=url,
-            headers={**self._headers, **({} if data is None else {"Content-Type": content_type})},
+            headers={
+                **self._headers,
+                **({} if data is None else {"Content-Type": content_type}),
+                **({} if part is None else {"Range": part}),
+            },
             data=None if data is None else data.encode(),
             auth=_Bearer(token),
         )
@@ -156,7 +167,7 @@ class Transport:
         }
         try:
             response = self._http.send(request, **how)
-        except requests.exceptions.ChunkedEncodingError:  # broken in the middle of the answer
+        except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
             if method != "GET":
                 raise
             self._epoch += 1
@@ -166,23 +177,23 @@ class Transport:
         return response
 
     def _check_port(self, method: str, url: str, response: requests.Response) -> PaiError | None:
-        """Return the error that an answer of a proxy, or of a TLS port to plain http, is."""
+        """Return the error for a reply of a proxy, or of a TLS port to plain http; None for other replies."""
         if response.status_code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             failed = self._failed(method, url)
-            return login_at_proxy(failed) if failed.proxy_variable else None
+            return proxy_login_error(failed) if failed.proxy_variable else None
         if response.status_code == HTTPStatus.BAD_REQUEST and response.url.startswith("http:"):
             start = response.content[:4096]
             if any(phrase in start for phrase in TLS_PORT_PHRASES):
-                return tls_port(self._failed(method, url))
+                return tls_port_error(self._failed(method, url))
         return None
 
-    def _failed(self, method: str, url: str) -> Failed:
+    def _failed(self, method: str, url: str) -> FailedRequest:
         account = self._account
         try:
             route = self._environment.route(url)
         except ValueError:
             route = Route()
-        return Failed(
+        return FailedRequest(
             method=method,
             url=url,
             server=account.url,

@@ -1,4 +1,4 @@
-"""Why a request had no answer: one line that names the setting to correct."""
+"""The error for a request without a reply: one line that names the setting to correct."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeo
 from luigi_pai.api.wire.connections import NotTls
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
-from luigi_pai.hidden_tokens import redact
-from luigi_pai.timed_http import TooLong, chain
+from luigi_pai.redaction import redact
+from luigi_pai.timed_http import AnswerTimeout, chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.environment import Environment
     from luigi_pai.errors import PaiError
 
-__all__ = ["Failed", "login_at_proxy", "tls_port", "why"]
+__all__ = ["FailedRequest", "explain_failure", "proxy_login_error", "tls_port_error"]
 
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
 _REACH_HINT = f"check {_SETTING}, and that the rest-server runs"
@@ -34,18 +34,18 @@ _NOT_YET_VALID, _EXPIRED, _WRONG_HOST, _WRONG_ADDRESS = 9, 10, 62, 64  # OpenSSL
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A request without an answer.
+class FailedRequest:
+    """A request without a reply.
 
     Attributes:
         method, url: of the request.
-        server: the address in ``pai_url``.
+        server: the URL in ``pai_url``.
         connect_timeout, read_timeout: seconds.
-        proxy_variable: the environment variable that names the proxy, or None without a proxy.
+        proxy_variable: the environment variable of the proxy; None without a proxy.
         environment: proxies and CA bundle.
-        sent: whether any of the request was handed to a connected socket; None if not known.
-        answered: whether the server has answered an earlier request.
-        redirected_to: the other server that it was redirected to before it failed.
+        sent: whether any of the request was written to a connected socket; None if not known.
+        answered: whether the server has replied to an earlier request.
+        redirected_to: the other server to which it was redirected before it failed.
     """
 
     method: str
@@ -61,24 +61,24 @@ class Failed:
 
     @property
     def is_servers(self) -> bool:
-        """Whether the request is for the rest-server, and not for a log or where a redirect leads."""
+        """Whether the request is for the rest-server, not for a log or the target of a redirect."""
         below = self.url.startswith(self.server.rstrip("/") + "/")
         return self.redirected_to is None and (below or _origin(self.url) == _origin(self.server))
 
     @property
     def target(self) -> str:
-        """The address to name in a text: that of the configuration, or the other host's."""
+        """The URL to name in a text: that of the configuration, or the other host's."""
         if self.redirected_to is not None:
-            return f"{self.redirected_to}, where {_origin(self.url)} redirects to,"
+            return f"{self.redirected_to} (redirected from {_origin(self.url)})"
         return self.server if self.is_servers else _origin(self.url)
 
     def hint(self, advice: str) -> str:
-        """Return advice about ``pai_url``, if it is the address that failed."""
+        """Return advice about ``pai_url``, if the failed request was for it."""
         return f"; {advice}" if self.is_servers else ""
 
 
-def why(failed: Failed, error: Exception) -> PaiError:
-    """Say in one line why there is no answer. Libraries' texts name pools, not servers.
+def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
+    """Return the error for a request without a reply. Texts of the libraries name pools, not servers.
 
     Args:
         failed: the request.
@@ -101,29 +101,29 @@ def why(failed: Failed, error: Exception) -> PaiError:
         if text:
             return ClusterUnreachable(text, answer_lost=_is_lost(failed, error, causes))
     if _is_tls_port(failed, error, causes):
-        return tls_port(failed)
+        return tls_port_error(failed)
     through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
     return ClusterUnreachable(
-        f"the connection to {failed.target}{through} broke before it answered "
+        f"the connection to {failed.target}{through} broke before a reply "
         f"({failed.method}): {_reason(causes)}",
         answer_lost=_is_lost(failed, error, causes),
     )
 
 
-def tls_port(failed: Failed) -> ClusterUnreachable:
-    """Return the error for http to a server that speaks TLS; it cannot have understood the request."""
+def tls_port_error(failed: FailedRequest) -> ClusterUnreachable:
+    """Return the error for http to a server that speaks TLS; it cannot have read the request."""
     return ClusterUnreachable(
         f"{failed.target} speaks TLS, not http"
         + failed.hint(f"write https:// in place of http:// in {_SETTING}")
     )
 
 
-def login_at_proxy(failed: Failed) -> ClusterUnreachable:
-    """Return the error for a proxy's 407; the request went no further."""
+def proxy_login_error(failed: FailedRequest) -> ClusterUnreachable:
+    """Return the error for a proxy's 407; the request was not forwarded."""
     return ClusterUnreachable(_proxy_login(failed))
 
 
-def _bad_url(failed: Failed, error: Exception) -> PaiError:
+def _bad_url(failed: FailedRequest, error: Exception) -> PaiError:
     reason = redact(str(error))
     if isinstance(error, (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)):
         reason = "it must begin with http:// or https://"
@@ -132,14 +132,14 @@ def _bad_url(failed: Failed, error: Exception) -> PaiError:
         failed.sent is None and not isinstance(error, (LocationParseError, requests.RequestException))
     )
     if followed:
-        return InvalidReply(f"{url} redirects to what is not a valid URL: {reason}")
+        return InvalidReply(f"{url} redirects to an invalid URL: {reason}")
     if failed.is_servers:
         return ClusterUnreachable(f"pai_url = {failed.server!r} is not a valid URL: {reason}; {_REACH_HINT}")
     return ClusterUnreachable(f"{url!r} is not a valid URL: {reason}")
 
 
-def _redirect(failed: Failed, error: Exception) -> str | None:
-    """Return the server that a redirect led to, if it is another one."""
+def _redirect(failed: FailedRequest, error: Exception) -> str | None:
+    """Return the server of a redirect, if it is another one."""
     if isinstance(error, NotTls):
         asked = error.url
     elif isinstance(error, requests.RequestException) and error.request is not None:
@@ -153,8 +153,8 @@ def _redirect(failed: Failed, error: Exception) -> str | None:
     return None if _host_of(asked) == _host_of(first) else _origin(asked)
 
 
-def _ca_problem(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
-    """Return what is wrong with the CA bundle, if that is why; requests loads it when it connects."""
+def _ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
+    """Return the problem of the CA bundle, if it is the cause; requests loads it when it connects."""
     bundle = failed.environment.verify
     if not isinstance(bundle, str):
         return None
@@ -172,7 +172,7 @@ def _ca_problem(failed: Failed, error: Exception, causes: Sequence[BaseException
     return None
 
 
-def _plain_http(failed: Failed, error: Exception, _: Sequence[BaseException]) -> str | None:
+def _plain_http(failed: FailedRequest, error: Exception, _: Sequence[BaseException]) -> str | None:
     if not isinstance(error, NotTls):
         return None
     return f"{failed.target} speaks http, not TLS" + failed.hint(
@@ -180,7 +180,7 @@ def _plain_http(failed: Failed, error: Exception, _: Sequence[BaseException]) ->
     )
 
 
-def _proxy(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _proxy(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     variable = failed.proxy_variable
     if variable is None or failed.sent:
         return None
@@ -209,7 +209,7 @@ def _proxy(failed: Failed, error: Exception, causes: Sequence[BaseException]) ->
     )
 
 
-def _proxy_login(failed: Failed) -> str:
+def _proxy_login(failed: FailedRequest) -> str:
     return (
         f"the proxy of {failed.proxy_variable} in the environment requires a login (407), or refused its "
         f"user and password; write http://USER:PASSWORD@HOST:PORT in {failed.proxy_variable}, "
@@ -217,7 +217,7 @@ def _proxy_login(failed: Failed) -> str:
     )
 
 
-def _tls(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _tls(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     if failed.sent:
         return None
     refused = _refused_certificate(causes)
@@ -229,13 +229,13 @@ def _tls(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> s
         )
     if failed.url.startswith("https:") and failed.sent is False and _is_timeout(causes):
         return (
-            f"{failed.target} took the connection but did not complete the TLS handshake within "
+            f"{failed.target} accepted the connection but did not complete the TLS handshake within "
             f"{failed.connect_timeout:g} s" + failed.hint(f"check host and port of {_SETTING}")
         )
     return None
 
 
-def _certificate(failed: Failed, refused: BaseException) -> str:
+def _certificate(failed: FailedRequest, refused: BaseException) -> str:
     code = getattr(refused, "verify_code", None)
     reason = getattr(refused, "verify_message", None) or str(refused)
     source = failed.environment.verify_source
@@ -250,22 +250,23 @@ def _certificate(failed: Failed, refused: BaseException) -> str:
     return f"the certificate of {failed.target} was refused: {reason.rstrip('.')}; {advice}"
 
 
-def _timeouts(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> str | None:
+def _timeouts(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
     if isinstance(error, requests.exceptions.ConnectTimeout):
-        return f"{failed.target} did not take a connection within {failed.connect_timeout:g} s" + failed.hint(
-            _REACH_HINT
+        return (
+            f"{failed.target} did not accept a connection within {failed.connect_timeout:g} s"
+            + failed.hint(_REACH_HINT)
         )
-    too_long = [cause for cause in causes if isinstance(cause, TooLong)]
+    too_long = [cause for cause in causes if isinstance(cause, AnswerTimeout)]
     if too_long:
-        return f"{failed.target} did not finish its answer within {too_long[0].limit:g} s"
+        return f"{failed.target} did not complete its reply within {too_long[0].limit:g} s"
     if any(isinstance(cause, NewConnectionError) for cause in causes):
         return f"cannot reach {failed.target}: {_reason(causes)}" + failed.hint(_REACH_HINT)
     if _is_timeout(causes):
-        return f"{failed.target} took the connection but did not answer within {failed.read_timeout:g} s"
+        return f"{failed.target} accepted the connection but did not reply within {failed.read_timeout:g} s"
     return None
 
 
-_EXPLANATIONS: tuple[Callable[[Failed, Exception, Sequence[BaseException]], str | None], ...] = (
+_EXPLANATIONS: tuple[Callable[[FailedRequest, Exception, Sequence[BaseException]], str | None], ...] = (
     _plain_http,
     _proxy,
     _tls,
@@ -273,7 +274,7 @@ _EXPLANATIONS: tuple[Callable[[Failed, Exception, Sequence[BaseException]], str 
 )
 
 
-def _is_lost(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
     """Return whether the request may have reached the server."""
     if failed.sent is not None:
         return failed.sent
@@ -291,7 +292,7 @@ def _is_timeout(causes: Sequence[BaseException]) -> bool:
     return any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes)
 
 
-def _is_tls_port(failed: Failed, error: Exception, causes: Sequence[BaseException]) -> bool:
+def _is_tls_port(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
     """Return whether a broken connection was http to a server that speaks TLS."""
     if not failed.url.startswith("http:") or failed.answered:
         return False
@@ -326,7 +327,7 @@ def _host_of(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _reason(causes: Sequence[BaseException]) -> str:
-    """Return the system's own words for a failure, or else the library's."""
+    """Return the system's text for a failure, else the library's."""
     return _system_reason(causes) or redact(str(causes[-1])) or type(causes[-1]).__name__
 
 

@@ -24,13 +24,13 @@ _DEFAULT = "default"
 
 
 class Groups:
-    """Who is in which group, and what that lets them do.
+    """The groups of users, and their permissions.
 
-    That somebody is in the group of a virtual cluster, or is an administrator, is what the v1
-    API sets, too. Everybody is in the group of the virtual cluster ``default``.
+    The v1 API, too, sets whether a user is in the group of a virtual cluster, or is an administrator.
+    Every user is in the group of the virtual cluster ``default``.
 
     Args:
-        store: what is known.
+        store: the server's store.
         virtual_clusters: the names of all virtual clusters.
         storage_names: returns the names of all storages.
     """
@@ -66,13 +66,13 @@ class Groups:
         self._records.save_group(group)
 
     def remove(self, name: str) -> None:
-        """Forget the group; its members are in it no longer.
+        """Remove the group; its members are in it no longer.
 
         One of a virtual cluster, and the administrators', are there again at once, without members.
         """
         members = [user for user in self._records.users() if name in self.of(user)]
         for user in members:
-            self.remember(user)
+            self.record_virtual_clusters(user)
         self._records.remove_group(name)
         for user in members:
             names = self.of(user)
@@ -102,7 +102,7 @@ class Groups:
         return [known[name].extension.get("acls") or {} for name in self.of(user) if name in known]
 
     def is_admin(self, user: User) -> bool:
-        """Say whether one of a user's groups makes them an administrator."""
+        """Return whether a group of a user makes them an administrator."""
         return any(acls.get("admin") is True for acls in self._lists(user))
 
     def virtual_clusters(self, user: User) -> list[str]:
@@ -112,16 +112,16 @@ class Groups:
         named = [name for acls in self._lists(user) for name in acls.get("virtualClusters") or ()]
         return [name for name in dict.fromkeys(named) if name in self._virtual_clusters]
 
-    def remember(self, user: User) -> None:
-        """Write down which virtual clusters a user may use now."""
-        self._records.remember_clusters(user.name, self.virtual_clusters(user))
+    def record_virtual_clusters(self, user: User) -> None:
+        """Record the virtual clusters that a user may use now."""
+        self._records.record_clusters(user.name, self.virtual_clusters(user))
 
     def past_virtual_clusters(self, user: User) -> list[str]:
-        """Return the virtual clusters that a user may use or might use once."""
+        """Return the virtual clusters that a user may use, or could use before."""
         return list(dict.fromkeys((*self._records.past_clusters(user.name), *self.virtual_clusters(user))))
 
     def storages(self, user: User) -> list[Any]:
-        """Return what a user's groups name as their storages; 1.8 looks at nothing of it.
+        """Return the storages that a user's groups name; 1.8 does not check them.
 
         Raises:
             ApiError: 500 where a group has something else than a list, over which the server fails.
@@ -137,17 +137,17 @@ class Groups:
         return list(named.values())
 
     def default_storages(self, user: User) -> list[Any]:
-        """Return those that a job has which asks for storages and names none: the first of each group."""
+        """Return the storages of a job that asks for storages and names none: the first of each group."""
         named = (acls.get("storageConfigs") for acls in self._lists(user))
         return [storages[0] for storages in named if isinstance(storages, list | str) and storages]
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names that are no group's."""
+        """Return the names that no group has."""
         known = {group.name for group in self.all()}
         return [name for name in names if name not in known]
 
     def of_virtual_clusters(self, names: Iterable[str]) -> list[str]:
-        """Return those of the groups that are there for one virtual cluster of their own name."""
+        """Return the groups that permit exactly the virtual cluster of their own name."""
         own = {
             group.name
             for group in self.all()

@@ -1,6 +1,6 @@
 """Tokens: JSON Web Tokens, signed with a key of the data folder, and kept so that they can be revoked.
 
-A token outlives a restart and ends at its ``exp``; an application token has no end.
+A token stays valid over restarts until its ``exp``; an application token does not expire.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Bearer:
-    """Who a valid token speaks for.
+    """The user of a valid token.
 
     Attributes:
         admin: whether they were an administrator when it was issued.
         application: it is an application token.
-        claims: everything that it says.
+        claims: all of its claims.
     """
 
     username: str
@@ -69,14 +69,14 @@ class Tokens:
         return cls(key)
 
     def issue(self, claims: Mapping[str, Any], expiration: int | None = None) -> str:
-        """Return a token with these claims, valid for ``expiration`` seconds from now or without end."""
+        """Return a token with these claims, valid for ``expiration`` seconds from now; None: for ever."""
         now = int(time.time())
         times = {"iat": now} if expiration is None else {"iat": now, "exp": now + expiration}
         signed = f"{_encode(_HEADER)}.{_encode({**claims, **times})}"
         return f"{signed}.{self._signature(signed)}"
 
     def claims(self, token: str) -> dict[str, Any] | None:
-        """Return what a token says, or None if it is forged, damaged or has ended."""
+        """Return the claims of a token, or None if it is forged, damaged or expired."""
         signed, _, signature = token.rpartition(".")
         if not hmac.compare_digest(self._signature(signed).encode(), signature.encode("utf-8", "replace")):
             return None
@@ -89,18 +89,18 @@ class Tokens:
 
 
 class TokenRegister:
-    """The tokens that are in force."""
+    """The valid tokens."""
 
     def __init__(self, tokens: Tokens, store: Store) -> None:
         self._tokens = tokens
         self._store = store
 
     def log_in(self, username: str, *, admin: bool, expiration: int) -> str:
-        """Return a token for somebody who said their password, valid for ``expiration`` seconds."""
+        """Return a token for a user who gave their password, valid for ``expiration`` seconds."""
         return self._issue(username, admin=admin, application=False, expiration=expiration)
 
     def application(self, username: str, *, admin: bool) -> str:
-        """Return a token without end, for a program."""
+        """Return a token for a program, which does not expire."""
         return self._issue(username, admin=admin, application=True, expiration=None)
 
     def _issue(self, username: str, *, admin: bool, application: bool, expiration: int | None) -> str:
@@ -120,7 +120,7 @@ class TokenRegister:
         return token
 
     def check(self, token: str) -> Bearer | None:
-        """Return whom a token speaks for, or None if it is not in force."""
+        """Return the user of a token, or None if it is not valid."""
         claims = self._tokens.claims(token)
         if claims is None or not self._store.rows("SELECT 1 FROM tokens WHERE token = ?", (token,)):
             return None
@@ -132,12 +132,12 @@ class TokenRegister:
         )
 
     def of_user(self, username: str) -> list[str]:
-        """Return the tokens of a user that are in force."""
+        """Return the valid tokens of a user."""
         rows = self._store.rows("SELECT token FROM tokens WHERE username = ? ORDER BY rowid", (username,))
         return [row["token"] for row in rows if self._tokens.claims(row["token"]) is not None]
 
     def owner(self, token: str) -> str | None:
-        """Return whose a token is, or None if it is none of this server's."""
+        """Return the user of a token, valid or revoked; None if another server issued it."""
         claims = self._tokens.claims(token)
         return None if claims is None else str(claims.get("username", ""))
 
@@ -146,24 +146,24 @@ class TokenRegister:
         return self._tokens.issue({"log": container_id}, expiration)
 
     def log_of(self, token: str) -> str | None:
-        """Return of which task a token lets the logs be read, or None."""
+        """Return the container id of the task whose logs a token opens, or None."""
         claims = self._tokens.claims(token) or {}
         return str(claims["log"]) if "log" in claims else None
 
-    def end_logins(self, username: str) -> None:
-        """Put every token of a user out of force, but for their application tokens."""
+    def revoke_logins(self, username: str) -> None:
+        """Revoke every token of a user but their application tokens."""
         self._store.rows("DELETE FROM tokens WHERE username = ? AND ends IS NOT NULL", (username,))
 
-    def end_all(self, username: str) -> None:
-        """Put every token of a user who is removed out of force."""
+    def revoke_of_user(self, username: str) -> None:
+        """Revoke every token of a user who is removed."""
         self._store.rows("DELETE FROM tokens WHERE username = ?", (username,))
 
-    def end_everybodys(self) -> None:
-        """Put every token of everybody out of force."""
+    def revoke_all(self) -> None:
+        """Revoke every token of every user."""
         self._store.rows("DELETE FROM tokens")
 
     def revoke(self, token: str) -> None:
-        """Put a token out of force."""
+        """Revoke a token."""
         self._store.rows("DELETE FROM tokens WHERE token = ?", (token,))
 
 

@@ -1,4 +1,4 @@
-"""What the SQLite file knows of users and of their groups."""
+"""Users and groups as rows of the database."""
 
 from __future__ import annotations
 
@@ -49,25 +49,25 @@ class UserRecords:
         )
 
     def remove_user(self, name: str) -> None:
-        """Forget the user; their jobs stay."""
+        """Remove the user; their jobs stay."""
         self._store.rows("DELETE FROM users WHERE name = ?", (name,))
         self._store.rows("DELETE FROM past_virtual_clusters WHERE username = ?", (name,))
 
-    def remember_clusters(self, name: str, clusters: Iterable[str]) -> None:
-        """Write down that a user may use virtual clusters, or might once."""
+    def record_clusters(self, name: str, clusters: Iterable[str]) -> None:
+        """Record virtual clusters that a user may use."""
         for cluster in clusters:
             self._store.rows("INSERT OR IGNORE INTO past_virtual_clusters VALUES (?, ?)", (name, cluster))
 
     def past_clusters(self, name: str) -> list[str]:
-        """Return the virtual clusters that were written down of a user, and those of their jobs."""
+        """Return the virtual clusters recorded for a user, and those of their jobs."""
         sql = (
             "SELECT name FROM past_virtual_clusters WHERE username = ?"
-            " UNION SELECT virtual_cluster FROM jobs WHERE username = ? AND generation = 2"
+            " UNION SELECT virtual_cluster FROM jobs WHERE username = ? AND api = 'v2'"
         )
         return [row["name"] for row in self._store.rows(sql, (name, name))]
 
     def groups(self) -> list[Group]:
-        """Return every group that was written down, by name."""
+        """Return every group in the database, by name."""
         rows = self._store.rows("SELECT * FROM groups ORDER BY name")
         return [Group(**{**dict(row), "extension": json.loads(row["extension"])}) for row in rows]
 
@@ -79,7 +79,7 @@ class UserRecords:
         )
 
     def remove_group(self, name: str) -> None:
-        """Forget the group."""
+        """Remove the group."""
         self._store.rows("DELETE FROM groups WHERE name = ?", (name,))
 
 

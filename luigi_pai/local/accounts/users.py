@@ -1,4 +1,4 @@
-"""Users of the local server: who may log in, who may do what, as OpenPAI 0.7.1 has it."""
+"""Users of the local server: passwords and permissions, as OpenPAI 0.7.1 has them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Users:
         self._without_password: set[str] = set()
 
     def ensure_admin(self, name: str, password: str | None) -> None:
-        """Make the administrator exist; a given password replaces the stored one."""
+        """Create the administrator if there is none; a given password replaces the stored one."""
         user = self._records.user(name)
         if user is None:
             user = User(name, hash_password(password or DEFAULT_PASSWORD), admin=True, virtual_clusters="")
@@ -45,7 +45,7 @@ class Users:
         self._records.save_user(user)
 
     def refuse_default_passwords(self) -> None:
-        """Refuse to be reached by other machines while anybody has the default password.
+        """Refuse to serve other machines while a user has the default password.
 
         Raises:
             ConfigError: naming them.
@@ -64,7 +64,7 @@ class Users:
         return self._records.user(name)
 
     async def with_password(self, name: str, password: str) -> User | None:
-        """Return the user whose password this is when it has been looked at, in a thread; else None."""
+        """Return the user if this is their password, which a thread checks; else None."""
         user = self.get(name)
         if user is None or not await asyncio.to_thread(password_matches, user, password):
             return None
@@ -80,12 +80,12 @@ class Users:
         self._records.save_user(user)
         self._without_password.discard(user.name)
 
-    def lose_password(self, name: str) -> None:
-        """Have password logins of a user fail until their record is written anew, or the server starts."""
+    def disable_password(self, name: str) -> None:
+        """Make password logins of a user fail until their record is saved again, or the server restarts."""
         self._without_password.add(name)
 
     def has_password(self, name: str) -> bool:
-        """Say whether a user can log in with a password."""
+        """Return whether a user can log in with a password."""
         return name not in self._without_password
 
     def rows(self) -> list[dict[str, str]]:
@@ -103,7 +103,7 @@ class Users:
         """Create or modify a user.
 
         Args:
-            body: a body that `config_rules.USER_PUT` has taken.
+            body: a body that `body_rules.USER_PUT` accepts.
             password_hash: `hash_password` of its password.
 
         Raises:
@@ -157,9 +157,9 @@ class Users:
 
 
 def job_ssh(name: str) -> dict[str, str]:
-    """Return what looks like the key pair that LTP makes for each user, to log in to the tasks of jobs.
+    """Return a sham of the key pair that LTP makes for each user, to log in to the tasks of jobs.
 
-    It opens nothing: tasks have no sshd here.
+    Tasks have no sshd here.
     """
     digits = b"".join(hashlib.sha512(f"{name} {part}".encode()).digest() for part in range(18))
     text = base64.b64encode(digits).decode()
@@ -176,7 +176,7 @@ def hash_password(password: str) -> str:
 
 
 def password_matches(user: User, password: str) -> bool:
-    """Say whether this is the user's password."""
+    """Return whether this is the user's password."""
     salt, _, expected = user.password.partition("$")
     return hmac.compare_digest(_derive(password, bytes.fromhex(salt)).hex(), expected)
 

@@ -1,4 +1,4 @@
-"""Faults on request, for tests: which requests of a client are to go wrong, and how.
+"""Rules of fault injection: which requests fail, and how.
 
 A rule is an object of JSON; `parse_faults` names what it may say. Every rule
 has a random number generator of its own, so the same rules, seed and order of
@@ -20,13 +20,29 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["FAULTS", "FAULTS_PATH", "Faults", "Rule", "Strike", "parse_faults", "read_faults"]
+__all__ = [
+    "CONTENTS_PATH",
+    "CONTROL",
+    "FAULTS",
+    "FAULTS_PATH",
+    "Faults",
+    "Rule",
+    "Strike",
+    "parse_faults",
+    "read_faults",
+]
 
 FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish", "database")
 """What a rule can do; docs/local.md describes each."""
 
-FAULTS_PATH = "/local/faults"
-"""Where the rules are read and changed; it has no faults itself."""
+CONTROL = "/local/"
+"""The routes that tests control the server by; they have no faults."""
+
+FAULTS_PATH = f"{CONTROL}faults"
+"""Where the rules are read and changed."""
+
+CONTENTS_PATH = f"{CONTROL}contents"
+"""Where jobs and files are deleted."""
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 _SERVER_ERRORS = range(500, 600)
@@ -35,7 +51,7 @@ _MOST_SECONDS = 3600
 
 @dataclass
 class Rule:
-    """One kind of fault, and which requests it strikes.
+    """A kind of fault, and the requests that it strikes.
 
     Attributes:
         fault: one of `FAULTS`.
@@ -63,7 +79,7 @@ class Rule:
     dice: random.Random = field(default_factory=random.Random, repr=False)
 
     def strikes(self, method: str, path: str) -> bool:
-        """Say whether this request goes wrong by this rule, and count it."""
+        """Say whether the rule strikes this request, and count it."""
         if (self.methods and method not in self.methods) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
@@ -91,7 +107,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Strike:
-    """What happens to one request: a wait, and then perhaps the fault of a rule."""
+    """The faults of one request: a delay, and perhaps the fault of a rule."""
 
     seconds: float = 0.0
     rule: Rule | None = None
@@ -127,7 +143,7 @@ class Faults:
 
 
 def read_faults(text: str) -> Any:
-    """Return what ``--faults`` says: JSON itself, or the JSON in a file.
+    """Return the value of ``--faults``: JSON, or the JSON in a file.
 
     Raises:
         ConfigError: the file cannot be read, or is no JSON.
@@ -180,7 +196,7 @@ def _rule(given: Mapping[str, Any]) -> Rule:
 
 
 def _problems(rule: Any) -> Iterator[str]:
-    """Yield what is wrong with a rule."""
+    """Yield the problems of a rule."""
     if not isinstance(rule, dict):
         yield ": is not an object"
         return

@@ -1,4 +1,4 @@
-"""The request limits that a server is asked to have."""
+"""The configured request limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_LIMITS = (600, 60, 60)
 
 
 def parse_limits(text: str | None) -> tuple[int, int, int] | None:
-    """Return the limits that a text asks for: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None.
+    """Parse request limits: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None.
 
     Raises:
         ConfigError: it is neither.

@@ -1,4 +1,4 @@
-"""How the local server is asked to run, and where it can be reached."""
+"""The settings of the local server, and its addresses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that the command line decides.
+    """The settings of the command line.
 
     Attributes:
         data: the data folder.
@@ -58,8 +58,8 @@ class Settings:
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
         api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
             LTP 1.5.
-        faults: what is to go wrong, as `faults.parse_faults` reads it; None for nothing.
-        webhook: what is called when the state of a job changes that asks for it; None for nothing.
+        faults: the faults to inject, as `fault_rules.parse_faults` reads them, or None.
+        webhook: the URL that is called when the state of a job changes that wants notifications, or None.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
     """
 
@@ -80,7 +80,7 @@ class Settings:
     rate_limits: str | None = None
 
     def check(self) -> None:
-        """Refuse what cannot work or would open this machine to others.
+        """Refuse settings that cannot work or would open this machine to others.
 
         Raises:
             ConfigError: saying what is wrong and what to do.
@@ -111,7 +111,7 @@ class Settings:
         return virtual_clusters(self.virtual_clusters)
 
     def _check_host(self) -> None:
-        """Refuse to be reached by other machines unless that is meant, with a password of the user's own."""
+        """Refuse an address that other machines reach without --insecure-bind and an own password."""
         if not is_loopback(self.host):
             if not self.insecure_bind:
                 raise ConfigError(

@@ -1,15 +1,13 @@
-"""Virtual clusters as they are asked for: names, and how many CPUs, MB of memory and GPUs each has.
+"""Virtual clusters: their names, and how many CPUs, MB of memory and GPUs each has.
 
-The form is that of the command line: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``,
-of whose counts any may be left out.
+They are written as on the command line, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``;
+any of the counts may be left out.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
@@ -17,20 +15,18 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MAX_GPUS", "Resources", "VirtualCluster", "of_this_machine", "virtual_clusters"]
+__all__ = ["DEFAULT", "MAX_GPUS", "Resources", "VirtualCluster", "virtual_clusters"]
 
 MAX_GPUS = 62
 """GPUs of all virtual clusters together: as many as the bit map of a task can show."""
 
-_FORM = re.compile(r"([A-Za-z0-9_]+)(?::(.*))?", re.DOTALL)
+_FORM = re.compile(r"([A-Za-z0-9_-]+)(?::(.*))?", re.DOTALL)
 _COUNT = re.compile(r"(cpu|memory|gpu)=([0-9]{1,12})")
-_PRETENDED_GPUS = 8
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Resources:
-    """CPUs, MB of memory and GPUs: what there is, or what a task wants."""
+    """CPUs, MB of memory and GPUs: a capacity, or a request."""
 
     cpu: int = 0
     memory: int = 0
@@ -38,7 +34,7 @@ class Resources:
 
     @classmethod
     def of_role(cls, role: Mapping[str, Any]) -> Resources:
-        """Return what each task of a role wants; less than nothing is nothing."""
+        """Return the request of each task of a role; a negative count is 0."""
         wanted = (role[key] for key in ("cpuNumber", "memoryMB", "gpuNumber"))
         return cls(*(max(0, number) for number in wanted))
 
@@ -48,25 +44,19 @@ class Resources:
     def __sub__(self, other: Resources) -> Resources:
         return Resources(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
 
-    def times(self, count: int) -> Resources:
-        """Return so many of them."""
-        return Resources(self.cpu * count, self.memory * count, self.gpu * count)
+    def beyond(self, limit: Resources) -> dict[str, int]:
+        """Return the counts that exceed a limit, by field name; empty if all fit."""
+        most = asdict(limit)
+        return {name: count for name, count in asdict(self).items() if count > most[name]}
 
-    def beyond(self, limit: Resources, word: str) -> str:
-        """Say what does not fit into a limit, such as ``3 CPUs wanted, 2 free``; nothing if all does."""
-        asked = (
-            (self.cpu, limit.cpu, "CPUs"),
-            (self.memory, limit.memory, "MB of memory"),
-            (self.gpu, limit.gpu, "GPUs"),
-        )
-        return "; ".join(
-            f"{count} {what} wanted, {max(0, most)} {word}" for count, most, what in asked if count > most
-        )
+
+DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
+"""The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
 
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """A virtual cluster and what it has."""
+    """A virtual cluster and its capacity."""
 
     name: str
     has: Resources
@@ -76,11 +66,11 @@ class VirtualCluster:
 
     @classmethod
     def parse(cls, text: str, otherwise: Resources) -> VirtualCluster:
-        """Return the virtual cluster that a text asks for.
+        """Parse a virtual cluster.
 
         Args:
             text: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``.
-            otherwise: what it has where the text does not say.
+            otherwise: the counts that the text leaves out.
 
         Raises:
             ConfigError: the text is of another form.
@@ -88,7 +78,7 @@ class VirtualCluster:
         form = _FORM.fullmatch(text)
         if form is None:
             raise ConfigError(
-                f"virtual cluster {text.partition(':')[0]!r}: OpenPAI takes letters, digits and _ only"
+                f"virtual cluster {text.partition(':')[0]!r}: a name consists of letters, digits, _ and -"
             )
         counts = {}
         for part in [] if form[2] is None else form[2].split(","):
@@ -102,29 +92,21 @@ class VirtualCluster:
         return cls(form[1], Resources(**{**asdict(otherwise), **counts}))
 
 
-@cache
-def of_this_machine() -> Resources:
-    """Return the CPUs and the memory of this machine, and 8 pretended GPUs."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _MIB
-    return Resources(os.cpu_count() or 1, memory, _PRETENDED_GPUS)
+def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> tuple[VirtualCluster, ...]:
+    """Parse virtual clusters; there is always a ``default``, and it comes first.
 
-
-def virtual_clusters(texts: Iterable[str], otherwise: Resources | None = None) -> tuple[VirtualCluster, ...]:
-    """Return the virtual clusters that texts ask for, ``default`` first, whether asked for or not.
-
-    Of two of one name the later counts.
+    Of two with the same name the later one counts.
 
     Args:
-        texts: one each.
-        otherwise: what one has where its text does not say; None for `of_this_machine`.
+        texts: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each.
+        otherwise: the counts that a text leaves out.
 
     Raises:
         ConfigError: a text is of another form, or there are more than `MAX_GPUS` GPUs.
     """
-    base = of_this_machine() if otherwise is None else otherwise
-    clusters = {"default": VirtualCluster("default", base)}
+    clusters = {"default": VirtualCluster("default", otherwise)}
     for text in texts:
-        cluster = VirtualCluster.parse(text, base)
+        cluster = VirtualCluster.parse(text, otherwise)
         clusters[cluster.name] = cluster
     total = sum(cluster.has.gpu for cluster in clusters.values())
     if total > MAX_GPUS:

@@ -1,44 +1,69 @@
-"""Ports of this machine, given to tasks and kept apart from each other."""
+"""Ports of this machine, reserved for tasks."""
 
 from __future__ import annotations
 
 import random
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Ports"]
+__all__ = ["Ports", "ReservedPorts"]
 
 _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 2_000
+_FIRST_EPHEMERAL = 32_768
+"""Where /proc does not say it; macOS begins at 49152."""
 _ALWAYS = ("http", "ssh")
 
 
-class Ports:
-    """The ports that running tasks hold.
+@dataclass(frozen=True)
+class ReservedPorts:
+    """The ports of one task.
 
-    A port is taken from below the range that the kernel gives to outgoing
-    connections, is seen to be free, and is given to one task only until it is
-    released. Nothing is bound: the task binds it.
+    Attributes:
+        by_label: the ports by label.
+        notes: a sentence for each beginAt that was not free.
     """
 
-    def __init__(self) -> None:
+    by_label: dict[str, list[int]]
+    notes: tuple[str, ...] = ()
+
+
+class Ports:
+    """The ports that running tasks have reserved.
+
+    A port is chosen below the range that the kernel gives to outgoing
+    connections, is checked to be free, and belongs to one task until it is
+    released. Nothing is bound: the task binds it.
+
+    Args:
+        end: the first port that is not given to tasks; None for the begin of that range.
+    """
+
+    def __init__(self, end: int | None = None) -> None:
         self._held: set[int] = set()
-        self._last = _below_ephemeral()
+        self._end = _first_ephemeral() if end is None else end
         self._random = random.SystemRandom()
 
-    def reserve(self, port_list: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[int]], list[str]]:
+    def __len__(self) -> int:
+        """Return how many ports are reserved."""
+        return len(self._held)
+
+    @property
+    def left(self) -> int:
+        """How many ports may still be reserved, if other programs have none of them."""
+        return self._end - _FIRST - len(self._held)
+
+    def _reserve(self, port_list: Iterable[Mapping[str, Any]]) -> ReservedPorts:
         """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``.
 
         Args:
             port_list: the role's portList, defaults filled in.
-
-        Returns:
-            The ports by label, and a sentence for each beginAt that was not free.
 
         Raises:
             OSError: this machine has no free port left.
@@ -61,40 +86,39 @@ class Ports:
         except OSError:
             self.release(ports)
             raise
-        return ports, notes
+        return ReservedPorts(ports, tuple(notes))
 
-    def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, list[int]], list[str]]]:
+    def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[ReservedPorts]:
         """Reserve the ports of every task of a job, in the order of roles and indexes; or none.
 
         Raises:
             OSError: this machine has too few free ports.
         """
-        reserved: list[tuple[dict[str, list[int]], list[str]]] = []
-        left = self._last - _FIRST - len(self._held)
+        reserved: list[ReservedPorts] = []
         wanted = sum(role["taskNumber"] * _count(role["portList"]) for role in roles)
-        if wanted > left:
-            raise OSError(f"{wanted} ports wanted, and {left} of this machine are left")
+        if wanted > self.left:
+            raise OSError(f"{wanted} ports wanted, and {self.left} of this machine are left")
         try:
             for role in roles:
                 for _ in range(role["taskNumber"]):
-                    reserved.append(self.reserve(role["portList"]))  # noqa: PERF401 - what was reserved is given back
+                    reserved.append(self._reserve(role["portList"]))  # noqa: PERF401 - released on an error
         except BaseException:
-            for ports, _ in reserved:
-                self.release(ports)
+            for ports in reserved:
+                self.release(ports.by_label)
             raise
         return reserved
 
     def hold(self, ports: Mapping[str, Iterable[int]]) -> None:
-        """Keep ports that a running task was given by an earlier server."""
+        """Reserve the ports that a running task got from an earlier server."""
         self._held.update(port for group in ports.values() for port in group)
 
     def release(self, ports: Mapping[str, Iterable[int]]) -> None:
-        """Give back the ports of a task that has ended."""
+        """Release the ports of a task that has ended."""
         self._held.difference_update(port for group in ports.values() for port in group)
 
     def _any(self) -> int:
         for _ in range(_TRIES):
-            port = self._random.randrange(_FIRST, self._last)
+            port = self._random.randrange(_FIRST, self._end)
             if self._is_free(port):
                 return port
         raise OSError("no free port found on this machine")
@@ -111,15 +135,15 @@ class Ports:
 
 
 def _count(port_list: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many ports a task has: those asked for, and those that each has; less than none is none."""
+    """Return how many ports a task has: those asked for, and those that each has; a negative count is 0."""
     asked = {port["label"]: max(0, int(port["portNumber"])) for port in port_list}
     return sum({**dict.fromkeys(_ALWAYS, 1), **asked}.values())
 
 
-def _below_ephemeral() -> int:
-    """Return where the kernel's own choice of ports begins."""
+def _first_ephemeral() -> int:
+    """Return the end of the ports that tasks may have: where the kernel's own choice begins."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):
-        first = 32_768
+        first = _FIRST_EPHEMERAL
     return first if first > _FIRST + 1_000 else 65_536

@@ -1,9 +1,12 @@
-"""Processes of tasks: which are there, whether one is still the one that was started, how to end them.
+"""Processes of tasks: found, identified, waited for, ended.
 
-A task's processes are known by a variable in their environment
-(`TASK_VARIABLE`), which children inherit whatever session or group they move
-to, and which a server that was killed and started again can still read. Where
-there is no /proc (macOS) the process group stands in for it.
+A task's first process begins a session of its own. A session belongs to a task
+if its processes have a variable in their environment (`TASK_VARIABLE`), which
+children inherit, whatever session or parent they get, and which another server
+can read after a restart. macOS does not show the environment of its own
+programs, such as /bin/bash; there only the first session of such a task is known.
+
+Pids are reused, so a process is identified by its pid and its start time.
 """
 
 from __future__ import annotations
@@ -11,85 +14,81 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
-import sys
+import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+import psutil
 
-__all__ = ["TASK_VARIABLE", "end", "first_process", "kill_all_under", "members", "started", "wait_ended"]
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = [
+    "TASK_VARIABLE",
+    "end",
+    "first_process",
+    "kill_all_under",
+    "members",
+    "started",
+    "wait_child",
+    "wait_ended",
+]
 
 TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
 """Variable in the environment of every process of a task: the task's folder."""
 
-_PROC = Path("/proc")
-_POLL = 0.1
+_POLL_SECONDS = 0.1
 _MAX_ROUNDS = 100
-_SESSION, _FLAGS, _START_TIME = 3, 6, 19  # in /proc/PID/stat, counted from the state
-_KERNEL_THREAD = 0x0020_0000
-_LOOKS = 5
-_LOOK_AGAIN = 0.001
+_MAX_SCANS = 5
+_SCAN_PAUSE = 0.001
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 def started(pid: int) -> str | None:
-    """Return when a running process was started, as the kernel writes it; None if it has ended.
+    """Return when a running process started; None if it has ended.
 
-    Two processes that had the same pid differ in it.
+    Two processes that had the same pid differ in it, and it stays the same if the clock is set.
     """
-    if not sys.platform.startswith("linux"):
-        words = _ps("-o", "stat=,lstart=", "-p", str(pid)).split(maxsplit=1)
-        return words[1].strip() if words and not words[0].startswith("Z") else None
-    stat = _stat(pid)
-    return stat[_START_TIME] if stat else None
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat after the name; nothing for a process that has ended."""
+    # On Linux psutil adds the boot time to what the kernel counts, and the boot time changes with the clock.
+    boot = psutil.boot_time() if psutil.LINUX else 0.0
     try:
-        stat = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
-    except OSError:
-        return []
-    fields = stat.rpartition(")")[2].split()
-    return [] if fields[0] in "ZX" else fields
+        process = psutil.Process(pid)
+        return None if process.status() in _ENDED else f"{process.create_time() - boot:.2f}"
+    except psutil.Error:
+        return None
 
 
 async def wait_ended(pid: int, when_started: str | None) -> None:
-    """Wait until the process of this pid and start has ended; it need not be a child."""
-    if sys.platform.startswith("linux"):
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return
-        except OSError:  # an old kernel, or one that does not let us
-            await _ended_by_looking(pid, when_started)
-            return
-        try:
-            if started(pid) == when_started:
-                await _readable(descriptor)
-        finally:
-            os.close(descriptor)
-    else:
-        await _ended_by_looking(pid, when_started)
+    """Wait until a process has ended, which need not be a child.
+
+    Args:
+        pid: the process.
+        when_started: when it started, as `started` returns it; None for one that had ended by then.
+    """
+    while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - no event tells it
+        await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _ended_by_looking(pid: int, when_started: str | None) -> None:
-    while started(pid) == when_started:  # noqa: ASYNC110 - nothing tells about a process that is no child
-        await asyncio.sleep(_POLL)
-
-
-async def _readable(descriptor: int) -> None:
+async def wait_child(child: subprocess.Popen[bytes]) -> int:
+    """Wait in a thread until a child has ended, and return its exit code."""
     loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(descriptor, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(descriptor)
+    ended = loop.create_future()
+
+    def wait() -> None:
+        code = child.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(set_code, code)
+
+    def set_code(code: int) -> None:
+        if not ended.done():  # the caller may be cancelled
+            ended.set_result(code)
+
+    threading.Thread(target=wait, name=f"wait for process {child.pid}", daemon=True).start()
+    code: int = await ended
+    return code
 
 
 def members(tasks: Mapping[str, int | None]) -> set[int]:
@@ -98,64 +97,88 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
     Args:
         tasks: the folder of each task, and its first process where known.
     """
-    if not sys.platform.startswith("linux"):
-        return _group_members({pid for pid in tasks.values() if pid is not None})
-    marks = {os.fsencode(f"{TASK_VARIABLE}={folder}") for folder in tasks}
-    return {pid for pid, mark in _marked() if mark in marks}
+    first = {pid: folder for folder, pid in tasks.items() if pid is not None}
+    return {pid for folder, pids in _task_sessions(first) if folder in tasks for pid in pids if _runs(pid)}
 
 
 def first_process(folder: str) -> int | None:
-    """Return the process that was started for a task and runs, if its pid was never written down."""
-    if not sys.platform.startswith("linux"):
-        return None
-    mark, last_word = os.fsencode(f"{TASK_VARIABLE}={folder}"), b"\0%s\0" % os.fsencode(folder)
-    for pid, found in _marked():
-        if found == mark and _read(pid, "cmdline").endswith(last_word):
-            stat = _stat(pid)
-            if stat and int(stat[_SESSION]) == pid:
-                return pid
-    return None
+    """Return the process that was started for a task and runs, if its pid was not saved."""
+    return next((pid for pid, found in _leaders() if found == folder and _runs(pid)), None)
 
 
-_kernel_threads: set[int] = set()  # they never have an environment; not looked at again
-
-
-def _marked() -> Iterator[tuple[int, bytes]]:
-    """Yield every running process that belongs to a task, with the variable that says to which.
-
-    A process has no environment for a moment while it begins another program;
-    such a one is looked at again.
-    """
-    pids = {int(entry) for entry in os.listdir(_PROC) if entry.isdigit()}  # noqa: PTH208 - names only
-    _kernel_threads.intersection_update(pids)
-    pids -= _kernel_threads
-    for _ in range(_LOOKS):
-        empty = set()
-        for pid in pids:
-            environment = b"\0" + _read(pid, "environ")
-            start = environment.find(f"\0{TASK_VARIABLE}=".encode()) + 1
-            if start and started(pid) is not None:
-                yield pid, environment[start:].partition(b"\0")[0]
-            elif environment == b"\0":
-                empty.add(pid)
-        pids = set()
-        for pid in empty:
-            stat = _stat(pid)
-            if stat and int(stat[_FLAGS]) & _KERNEL_THREAD:
-                _kernel_threads.add(pid)
-            elif stat:
-                pids.add(pid)
-        if not pids:
-            return
-        time.sleep(_LOOK_AGAIN)
-
-
-def _read(pid: int, name: str) -> bytes:
+def _runs(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - this runs at the end of every task
-            return file.read()
-    except OSError:  # gone, or another user's
-        return b"?"
+        return psutil.Process(pid).status() not in _ENDED
+    except psutil.Error:
+        return False
+
+
+def _sessions() -> dict[int, list[int]]:
+    """Return the processes of this machine by session, but for kernel threads and our own session."""
+    sessions: dict[int, list[int]] = {}
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):  # it has ended
+            sessions.setdefault(os.getsid(pid), []).append(pid)
+    for other in (0, os.getsid(0)):
+        sessions.pop(other, None)
+    return sessions
+
+
+def _leaders() -> Iterator[tuple[int, str]]:
+    """Yield the first process of every session, with the last word of its command: a task's is its folder."""
+    for session in _sessions():
+        with contextlib.suppress(psutil.Error):
+            yield session, "".join(psutil.Process(session).cmdline()[-1:])
+
+
+def _task_sessions(first: Mapping[int, str]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the folder of a task, and processes, for every session that belongs to a task.
+
+    A process has no environment for a moment while it executes another program;
+    its session is looked at again.
+
+    Args:
+        first: the folders of tasks by their first processes, for those whose environment is not shown.
+    """
+    sessions = _sessions()
+    for _ in range(_MAX_SCANS):
+        unclear = {}
+        for session, pids in sessions.items():
+            folder = _folder_of(session, pids)
+            if folder:
+                yield folder, pids
+            elif folder is None and session in first and not psutil.LINUX:
+                yield first[session], pids
+            elif folder is None:
+                unclear[session] = pids
+        sessions = unclear
+        if not sessions or not psutil.LINUX:
+            return
+        time.sleep(_SCAN_PAUSE)
+
+
+def _folder_of(session: int, pids: Sequence[int]) -> str | None:
+    """Return the folder of the task that a session belongs to, empty for none, None if it is not clear.
+
+    Its first process decides or, where that has ended, any process that has the variable.
+    """
+    is_clear = True
+    for pid in sorted(pids, key=lambda pid: pid != session):
+        try:
+            process = psutil.Process(pid)
+            environment = process.environ()
+            if TASK_VARIABLE in environment:
+                return environment[TASK_VARIABLE]
+            if not environment and process.status() in _ENDED:
+                continue
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        except (psutil.AccessDenied, OSError):  # another user's, or a program of macOS
+            return "" if psutil.LINUX else None
+        is_clear = is_clear and bool(environment)
+        if pid == session:
+            break
+    return "" if is_clear else None
 
 
 async def end(tasks: Mapping[str, int | None], grace: float, hurry: asyncio.Event) -> None:
@@ -165,57 +188,40 @@ async def end(tasks: Mapping[str, int | None], grace: float, hurry: asyncio.Even
 
     Args:
         tasks: the folder of each task, and its first process where known.
-        grace: seconds that SIGTERM is given; 0 kills at once.
-        hurry: set when there is to be no further grace.
+        grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
+        hurry: set when no further grace is to be given.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
     first = set(tasks.values())
-    told: set[int] = set()
+    signalled: set[int] = set()
     pause = 0.005
-    for _ in range(_MAX_ROUNDS + int(grace / _POLL)):
+    for _ in range(_MAX_ROUNDS + int(grace / _POLL_SECONDS)):
         running = await asyncio.to_thread(members, tasks)
         if not running:
             return
         if hurry.is_set() or loop.time() >= deadline:
             _send(running - first or running, signal.SIGKILL)
         else:
-            _send(running - told, signal.SIGTERM)
-            told |= running
+            _send(running - signalled, signal.SIGTERM)
+            signalled |= running
         await asyncio.sleep(pause)
-        pause = min(pause * 2, _POLL)
+        pause = min(pause * 2, _POLL_SECONDS)
 
 
-def _send(pids: set[int], number: signal.Signals) -> None:
+def _send(pids: Collection[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _group_members(groups: set[int]) -> set[int]:
-    found = set()
-    for line in _ps("-A", "-o", "pid=,pgid=,stat=").splitlines():
-        pid, group, state = line.split(maxsplit=2)
-        if int(group) in groups and not state.startswith("Z"):
-            found.add(int(pid))
-    return found
-
-
-def _ps(*arguments: str) -> str:
-    program = shutil.which("ps")
-    if program is None:
-        return ""
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
-    return done.stdout
-
-
 def kill_all_under(data: Path) -> None:
-    """Kill every task process of a data folder whose server is gone (where there is a /proc)."""
-    if not sys.platform.startswith("linux"):
-        return
-    mark = os.fsencode(f"{TASK_VARIABLE}={data}/")
+    """Kill every task process of a data folder whose server is gone."""
+    start = f"{data}{os.sep}"
+    first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
-        left = {pid for pid, found in _marked() if found.startswith(mark)}
+        sessions = _task_sessions(first)
+        left = {pid for folder, pids in sessions if folder.startswith(start) for pid in pids if _runs(pid)}
         if not left:
             return
         _send(left, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Secrets in what tasks wrote, masked before any of it is shown as the reason of a failure."""
+"""Secrets in the logs of tasks, redacted before a part of a log is shown as the reason of a failure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from luigi_pai.spec.templates.secrets import mask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["hider"]
+__all__ = ["redactor"]
 
-_LINE = 6  # shorter lines of a secret, such as a brace, say nothing and are everywhere
+_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, tell nothing and are everywhere
 
 
-def hider(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return what masks secrets in a text: each as a whole, and each longer line of it by itself.
+def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return a function that redacts secrets in a text: each as a whole, and each longer line of it.
 
-    A log ends anywhere, and commands write a key's lines one by one: a part of
-    a secret is as secret as the whole.
+    A part of a log may begin within a secret, and commands write a key's lines one by one, so the
+    lines of a secret are as secret as the whole.
     """
-    hidden = {"secrets": [secrets, *_lines(secrets)]}
-    return lambda text: mask(text, hidden)
+    redacted = {"secrets": [secrets, *_lines(secrets)]}
+    return lambda text: mask(text, redacted)
 
 
 def _lines(value: Any) -> Iterator[str]:
@@ -30,4 +30,4 @@ def _lines(value: Any) -> Iterator[str]:
             yield from _lines(item)
     elif isinstance(value, str):
         lines = value.strip().splitlines()
-        yield from (line.strip() for line in lines if len(lines) == 1 or len(line.strip()) >= _LINE)
+        yield from (line.strip() for line in lines if len(lines) == 1 or len(line.strip()) >= _SHORTEST_LINE)

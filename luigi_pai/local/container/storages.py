@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["Storages"]
+__all__ = ["Storages", "absolute_mounts", "mount_notes"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -19,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Storages:
     """The storages of a data folder.
 
-    A new one has ``nfs1``. Whoever needs more makes folders there, or links to
+    A new one has ``nfs1``. Further ones are folders there, or links to
     folders that exist, named as the storages of their cluster.
     """
 
@@ -33,6 +34,14 @@ class Storages:
         return sorted(
             entry.name for entry in self._root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)
         )
+
+    def empty(self) -> None:
+        """Delete what is in the storages that are folders of their own, not links to others."""
+        for name in self.names():
+            folder = self._root / name
+            if not folder.is_symlink():
+                shutil.rmtree(folder)
+                folder.mkdir()
 
     def summary(self, name: str) -> dict[str, Any]:
         """Return a storage as the list shows it."""
@@ -64,3 +73,18 @@ class Storages:
                 raise ValueError(f"the storage {item['name']} cannot be mounted at {item.get('mountPath')}")
             mounts[path] = self._root / item["name"]
         return mounts
+
+
+def mount_notes(mounts: Iterable[str]) -> list[str]:
+    """Return a sentence for the log of a task on each of its mounts, given below the working folder."""
+    return [
+        f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
+        f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
+        for path in mounts
+    ]
+
+
+def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
+    """Return the mounts that scripts name by their absolute path, which is a folder of this machine here."""
+    text = "\n".join(scripts)
+    return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]

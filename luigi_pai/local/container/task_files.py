@@ -20,8 +20,10 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.container import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from luigi_pai.local.container.task_start import Preparation
 
 __all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
 
@@ -29,7 +31,7 @@ MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
 
 NOT_INITIALISED = "not-initialised"
-"""The file in a v2 task's folder that says: what prepares its plugins failed, and no command has run."""
+"""The file in a v2 task's folder that marks: the preparation of its plugins failed, no command has run."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -69,8 +71,8 @@ plugins() {
 initialised() {
   plugins init.sh && return
   : >"$folder/NOT_INITIALISED"
-  said=$(tail -n 1 "$folder/runtime")
-  echo "luigi-pai local: the task could not be started: ${said#luigi-pai local: }" >&2
+  message=$(tail -n 1 "$folder/runtime")
+  echo "luigi-pai local: the task could not be started: ${message#luigi-pai local: }" >&2
   return 1
 }
 
@@ -117,63 +119,18 @@ class TaskFiles:
         """What the plugins of a v2 task wrote before and after the command."""
         return self.folder / "runtime"
 
-    def prepare_role(
-        self, scripts: Mapping[str, str], links: Mapping[str, Path], notes: Iterable[str]
-    ) -> None:
-        """Make the folder, scripts and logs of a v2 task.
-
-        Args:
-            scripts: their texts by file name; secrets stand in them, so nobody else may read them.
-            links: folders that appear within the working folder, by the path that they have there.
-            notes: sentences to begin the plugins' log with.
-
-        Raises:
-            OSError: the disk does not take them.
-        """
-        self.work.mkdir(parents=True)
-        for name, text in scripts.items():
-            script = self.folder / name
-            script.touch(mode=0o600)
-            script.write_text(text, "utf-8", "surrogatepass")
-        for path, folder in links.items():
-            link = self.work / path
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(folder)
-        self.stdout.touch()
-        self.stderr.touch()
-        self.runtime.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
-
     def remove(self) -> None:
         """Remove everything of a task that was not started."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def forget_scripts(self) -> None:
+    def remove_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
         with contextlib.suppress(OSError):  # no such folder can be: its name is too long
             for script in self.folder.glob("*.sh"):
                 script.unlink(missing_ok=True)
 
-    def prepare(self, command: str, notes: Iterable[str]) -> None:
-        """Make the folder, the script and the two logs.
-
-        The command stands in the script as in OpenPAI 0.7's: its lines run one
-        after the other, and the exit code of the last one counts.
-
-        Args:
-            command: the role's command.
-            notes: sentences to begin the error log with.
-
-        Raises:
-            OSError: the disk does not take them.
-        """
-        self.work.mkdir(parents=True)
-        script = f"{command} || exit $?\n\nexit 0\n"
-        (self.folder / "command.sh").write_text(script, "utf-8", "surrogatepass")
-        self.stdout.touch()
-        self.stderr.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
-
-    def say(self, sentence: str) -> None:
-        """Add a sentence of the server's to the error log, even of a task whose folder was not made.
+    def log_error(self, sentence: str) -> None:
+        """Add a sentence of the server to the error log; makes the folder if there is none.
 
         Raises:
             OSError: the disk does not take it.
@@ -213,7 +170,9 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = find_bash()
-        root.mkdir(mode=0o700, exist_ok=True)  # what jobs write is nobody else's, wherever the data folder is
+        root.mkdir(
+            mode=0o700, exist_ok=True
+        )  # other users do not read what jobs write, wherever the data folder is
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")
         new.replace(script)  # running tasks go on reading the file they have
@@ -227,9 +186,7 @@ class JobFolders:
         """Return the files of a task by its folder's name in the store."""
         return TaskFiles(self.root / folder)
 
-    def start(
-        self, files: TaskFiles, prepare: Callable[[], None], environment: Mapping[str, str]
-    ) -> tuple[subprocess.Popen[bytes], str | None]:
+    def start(self, files: TaskFiles, preparation: Preparation) -> tuple[subprocess.Popen[bytes], str | None]:
         """Make the files of a task, and start it as a session of its own; for a thread beside the event loop.
 
         Returns:
@@ -239,9 +196,9 @@ class JobFolders:
             OSError: the disk does not take the files, or the process cannot be started.
             ValueError: a variable holds what no environment can.
         """
-        prepare()
+        preparation.make_files()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
-            child = self._start(files, environment, stdout, stderr)
+            child = self._start(files, preparation.environment, stdout, stderr)
         return child, processes.started(child.pid)
 
     def _start(

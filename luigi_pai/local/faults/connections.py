@@ -1,7 +1,7 @@
-"""Faults on the wire: requests that wait, fail, or are done and never answered.
+"""Injects faults into requests: they are delayed, fail, or are processed and never answered.
 
 This stands between tornado's server and the application, where a connection can
-still be broken. While there are no rules, requests pass by it untouched.
+still be broken. Without rules it passes requests on unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
 
-from luigi_pai.local.config.fault_rules import FAULTS_PATH, Faults
+from luigi_pai.local.config.fault_rules import CONTROL
 from luigi_pai.local.node.http import NO_DATABASE, logged_path
 from luigi_pai.local.rest.base.api import PREFIX
 from luigi_pai.local.store.records import COMPLETED
@@ -30,62 +30,63 @@ if TYPE_CHECKING:
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
-    from luigi_pai.local.app import LocalApplication
     from luigi_pai.local.config.fault_rules import Rule
+    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["FaultDesk", "FaultyServer"]
+__all__ = ["FaultyServer"]
 
 _RESET = struct.pack("ii", 1, 0)
 _WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole window
 _JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
 
 
-class FaultDesk:
-    """Where the faults in force are kept.
-
-    Attributes:
-        faults: the rules in force.
-    """
-
-    def __init__(self, faults: Faults | None = None) -> None:
-        self.faults = Faults() if faults is None else faults
-
-
 class FaultyServer(HTTPServerConnectionDelegate):
-    """The application, with faults before and behind it.
+    """The application, with faults injected into its requests.
 
     Args:
-        app: what answers.
-        desk: the faults in force.
-        api: what tokens and jobs are taken from.
-        log: gets one line a fault.
+        app: the application.
+        is_foreign: says of a request's headers whether a page of another site sent it.
+        active: the faults in force.
+        api: the owner of tokens and jobs.
+        log: logs one line for each fault.
     """
 
-    def __init__(self, app: LocalApplication, desk: FaultDesk, api: Api, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        app: HTTPServerConnectionDelegate,
+        is_foreign: Callable[[HTTPHeaders], bool],
+        active: ActiveFaults,
+        api: Api,
+        log: logging.Logger,
+    ) -> None:
         self._app = app
-        self._desk = desk
+        self._is_foreign = is_foreign
+        self._active = active
         self._api = api
         self._log = log
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         """Begin a request."""
-        if not self._desk.faults.rules:
+        if not self._active.faults.rules:
             return self._app.start_request(server_conn, request_conn)
         return _Request(
             self, lambda connection: self._app.start_request(server_conn, connection), request_conn
         )
 
-    async def suffer(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
-        """Wait as long as the rules say, do to the server what they say, and return what is left to do.
+    async def inject(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
+        """Delay a request, revoke its token or forget its job, as the rules say.
 
-        What a page of another site sends is none of a client's requests: it is refused as ever.
+        Requests of other sites' pages are left alone, because they are refused anyway.
+
+        Returns:
+            The rule that applies to the connection or the reply; None if none does.
         """
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
-        if path == FAULTS_PATH or self._app.is_strange(headers):
+        if path.startswith(CONTROL) or self._is_foreign(headers):
             return None
-        strike = self._desk.faults.strike(start_line.method, path)
+        strike = self._active.faults.strike(start_line.method, path)
         if strike.seconds:
             await asyncio.sleep(strike.seconds)
         rule = strike.rule
@@ -98,19 +99,19 @@ class FaultyServer(HTTPServerConnectionDelegate):
         return rule
 
     def retry_after(self, seconds: float) -> int:
-        """Return what Retry-After says of a limit that ends in so many seconds."""
+        """Return the value of Retry-After for a limit that ends in this number of seconds."""
         return math.ceil(seconds) if self._api.release.window_of_each_key else _WINDOW
 
     def _vanish(self, path: str) -> None:
-        """Forget the ended job that a path names, or, for a list, all of its API, as servers do in time."""
+        """Remove the ended job that a path names, or all ended jobs of a list's API, as retention does."""
         found = _JOB.fullmatch("/".join(path.split("/")[:5]))
         if found is None:
             return
-        store, generation, name = self._api.store, int(found[1][1:]), found[2]
+        store, api, name = self._api.store, found[1].lower(), found[2]
         jobs: list[Job | None]
         if name is None:
-            jobs = [*store.jobs(generation=generation)]
-        elif generation == 1:
+            jobs = [*store.jobs(api)]
+        elif api == "v1":
             jobs = [store.job(name)]
         else:
             jobs = [store.job_of(name.partition("~")[0], name.partition("~")[2])]
@@ -121,7 +122,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
 
 
 class _Request(HTTPMessageDelegate):
-    """A request that may go wrong."""
+    """A request into which a fault may be injected."""
 
     def __init__(
         self,
@@ -139,16 +140,16 @@ class _Request(HTTPMessageDelegate):
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> Awaitable[None] | None:
-        """Decide what goes wrong, as soon as it is known what is asked."""
+        """Choose the fault as soon as method and path are known."""
         return self._decide(start_line, headers)
 
     async def _decide(self, start_line: Any, headers: HTTPHeaders) -> None:
         self._is_head = start_line.method == "HEAD"
-        self._rule = rule = await self._server.suffer(start_line, headers)
+        self._rule = rule = await self._server.inject(start_line, headers)
         if rule is not None and rule.fault == "reset":
             _break(self._connection, reset=True)
         elif rule is None or rule.fault not in ("error", "limit"):
-            self._inner = self._begin(_suffering(self._connection, "" if rule is None else rule.fault))
+            self._inner = self._begin(_with_fault(self._connection, "" if rule is None else rule.fault))
             waiting = self._inner.headers_received(start_line, headers)
             if waiting is not None:
                 await waiting
@@ -186,14 +187,14 @@ class _Request(HTTPMessageDelegate):
         self._connection.finish()
 
 
-def _suffering(connection: HTTPConnection, fault: str) -> HTTPConnection:
-    """Return the connection of a request that is done, with what goes wrong with it."""
+def _with_fault(connection: HTTPConnection, fault: str) -> HTTPConnection:
+    """Return the connection of a request that is processed, with its fault, if any."""
     kinds = {"drop": _Unanswered, "database": _WithoutDatabase}
     return kinds[fault](connection) if fault in kinds else connection
 
 
-class _Around(HTTPConnection):
-    """A connection that is another one in all but what a kind of it changes."""
+class _Wrapper(HTTPConnection):
+    """A connection that passes everything on to another one."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
@@ -219,16 +220,16 @@ class _Around(HTTPConnection):
         self._connection.finish()
 
 
-class _WithoutDatabase(_Around):
-    """The connection of a request that finds no database; `AccessV2.require_database` asks for it."""
+class _WithoutDatabase(_Wrapper):
+    """The connection of a request that is processed without a database; see `AccessV2.require_database`."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         super().__init__(connection)
         setattr(self, NO_DATABASE, True)
 
 
-class _Unanswered(_Around):
-    """A connection that takes an answer and breaks off in place of sending it."""
+class _Unanswered(_Wrapper):
+    """A connection that discards the reply and closes."""
 
     def write_headers(
         self,
@@ -244,7 +245,7 @@ class _Unanswered(_Around):
         return _done()
 
     def finish(self) -> None:
-        """Break off: the work is done."""
+        """Close the connection: the request has been processed."""
         _break(self._connection, reset=False)
 
 
@@ -255,7 +256,7 @@ def _done() -> asyncio.Future[None]:
 
 
 def _break(connection: Any, *, reset: bool) -> None:
-    """Close a connection, if wanted so that the client sees "connection reset by peer"."""
+    """Close a connection; with ``reset`` the client sees "connection reset by peer"."""
     if reset and connection.stream.socket is not None:
         connection.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     connection.stream.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
-from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteSide
+from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteFileSystem
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
 from luigi_pai.local.hdfs.webhdfs.inodes import Inode
 from luigi_pai.local.hdfs.webhdfs.namespace import Tree
@@ -41,6 +41,9 @@ class ClusterHdfs(Protocol):
     def routes(self) -> Sequence[URLSpec]:
         """Return the routes that this server answers for it."""
 
+    def empty(self) -> None:
+        """Delete every file, if no other cluster has its files there."""
+
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
         """Make the folders that the real server makes, with the job config in its place.
 
@@ -66,8 +69,20 @@ class OwnHdfs:
     def __init__(self, root: Path, address: HdfsAddress) -> None:
         self.address = address
         self._tree = Tree(root)
+        self._make_shared()
+
+    def _make_shared(self) -> None:
         for folder in _SHARED_FOLDERS:
             self._tree.mkdirs(folder, _SHARED, self._tree.superuser)
+
+    def empty(self) -> None:
+        """Delete every file and folder."""
+        user = self._tree.superuser
+        for entry in self._tree.children("/", user):
+            gone = self._tree.delete(f"/{entry['pathSuffix']}", user, recursive=True)
+            if gone is not None:
+                self._tree.purge(gone)
+        self._make_shared()
 
     def routes(self) -> Sequence[URLSpec]:
         """Return the routes of WebHDFS."""
@@ -114,6 +129,9 @@ class OutsideHdfs:
         """Return nothing: HDFS answers for itself."""
         return ()
 
+    def empty(self) -> None:
+        """Leave everything as it is: a real HDFS has other users."""
+
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
         """Make the folders of a job, as its user."""
         await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
@@ -131,11 +149,11 @@ class OutsideHdfs:
         finally:
             side.close()
 
-    def _as(self, user: str) -> RemoteSide:
-        return RemoteSide(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
+    def _as(self, user: str) -> RemoteFileSystem:
+        return RemoteFileSystem(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
 
     @staticmethod
-    def _share(side: RemoteSide) -> None:
+    def _share(side: RemoteFileSystem) -> None:
         """Make the folders that jobs of all users share, where they are missing."""
         for folder in _SHARED_FOLDERS:
             if side.status(folder) is not None:
@@ -152,7 +170,7 @@ class OutsideHdfs:
                 ) from None
 
 
-def _fs_uri(side: RemoteSide) -> str:
+def _fs_uri(side: RemoteFileSystem) -> str:
     address = side.rpc_address()
     if address is None:
         raise Fault("it does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST:PORT")

@@ -1,107 +1,100 @@
-"""The begin of an attempt, written down: the attempt, its tasks with their ports and GPUs."""
+"""The start of an attempt: the records of the attempt and of its tasks, with their ports and GPUs."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import uuid
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.virtual_clusters import Resources
 from luigi_pai.local.container import processes
 from luigi_pai.local.launcher.attempt import AttemptRun
+from luigi_pai.local.launcher.task_runner import TaskRunner
 from luigi_pai.local.store.records import RUNNING, Task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.launcher.scheduler import Holding
-    from luigi_pai.local.launcher.services import Surroundings
+    from luigi_pai.local.container.ports import ReservedPorts
+    from luigi_pai.local.launcher.scheduler import Allocation
+    from luigi_pai.local.launcher.services import Services
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job
-    from luigi_pai.local.views.job_events import JobNotes
 
-__all__ = ["begin_attempt", "take_over_attempt"]
-
-_FIRST_CONTAINER = 2  # the first one of an application is its master's
+__all__ = ["begin_attempt", "resume_attempt"]
 
 
 def begin_attempt(
-    job: Job,
-    reserved: Sequence[tuple[dict[str, list[int]], Sequence[str]]],
-    placed: Mapping[int, Holding],
-    around: Surroundings,
-    notes: JobNotes,
+    job: Job, reserved: Sequence[ReservedPorts], allocated: Mapping[int, Allocation], services: Services
 ) -> AttemptRun:
-    """Write the next attempt of a job down, and that the job runs.
+    """Save the next attempt of a job, and that the job runs.
 
     Args:
         job: the job.
-        reserved: of each task, in the order of roles and indexes, its ports and what its log is to say.
-        placed: what tasks have, by their numbers in that order; the others wait.
-        around: what all attempts run with.
-        notes: where events go.
+        reserved: the ports of each task, in the order of roles and indexes.
+        allocated: the resources of tasks, by their numbers in that order; the others wait for theirs.
+        services: the services of the server.
     """
-    said: dict[str, Sequence[str]] = {}
-    holdings: dict[str, Holding] = {}
+    notes: dict[str, Sequence[str]] = {}
+    allocations: dict[str, Allocation] = {}
     tasks = []
-    store = around.store
+    store = services.store
     with store.changing():
         attempt = store.add_attempt(job)
         app_id = attempt.application_id(store.cluster_timestamp)
-        container = app_id.replace("application", "container")
-        folder = f"{around.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
+        folder = f"{services.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
         names = [(role["name"], index) for role in job.roles for index in range(role["taskNumber"])]
-        for number, ((role, index), (ports, sentences)) in enumerate(zip(names, reserved, strict=True)):
-            holding = placed.get(number)
+        for number, ((role, index), ports) in enumerate(zip(names, reserved, strict=True)):
+            allocation = allocated.get(number)
             task = Task(
-                container_id=f"{container}_01_{number + _FIRST_CONTAINER:06d}"
-                if job.generation == 1
-                else str(uuid.uuid4()),
+                container_id=job.release.launcher.container_id(app_id, number),
                 attempt_id=attempt.id,
                 role=role,
                 index=index,
                 folder=f"{folder}/{role}-{index}",
-                ports=ports,
-                gpus=0 if holding is None else holding.gpus,
-                launched=None if holding is None else attempt.launched,
+                ports=ports.by_label,
+                gpus=0 if allocation is None else allocation.gpus,
+                launched=None if allocation is None else attempt.launched,
             )
-            if holding is not None:
-                holdings[task.container_id] = holding
-            said[task.container_id] = sentences
+            if allocation is not None:
+                allocations[task.container_id] = allocation
+            notes[task.container_id] = ports.notes
             store.add_task(task)
             tasks.append(task)
         job.sub_state = RUNNING
         job.launched = job.launched or attempt.launched
         store.save_job(job)
-        if job.generation > 1:
-            notes.happened(job, "AttemptBegan", f"attempt {attempt.number - 1} began with {len(tasks)} tasks")
-    return AttemptRun(job, attempt, tasks, said, holdings, around)
+        message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
+        services.events.record(job, "AttemptBegan", message)
+    runner = TaskRunner(job, attempt, services, notes)
+    return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=True)
 
 
-def take_over_attempt(job: Job, attempt: Attempt, around: Surroundings) -> AttemptRun:
-    """Return an attempt that an earlier server began; tasks of it that run have what they had."""
-    store = around.store
+def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun:
+    """Return an attempt that an earlier server began; its running tasks keep their resources."""
+    store = services.store
     tasks = store.tasks(attempt)
     roles = {role["name"]: role for role in job.roles}
-    gang = job.generation == 1 or job.spec["gang"]
-    holdings = {}
+    allocations = {}
     for task in tasks:
-        folder = around.folders.of_task(task.folder).folder
-        begun = gang or task.pid is not None or folder.exists()
+        folder = services.folders.of_task(task.folder).folder
+        started = job.gang or task.pid is not None or folder.exists()
         if task.exit_code is None and task.pid is None and folder.exists():
-            _find(task, str(folder), attempt, store)
-        if task.exit_code is None and begun:
-            wanted = Resources.of_role(roles[task.role])
-            holdings[task.container_id] = around.scheduler.hold(job.virtual_cluster, wanted, task.gpus)
-    return AttemptRun(job, attempt, tasks, None, holdings, around)
+            _find_process(task, str(folder), attempt, store)
+        if task.exit_code is None and started:
+            request = Resources.of_role(roles[task.role])
+            allocations[task.container_id] = services.scheduler.restore(
+                job.virtual_cluster, request, task.gpus
+            )
+    runner = TaskRunner(job, attempt, services, {})
+    return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=False)
 
 
-def _find(task: Task, folder: str, attempt: Attempt, store: Store) -> None:
-    """Find the process of a task whose server was killed before it could write it down."""
+def _find_process(task: Task, folder: str, attempt: Attempt, store: Store) -> None:
+    """Find the process of a task whose server was killed before it could save the pid."""
     task.pid = processes.first_process(folder)
     if task.pid is not None:
         task.pid_started = processes.started(task.pid)
         task.launched = attempt.launched
-        with contextlib.suppress(sqlite3.Error):  # a full disk: the next server finds it once more
+        with contextlib.suppress(sqlite3.Error):  # a full disk: the next server finds it again
             store.save_task(task)

@@ -1,4 +1,4 @@
-"""The jobs that wait for resources, and the tasks of those that need no gang: who is next."""
+"""The queue of jobs, and of tasks without gang allocation, that wait for resources."""
 
 from __future__ import annotations
 
@@ -8,58 +8,63 @@ import heapq
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.virtual_clusters import Resources
-from luigi_pai.local.launcher.scheduler import Shortage
+from luigi_pai.local.launcher.scheduler import InsufficientResources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from luigi_pai.local.launcher.attempt import AttemptRun
-    from luigi_pai.local.launcher.scheduler import Holding, Scheduler
+    from luigi_pai.local.launcher.scheduler import Allocation, Scheduler
     from luigi_pai.local.store.records import Job
 
-__all__ = ["WaitingLine"]
+__all__ = ["JobQueue"]
 
 
-class WaitingLine:
-    """Who waits, and why.
+class JobQueue:
+    """The waiting jobs, and why each of them waits.
 
-    Jobs of one virtual cluster are served in the order they came. One that can
-    never run holds nobody up, and one that waits for the machine everybody.
+    Jobs of one virtual cluster begin in the order of their submission. A job that can never fit does
+    not block others; one that waits for the machine-wide limit of tasks blocks all.
 
     Args:
-        scheduler: what there is.
-        begin: called with a job and what its tasks have, by the task's number; it has left the line.
-        short: called once for each job whose turn it is and that has to wait for resources of its
-            virtual cluster, and for each that waits in vain.
+        scheduler: the resources of virtual clusters.
+        begin: called with a job and the allocations of its tasks, by the task's number; the job has left
+            the queue.
+        insufficient: called once for each job that comes to its turn and lacks resources of its virtual
+            cluster, and for each that can never fit.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        begin: Callable[[Job, dict[int, Holding]], None],
-        short: Callable[[Job, Shortage], None],
+        begin: Callable[[Job, dict[int, Allocation]], None],
+        insufficient: Callable[[Job, InsufficientResources], None],
     ) -> None:
         self._scheduler = scheduler
         self._begin = begin
-        self._short = short
+        self._insufficient = insufficient
         self._jobs: dict[int, Job] = {}
         self._ready: dict[str, list[int]] = {}  # by virtual cluster, those that may begin, in order
         self._delays: dict[int, asyncio.TimerHandle] = {}
         self._reasons: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._closed = False
 
+    def __len__(self) -> int:
+        """Return of how many jobs the queue keeps anything."""
+        return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
+
     def add(self, job: Job) -> None:
-        """Let a job wait; one that can never run is told at once, whoever is before it."""
+        """Add a job; one that can never fit is reported at once, whatever is before it."""
         self._jobs[job.id] = job
-        never = self._scheduler.never(job.virtual_cluster, _wanted(job)) if _is_gang(job) else None
+        never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
         if never is None:
-            self._queue(job)
+            self._enqueue(job)
         else:
-            self._say(job, never)
+            self._set_reason(job, never)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
-        """Let a job wait, but not begin before so many seconds have passed; ``over`` is called then."""
+        """Add a job that must not begin before some seconds have passed; ``over`` is called then."""
         self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
@@ -68,31 +73,31 @@ class WaitingLine:
             def end() -> None:
                 self._delays.pop(job.id, None)
                 self._reasons.pop(job.id, None)
-                self._queue(job)
+                self._enqueue(job)
                 over()
 
             self._delays[job.id] = asyncio.get_running_loop().call_later(seconds, end)
 
     def remove(self, job: Job) -> None:
-        """Let a job, and the tasks of it that wait, wait no longer."""
+        """Remove a job, and the reason why it, or its tasks, waited."""
         self._leave(job)
-        self._told.discard(job.id)
+        self._reported.discard(job.id)
 
     def _leave(self, job: Job) -> None:
         if self._jobs.pop(job.id, None) is not None:
-            self._unqueue(job)
+            self._dequeue(job)
         self._reasons.pop(job.id, None)
         handle = self._delays.pop(job.id, None)
         if handle is not None:
             handle.cancel()
 
-    def _queue(self, job: Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         ids = self._ready.setdefault(job.virtual_cluster, [])
         place = bisect.bisect_left(ids, job.id)
         if ids[place : place + 1] != [job.id]:
             ids.insert(place, job.id)
 
-    def _unqueue(self, job: Job) -> None:
+    def _dequeue(self, job: Job) -> None:
         ids = self._ready.get(job.virtual_cluster, [])
         place = bisect.bisect_left(ids, job.id)
         if ids[place : place + 1] == [job.id]:
@@ -101,122 +106,127 @@ class WaitingLine:
             self._ready.pop(job.virtual_cluster, None)
 
     def get(self, job_id: int) -> Job | None:
-        """Return a job that waits, or None."""
+        """Return a waiting job, or None."""
         return self._jobs.get(job_id)
 
     def why(self, job: Job) -> str | None:
         """Return why a job, or some task of it, waits; None if nothing of it does."""
-        if job.id in self._jobs:
-            return self._reasons.get(job.id, "jobs before it wait")
+        if job.id in self._jobs and job.id not in self._reasons:
+            ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
+            place = (
+                "it is the next"
+                if not ahead
+                else f"{ahead} {'job is' if ahead == 1 else 'jobs are'} before it"
+            )
+            return f"{place} in virtual cluster {job.virtual_cluster}"
         return self._reasons.get(job.id)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing begins any more."""
+        """Whether no job begins any more."""
         return self._closed
 
     def close(self) -> None:
-        """Begin nothing any more."""
+        """Begin no further job."""
         self._closed = True
         for handle in self._delays.values():
             handle.cancel()
 
-    def move(self, runs: Mapping[int, AttemptRun]) -> None:
-        """Begin what can begin.
+    def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
+        """Begin every job, and allocate every waiting task, that has its turn and its resources.
 
         Looks at the first of each virtual cluster only, and at the next when that one has begun, so
-        that those behind cost nothing. One that can never run is not looked at again.
+        that those behind cost nothing. One that can never fit is not looked at again.
 
         Args:
-            runs: the attempts that go on, by their jobs' ids; tasks of them may wait.
+            runs: the running attempts, by their jobs' ids; tasks of them may wait.
         """
         if self._closed:
             return
-        going = {job_id: run for job_id, run in runs.items() if run.waiting}
-        next_ones = [*going, *(ids[0] for ids in self._ready.values())]
-        heapq.heapify(next_ones)
-        full: set[str] = set()
-        while next_ones:
-            job_id = heapq.heappop(next_ones)
-            run = going.get(job_id)
+        with_waiting_tasks = {job_id: run for job_id, run in runs.items() if run.waiting}
+        next_ids = [*with_waiting_tasks, *(ids[0] for ids in self._ready.values())]
+        heapq.heapify(next_ids)
+        blocked: set[str] = set()  # virtual clusters
+        while next_ids:
+            job_id = heapq.heappop(next_ids)
+            run = with_waiting_tasks.get(job_id)
             job = self._jobs[job_id] if run is None else run.job
-            if job.virtual_cluster in full:
+            if job.virtual_cluster in blocked:
                 continue
-            shortage = self._admit(job) if run is None else self._seat(run)
-            if shortage is not None and not shortage.for_ever:
-                if shortage.everywhere:
+            insufficient = self._try_to_begin(job) if run is None else self._allocate_waiting(run)
+            if insufficient is not None and not insufficient.permanent:
+                if insufficient.machine_wide:
                     return
-                full.add(job.virtual_cluster)
+                blocked.add(job.virtual_cluster)
             elif run is None:
-                self._unqueue(job)  # it has begun, or never will
+                self._dequeue(job)  # it has begun, or never will
                 if job.virtual_cluster in self._ready:
-                    heapq.heappush(next_ones, self._ready[job.virtual_cluster][0])
+                    heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
-    def _admit(self, job: Job) -> Shortage | None:
+    def _try_to_begin(self, job: Job) -> InsufficientResources | None:
         """Begin a job: with all of its tasks or, without gang allocation, with those that fit."""
-        wanted = _wanted(job)
-        placed: dict[int, Holding] = {}
-        shortage: Shortage | None = None
-        if _is_gang(job):
-            got = self._scheduler.take(job.virtual_cluster, wanted)
-            if isinstance(got, Shortage):
-                shortage = got
+        requests = _requests(job)
+        allocated: dict[int, Allocation] = {}
+        insufficient: InsufficientResources | None = None
+        if job.gang:
+            result = self._scheduler.allocate(job.virtual_cluster, requests)
+            if isinstance(result, InsufficientResources):
+                insufficient = result
             else:
-                placed = dict(enumerate(got))
+                allocated = dict(enumerate(result))
         else:
-            shortage = self._take_one_by_one(job.virtual_cluster, wanted, placed.__setitem__)
-        if placed or shortage is None:
+            insufficient = self._allocate_each(job.virtual_cluster, requests, allocated.__setitem__)
+        begins = bool(allocated) or insufficient is None
+        if begins:
             self.remove(job)
-        self._say(job, shortage)
-        if placed or shortage is None:
-            self._begin(job, placed)
-        return shortage
+        self._set_reason(job, insufficient)
+        if begins:
+            self._begin(job, allocated)
+        return insufficient
 
-    def _seat(self, run: AttemptRun) -> Shortage | None:
-        """Give waiting tasks of an attempt what they need, as long as there is enough."""
+    def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
+        """Allocate the resources of an attempt's waiting tasks, as far as there are enough."""
         tasks = list(run.waiting)
-        wanted = [run.wanted(task) for task in tasks]
-        shortage = self._take_one_by_one(
-            run.job.virtual_cluster, wanted, lambda number, holding: run.place(tasks[number], holding)
+        requests = [run.request(task) for task in tasks]
+        insufficient = self._allocate_each(
+            run.job.virtual_cluster,
+            requests,
+            lambda number, allocation: run.allocate(tasks[number], allocation),
         )
-        self._say(run.job, shortage)
-        return shortage
+        self._set_reason(run.job, insufficient)
+        return insufficient
 
-    def _take_one_by_one(
-        self, cluster: str, wanted: Sequence[Resources], give: Callable[[int, Holding], None]
-    ) -> Shortage | None:
-        """Give tasks what they want, those that have room, and return why the others wait."""
-        shortage: Shortage | None = None
-        in_vain: set[Resources] = set()
-        for number, one in enumerate(wanted):
-            if one in in_vain:
+    def _allocate_each(
+        self, cluster: str, requests: Sequence[Resources], give: Callable[[int, Allocation], None]
+    ) -> InsufficientResources | None:
+        """Allocate the resources of those tasks that fit, and return why the others wait."""
+        insufficient: InsufficientResources | None = None
+        unfit: set[Resources] = set()
+        for number, request in enumerate(requests):
+            if request in unfit:
                 continue
-            got = self._scheduler.take(cluster, [one])
-            if not isinstance(got, Shortage):
-                give(number, got[0])
+            result = self._scheduler.allocate(cluster, [request])
+            if not isinstance(result, InsufficientResources):
+                give(number, result[0])
                 continue
-            if got.everywhere:
-                return got
-            in_vain.add(one)
-            if shortage is None or shortage.for_ever:  # one that passes says more than one that does not
-                shortage = got
-        return shortage
+            if result.machine_wide:
+                return result
+            unfit.add(request)
+            if insufficient is None or insufficient.permanent:  # a temporary reason says more
+                insufficient = result
+        return insufficient
 
-    def _say(self, job: Job, shortage: Shortage | None) -> None:
-        """Keep why a job waits, and tell it once, unless the bound of the machine is all."""
-        if shortage is None:
+    def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
+        """Set why a job waits, and report it once, unless it is the machine-wide limit."""
+        if insufficient is None:
             self._reasons.pop(job.id, None)
             return
-        self._reasons[job.id] = shortage.reason
-        if job.id not in self._told and not shortage.everywhere:
-            self._told.add(job.id)
-            self._short(job, shortage)
+        self._reasons[job.id] = insufficient.reason
+        if job.id not in self._reported and not insufficient.machine_wide:
+            self._reported.add(job.id)
+            self._insufficient(job, insufficient)
 
 
-def _wanted(job: Job) -> list[Resources]:
-    """Return what each task of a job wants, in the order of roles and indexes."""
+def _requests(job: Job) -> list[Resources]:
+    """Return the resources that each task of a job needs, in the order of roles and indexes."""
     return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]
-
-
-def _is_gang(job: Job) -> bool:
-    return job.generation == 1 or bool(job.spec["gang"])

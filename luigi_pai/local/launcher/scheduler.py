@@ -1,61 +1,63 @@
-"""Who may run: the CPUs, memory and GPUs of virtual clusters, handed out and taken back."""
+"""The CPUs, memory and GPUs of virtual clusters: allocated to tasks, and released."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.virtual_clusters import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from luigi_pai.local.config.virtual_clusters import VirtualCluster
 
-__all__ = ["Holding", "Scheduler", "Shortage"]
+__all__ = ["Allocation", "InsufficientResources", "Scheduler"]
+
+_UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 
 @dataclass(frozen=True, eq=False)
-class Holding:
-    """What one running task has.
+class Allocation:
+    """The resources of one running task.
 
     Attributes:
         cluster: the name of its virtual cluster.
-        has: how much of what.
+        resources: the amounts.
         gpus: bit map of its GPUs.
     """
 
     cluster: str
-    has: Resources
+    resources: Resources
     gpus: int
 
 
 @dataclass(frozen=True)
-class Shortage:
+class InsufficientResources:
     """Why tasks cannot run now.
 
     Attributes:
         reason: a sentence.
-        for_ever: nothing that ends will change it.
-        everywhere: it is the machine that is full, not one virtual cluster.
+        permanent: the virtual cluster is too small, whatever ends.
+        machine_wide: the limit of tasks on this machine is reached, not that of one virtual cluster.
     """
 
     reason: str
-    for_ever: bool = False
-    everywhere: bool = False
+    permanent: bool = False
+    machine_wide: bool = False
 
 
 class Scheduler:
     """The resources of every virtual cluster.
 
-    A GPU has one number in all of them, from 0 in the first, and one task at a time.
+    GPUs are numbered through all virtual clusters, from 0 in the first; each has one task at a time.
 
     Args:
-        clusters: what there is.
-        max_tasks: how many tasks may run at once, whatever they want; a job
-            that alone has more of them runs alone.
+        clusters: the virtual clusters.
+        max_tasks: how many tasks may run at once on this machine; a job that
+            has more of them runs alone.
     """
 
     def __init__(self, clusters: Sequence[VirtualCluster], max_tasks: int) -> None:
@@ -63,9 +65,9 @@ class Scheduler:
         self._max_tasks = max_tasks
         self._used = {cluster.name: Resources() for cluster in clusters}
         self._gpus: dict[str, int] = {}
-        self._holdings: set[Holding] = set()
-        self._taken = 0
-        self._holders: Counter[int] = Counter()  # of each of its bits
+        self._allocations: set[Allocation] = set()
+        self._gpus_in_use = 0  # a bit map
+        self._gpu_users: Counter[int] = Counter()  # how many tasks have each GPU: two only after a restart
         first = 0
         for cluster in clusters:
             self._gpus[cluster.name] = ((1 << cluster.has.gpu) - 1) << first
@@ -74,92 +76,113 @@ class Scheduler:
     @property
     def running_tasks(self) -> int:
         """How many tasks have resources."""
-        return len(self._holdings)
+        return len(self._allocations)
 
     @property
     def total(self) -> Resources:
-        """What all virtual clusters have together."""
+        """The resources of all virtual clusters together."""
         return sum((cluster.has for cluster in self.clusters.values()), Resources())
 
     def used(self, cluster: str) -> Resources:
-        """Return what the running tasks of a virtual cluster have."""
+        """Return the resources of the running tasks of a virtual cluster."""
         return self._used.get(cluster, Resources())
 
-    def take(self, cluster: str, wanted: Sequence[Resources]) -> list[Holding] | Shortage:
-        """Hand out what a gang of tasks wants, or nothing of it.
+    def allocate(
+        self, cluster: str, requests: Sequence[Resources]
+    ) -> list[Allocation] | InsufficientResources:
+        """Allocate the resources of a gang of tasks, or none of them.
 
         Args:
             cluster: the virtual cluster's name.
-            wanted: what each task wants.
+            requests: what each task needs.
 
         Returns:
-            What each task has; or why they have to wait.
+            The allocation of each task, or why they have to wait.
         """
-        shortage = self._shortage(cluster, wanted)
-        if shortage is not None:
-            return shortage
+        insufficient = self._insufficient(cluster, requests)
+        if insufficient is not None:
+            return insufficient
         free = self._free_gpus(cluster)
-        holdings = []
-        for one in wanted:
-            gpus = _lowest(free, one.gpu)
+        allocations = []
+        for request in requests:
+            gpus = _lowest(free, request.gpu)
             free &= ~gpus
-            holdings.append(self.hold(cluster, one, gpus))
-        return holdings
+            allocations.append(self.restore(cluster, request, gpus))
+        return allocations
 
-    def hold(self, cluster: str, has: Resources, gpus: int) -> Holding:
-        """Write down what a task has, whether there is as much or not: one that runs already has it."""
-        holding = Holding(cluster, has, gpus)
-        self._holdings.add(holding)
-        self._used[cluster] = self.used(cluster) + has
+    def restore(self, cluster: str, resources: Resources, gpus: int) -> Allocation:
+        """Record the resources of a task that runs already, even if the virtual cluster has less."""
+        allocation = Allocation(cluster, resources, gpus)
+        self._allocations.add(allocation)
+        self._used[cluster] = self.used(cluster) + resources
         for bit in _bits(gpus):
-            self._holders[bit] += 1
-        self._taken |= gpus
-        return holding
+            self._gpu_users[bit] += 1
+        self._gpus_in_use |= gpus
+        return allocation
 
-    def release(self, holdings: Iterable[Holding]) -> None:
-        """Take back what tasks had."""
-        for holding in holdings:
-            self._holdings.remove(holding)
-            self._used[holding.cluster] = self.used(holding.cluster) - holding.has
-            for bit in _bits(holding.gpus):
-                self._holders[bit] -= 1
-                if not self._holders[bit]:
-                    del self._holders[bit]
-                    self._taken &= ~bit
+    def release(self, allocations: Iterable[Allocation]) -> None:
+        """Release the resources of tasks."""
+        for allocation in allocations:
+            self._allocations.remove(allocation)
+            self._used[allocation.cluster] = self.used(allocation.cluster) - allocation.resources
+            for bit in _bits(allocation.gpus):
+                self._gpu_users[bit] -= 1
+                if not self._gpu_users[bit]:
+                    del self._gpu_users[bit]
+                    self._gpus_in_use &= ~bit
 
-    def never(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
-        """Return why a gang of tasks can never run, whatever ends; None if it can."""
+    def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
+        """Return why a gang of tasks exceeds its virtual cluster; None if it does not."""
         cluster = self.clusters.get(name)
         if cluster is None:
-            return Shortage(f"there is no virtual cluster {name} any more", for_ever=True)
-        lacking = sum(wanted, Resources()).beyond(cluster.has, "there")
-        if lacking:
-            return Shortage(f"it does not fit into virtual cluster {name}: {lacking}", for_ever=True)
-        return None
+            return InsufficientResources(f"there is no virtual cluster {name} any more", permanent=True)
+        lacking = sum(requests, Resources()).beyond(cluster.has)
+        if not lacking:
+            return None
+        has = asdict(cluster.has)
+        more = ",".join(f"{key}={count}" for key, count in lacking.items())
+        return InsufficientResources(
+            f"virtual cluster {name} has {_listed({key: has[key] for key in lacking})} in all, "
+            f"the job wants {_listed(lacking)}: it can never run. Stop it, and ask for less or "
+            f"start the local server with --virtual-cluster {name}:{more}",
+            permanent=True,
+        )
 
-    def _shortage(self, name: str, wanted: Sequence[Resources]) -> Shortage | None:
-        never = self.never(name, wanted)
+    def _insufficient(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
+        never = self.never_fits(name, requests)
         if never is not None:
             return never
-        total, cluster = sum(wanted, Resources()), self.clusters[name]
-        free = cluster.has - self.used(name)
-        lacking = total.beyond(Resources(free.cpu, free.memory, self._free_gpus(name).bit_count()), "free")
+        total, cluster = sum(requests, Resources()), self.clusters[name]
+        free = replace(cluster.has - self.used(name), gpu=self._free_gpus(name).bit_count())
+        lacking = total.beyond(free)
         if lacking:
-            return Shortage(f"virtual cluster {name} has no room now: {lacking}")
+            there, has = asdict(free), asdict(cluster.has)
+            left = _listed({key: f"{max(0, there[key])} of {has[key]}" for key in lacking})
+            return InsufficientResources(
+                f"virtual cluster {name} has {left} free, the job wants {_listed(lacking)}"
+            )
         running = self.running_tasks
-        if running and running + len(wanted) > self._max_tasks:
-            return Shortage(
-                f"{running} of at most {self._max_tasks} tasks run on this machine", everywhere=True
+        if running and running + len(requests) > self._max_tasks:
+            return InsufficientResources(
+                f"{running} of at most {self._max_tasks} tasks run on this machine", machine_wide=True
             )
         return None
 
     def _free_gpus(self, cluster: str) -> int:
-        """Return the bit map of a virtual cluster's GPUs that no task has."""
-        return self._gpus[cluster] & ~self._taken
+        """Return the bit map of a virtual cluster's free GPUs."""
+        return self._gpus[cluster] & ~self._gpus_in_use
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    """Return counts as text: ``2 CPUs and 1 GPU``."""
+    return " and ".join(
+        f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
+        for key, count in counts.items()
+    )
 
 
 def _lowest(gpus: int, count: int) -> int:
-    """Return the bit map of the first GPUs of one."""
+    """Return the bit map of the first GPUs of a bit map."""
     return sum(islice(_bits(gpus), count))
 
 

@@ -1,39 +1,64 @@
-"""What all attempts of jobs run with."""
+"""The services that every attempt of a job uses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+    from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.config.settings import HdfsAddress
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.store.records import Job
 
-__all__ = ["Surroundings"]
+__all__ = ["EventLog", "Services"]
+
+
+class EventLog(Protocol):
+    """Where the launcher records the events of jobs."""
+
+    def record(
+        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
+    ) -> None:
+        """Record an event; nothing where the job's release has no events.
+
+        Args:
+            job: the job.
+            reason: one word for the kind of the event.
+            message: a sentence.
+            warning: whether it is a warning.
+            container_id: the container of the task that it is about, if it is about one.
+        """
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What all attempts run with.
+class Services:
+    """The services of a server.
 
     Attributes:
-        store: what is known.
+        store: jobs, attempts and tasks.
+        events: the events of jobs.
         folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
-        hdfs: where HDFS is.
+        hdfs: the address of HDFS.
         storages: the folders that v2 jobs mount.
-        scheduler: who has which resources.
+        scheduler: the resources of virtual clusters.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        hurry: set when there is to be no further grace.
+        hurry: set when no further grace is to be given.
+        scripts: the jobs whose commands are not run.
+        start_delay: seconds until the first process of an attempt starts: by then the
+            reply to the submission has reached its client.
+        retry_seconds: pause before another try of what a full disk, or a lack of ports, prevented.
     """
 
     store: Store
+    events: EventLog
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress
@@ -41,3 +66,6 @@ class Surroundings:
     scheduler: Scheduler
     stop_grace: float
     hurry: asyncio.Event
+    scripts: JobScripts
+    start_delay: float = 0.002
+    retry_seconds: float = 1.0

@@ -8,7 +8,7 @@ __all__ = ["is_address", "is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine can reach the host."""
+    """Return whether only this machine can reach the host."""
     if host.lower() == "localhost":
         return True
     try:
@@ -18,7 +18,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Say whether a host is an address, not a name."""
+    """Return whether a host is an address, not a name."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

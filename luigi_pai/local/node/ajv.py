@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-__all__ = ["complaints"]
+__all__ = ["schema_errors"]
 
 _BASE = ("protocolVersion", "name", "version", "contributor", "description")
 _FREE_KEYS = ("taskRoles", "ports")
@@ -50,25 +50,25 @@ _PREREQUISITES: tuple[dict[str, Any], ...] = (
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
-def complaints(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
-    """Return every complaint as the server's reply lists it: keyword, dataPath, schemaPath, params, message.
+def schema_errors(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
+    """Return every error as the server's reply lists it: keyword, dataPath, schemaPath, params, message.
 
     Args:
         schema: a JSON Schema.
         document: what it is to fit.
     """
     found: list[dict[str, Any]] = []
-    told = set()
+    reported = set()
     errors = _errors(schema, document)
     bad_names = {(*error.absolute_path, error.instance) for error in errors if _is_bad_name(error)}
     for error in errors:
         path = tuple(error.absolute_path)
         if any(path[:length] in bad_names for length in range(1, len(path) + 1)):
-            continue  # of what is under a name that is refused, the server says nothing
+            continue  # the server reports nothing below a refused name
         if path[:1] != ("prerequisites",) or len(path) == 1:
             found += _of(error)
-        elif path[1] not in told:
-            told.add(path[1])
+        elif path[1] not in reported:
+            reported.add(path[1])
             found += _of_prerequisite(schema, path[:2], document["prerequisites"][path[1]])
     return found
 
@@ -85,7 +85,7 @@ def _errors(schema: Mapping[str, Any], document: Any) -> list[ValidationError]:
 
 
 def _is_bad_name(error: ValidationError) -> bool:
-    """Say whether it is the name of a field that is wrong: for the server, a field that has no rule."""
+    """Return whether it is the name of a field that is wrong: for the server, a field that has no rule."""
     return list(error.absolute_schema_path)[-2:] == ["propertyNames", "pattern"]
 
 
@@ -98,16 +98,18 @@ def _missing(error: ValidationError) -> str | None:
 def _of(
     error: ValidationError, place: Sequence[str | int] = (), rule: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Yield the complaints of an error in a part of a document, that is at a place and has to fit a rule."""
+    """Yield what is reported of an error in a part of a document that is at a place and has to fit a rule."""
     path = (*place, *error.absolute_path)
     steps = (*rule, *map(str, error.absolute_schema_path))
     if _is_bad_name(error):
         params, message = {"additionalProperty": error.instance}, "should NOT have additional properties"
-        yield _complaint("additionalProperties", path, (*steps[:-2], "additionalProperties"), params, message)
+        yield _schema_error(
+            "additionalProperties", path, (*steps[:-2], "additionalProperties"), params, message
+        )
         return
     keyword = str(error.validator)
-    for params, message in _said(keyword, error):
-        yield _complaint(keyword, path, steps, params, message)
+    for params, message in _messages(keyword, error):
+        yield _schema_error(keyword, path, steps, params, message)
     for inner in error.context or ():
         yield from _of(inner, place, rule)
 
@@ -117,7 +119,9 @@ def _of_prerequisite(
 ) -> Iterator[dict[str, Any]]:
     """Yield why a prerequisite is none of the three kinds, each of which the server merges with its base."""
     if not isinstance(item, dict):
-        yield _complaint("type", place, (*_PREREQUISITE_RULE, "type"), {"type": "object"}, "should be object")
+        yield _schema_error(
+            "type", place, (*_PREREQUISITE_RULE, "type"), {"type": "object"}, "should be object"
+        )
     base = {field: {"$ref": f"#/$defs/{field}"} for field in _BASE}
     for number, kind in enumerate(_PREREQUISITES):
         rule = (*_PREREQUISITE_RULE, "oneOf", str(number))
@@ -127,12 +131,12 @@ def _of_prerequisite(
             yield from _of(error, place, rule)
         if errors:
             params, message = {"keyword": "$merge"}, 'should pass "$merge" keyword validation'
-            yield _complaint("$merge", place, (*rule, "$merge"), params, message)
+            yield _schema_error("$merge", place, (*rule, "$merge"), params, message)
     message = "should match exactly one schema in oneOf"
-    yield _complaint("oneOf", place, (*_PREREQUISITE_RULE, "oneOf"), {"passingSchemas": None}, message)
+    yield _schema_error("oneOf", place, (*_PREREQUISITE_RULE, "oneOf"), {"passingSchemas": None}, message)
 
 
-def _complaint(
+def _schema_error(
     keyword: str,
     place: Iterable[str | int],
     rule: Sequence[str],
@@ -148,7 +152,7 @@ def _complaint(
     }
 
 
-def _said(keyword: str, error: ValidationError) -> Iterator[tuple[dict[str, Any], str]]:
+def _messages(keyword: str, error: ValidationError) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield the params and message of an error; one for each name that is missing or too many."""
     wanted: Any = error.validator_value
     found: Any = error.instance

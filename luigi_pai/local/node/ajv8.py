@@ -1,7 +1,7 @@
 """What a JSON Schema finds wrong, in the words and the order of Ajv 8, the validator inside LTP from 1.1 on.
 
 Only the keywords that its protocol schema has. Ajv 8 checks keywords in groups: those of numbers, of
-texts, of any type, of lists, of mappings; within a group in an order of its own. A wrong type is said
+texts, of any type, of lists, of mappings; within a group in an order of its own. A wrong type is reported
 where the group of that type would be, or before all of them where the schema has no rule of that type.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["complaints"]
+__all__ = ["schema_errors"]
 
 _UNQUOTED = "!~*'()"
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
@@ -30,8 +30,8 @@ _OF_TYPE: tuple[tuple[str, tuple[str, ...]], ...] = (
 _KIND_OF = {"integer": "number"}
 
 
-def complaints(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
-    """Return every complaint as the server's reply lists it.
+def schema_errors(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
+    """Return every error as the server's reply lists it.
 
     Args:
         schema: a JSON Schema. ``$ref`` names one of its own ``$defs``, by which errors call it, too.
@@ -56,7 +56,7 @@ class _Check:
     def wrong(self, schema: Any, value: Any, place: str, rule: str) -> Iterator[dict[str, Any]]:
         """Yield what is wrong with a value at a place that has to fit a rule."""
         if schema is False:
-            yield _complaint(place, rule, "false schema", {}, "boolean schema is false")
+            yield _schema_error(place, rule, "false schema", {}, "boolean schema is false")
             return
         if "$ref" in schema:
             yield from self.wrong(self._named[schema["$ref"]], value, place, schema["$ref"])
@@ -64,20 +64,20 @@ class _Check:
         wanted = schema.get("type", ())
         types = [wanted] if isinstance(wanted, str) else list(wanted)
         of_wrong_type = bool(types) and not any(_is_of(kind, value) for kind in types)
-        told = False
+        reported = False
         if of_wrong_type and not (len(types) == 1 and _has_rules(schema, types[0])):
             yield _wrong_type(schema, place, rule)
-            told = True
+            reported = True
         for kind, keywords in _OF_TYPE:
             if kind and not _is_of(kind, value):
-                if of_wrong_type and not told and _KIND_OF.get(types[0], types[0]) == kind:
+                if of_wrong_type and not reported and _KIND_OF.get(types[0], types[0]) == kind:
                     yield _wrong_type(schema, place, rule)
-                    told = True
+                    reported = True
                 continue
             for keyword in keywords:
                 if keyword in schema:
                     yield from self._keyword(keyword, schema, value, place, rule)
-        if of_wrong_type and not told:
+        if of_wrong_type and not reported:
             yield _wrong_type(schema, place, rule)
 
     def _keyword(
@@ -87,8 +87,8 @@ class _Check:
             inner: Callable[..., Iterator[dict[str, Any]]] = getattr(self, f"_{keyword}")
             yield from inner(schema[keyword], value, place, f"{rule}/{keyword}")
             return
-        for params, message in _said(keyword, schema, value):
-            yield _complaint(place, f"{rule}/{keyword}", keyword, params, message)
+        for params, message in _messages(keyword, schema, value):
+            yield _schema_error(place, f"{rule}/{keyword}", keyword, params, message)
 
     def _oneOf(  # noqa: N802 - the keyword's name
         self, kinds: Sequence[Any], value: Any, place: str, rule: str
@@ -100,7 +100,7 @@ class _Check:
         for errors in found:
             yield from errors
         params = {"passingSchemas": fitting[:2] or None}
-        yield _complaint(place, rule, "oneOf", params, "must match exactly one schema in oneOf")
+        yield _schema_error(place, rule, "oneOf", params, "must match exactly one schema in oneOf")
 
     def _items(self, of: Any, value: Sequence[Any], place: str, rule: str) -> Iterator[dict[str, Any]]:
         for at, item in enumerate(value):
@@ -123,7 +123,7 @@ class _Check:
                     yield from self.wrong(of, value[name], f"{place}/{_pointer(name)}", where)
 
 
-def _said(keyword: str, schema: Mapping[str, Any], value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+def _messages(keyword: str, schema: Mapping[str, Any], value: Any) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield params and message of what a keyword without schemas in it finds wrong."""
     wanted: Any = schema[keyword]
     if keyword == "required":
@@ -147,12 +147,12 @@ def _is_known(name: str, schema: Mapping[str, Any]) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Say whether JavaScript finds the pattern: its ``$`` is the very end of the text."""
+    """Return whether JavaScript finds the pattern: its ``$`` is the very end of the text."""
     return re.search(re.sub(r"\$\Z", r"\\Z", pattern), text) is not None
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Say whether two values are one to JavaScript, to which True is no 1."""
+    """Return whether two values are one to JavaScript, to which True is no 1."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
@@ -191,7 +191,7 @@ def _is_of(kind: str, value: Any) -> bool:
 def _wrong_type(schema: Mapping[str, Any], place: str, rule: str) -> dict[str, Any]:
     wanted = schema["type"]
     kinds = wanted if isinstance(wanted, str) else ",".join(wanted)
-    return _complaint(place, f"{rule}/type", "type", {"type": wanted}, f"must be {kinds}")
+    return _schema_error(place, f"{rule}/type", "type", {"type": wanted}, f"must be {kinds}")
 
 
 def _keys(value: Mapping[str, Any]) -> list[str]:
@@ -205,7 +205,9 @@ def _pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _complaint(place: str, rule: str, keyword: str, params: dict[str, Any], message: str) -> dict[str, Any]:
+def _schema_error(
+    place: str, rule: str, keyword: str, params: dict[str, Any], message: str
+) -> dict[str, Any]:
     path = f"{rule}/{keyword}" if keyword == "false schema" else rule
     return {
         "instancePath": place,

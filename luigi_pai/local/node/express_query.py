@@ -1,4 +1,4 @@
-"""The query of an address as Express reads it, inside the rest-server: 4 with lists and objects, 5 flat."""
+"""The query of a URL as Express reads it, inside the rest-server: 4 with lists and objects, 5 flat."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def read_flat_query(query: str) -> Fields:
 
 
 def as_text(value: str | list[str] | None) -> str:
-    """Return a field as JavaScript writes it where it wants a text."""
+    """Return a field as JavaScript converts it to a text."""
     if isinstance(value, str):
         return value
     return _OBJECT if value is None else ",".join(value)

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 NO_DATABASE = "no_database"
-"""What the connection of a request has that is to find no database."""
+"""Attribute of the connection of a request that is to find no database."""
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400
@@ -53,7 +53,7 @@ def no_api(uri: str) -> ApiError:
 
 
 def logged_path(path: str) -> str:
-    """Return a request's path as a log may have it: without the token that is to be revoked."""
+    """Return a request's path for a log: without the token that is to be revoked."""
     return _TOKEN.sub(r"\1******", path)
 
 
@@ -67,7 +67,7 @@ def basic_credentials(credentials: str) -> tuple[str, str]:
 
 
 def is_from_here(request: HTTPServerRequest) -> bool:
-    """Say whether a request comes from this machine: over loopback, or from the address that it called."""
+    """Return whether a request comes from this machine: over loopback, or from the address that it called."""
     if is_loopback(request.remote_ip or ""):
         return True
     stream = getattr(request.connection, "stream", None)
@@ -84,13 +84,13 @@ class SmallBodyHandler(RequestHandler):
     """A handler that reads at most 100 kB of body and never keeps more in memory."""
 
     def prepare(self) -> None:
-        """Begin an empty body, and mark one that says it is too large before it comes."""
+        """Begin an empty body, and mark one whose announced length is too large."""
         self.content = bytearray()
         length = whole_number(self.request.headers.get("Content-Length", ""))
         self.too_large = length is not None and length > _MAX_BODY
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep a piece of the body, unless it is too large already."""
+        """Add a piece to the body, unless it is too large already."""
         if not self.too_large and len(self.content) + len(chunk) <= _MAX_BODY:
             self.content += chunk
         else:
@@ -98,7 +98,7 @@ class SmallBodyHandler(RequestHandler):
             self.content.clear()
 
     def set_default_headers(self) -> None:
-        """Say who answers, and forbid guessing at content types."""
+        """Set the headers that name the server, and forbid guessing at content types."""
         self.set_header("Server", "luigi-pai local")
         self.set_header("X-Content-Type-Options", "nosniff")
 
@@ -116,7 +116,7 @@ class SmallBodyHandler(RequestHandler):
 
 
 class RestHandler(SmallBodyHandler):
-    """A handler whose answers, errors too, are JSON."""
+    """A handler whose replies, errors included, are JSON."""
 
     def answer(self, status: int, value: Any) -> None:
         """Send a value as JSON."""
@@ -177,12 +177,12 @@ def _parse_json(text: str) -> Any:
     try:
         return read_json(text)
     except json.JSONDecodeError as error:
-        raise ApiError(400, None, _complaint(text, error)) from None
+        raise ApiError(400, None, _schema_error(text, error)) from None
     except (ValueError, RecursionError):
         raise ApiError(400, None, "Unexpected token in JSON") from None
 
 
-def _complaint(text: str, error: json.JSONDecodeError) -> str:
+def _schema_error(text: str, error: json.JSONDecodeError) -> str:
     """Return the sentence of JavaScript's JSON.parse for the same fault."""
     if error.pos >= len(text):
         return "Unexpected end of JSON input"

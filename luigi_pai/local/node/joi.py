@@ -1,4 +1,4 @@
-"""Values checked, converted and complained about as Joi 13 does, the validator inside OpenPAI.
+"""Values checked and converted, and errors worded, as Joi 13 does, the validator inside OpenPAI.
 
 Only what its rest-servers' schemas use. A check takes the value, its label and the
 object it stands in, and returns the converted value or raises `Refused` with
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "AnyObject", "Array", "Boolean", "Number", "Object", "Refused", "Rule", "String"]
 
 ABSENT: Any = object()
-"""Stands for a key that is not there, and for "no default"."""
+"""Marks a missing key, and "no default"."""
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _SAFE_INTEGER = 2**53 - 1
@@ -29,7 +29,7 @@ _PREFIXED = re.compile(r"\s*0[xXoObB][0-9a-fA-F]+\s*")
 
 
 class Refused(Exception):
-    """A value that the schema does not take; its text is Joi's."""
+    """A value that the schema does not accept; its message is Joi's."""
 
 
 class Rule(Protocol):
@@ -46,7 +46,7 @@ class Rule(Protocol):
         ...
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
-        """Return the value as the server goes on with it, or raise Refused."""
+        """Return the value as the server uses it, or raise Refused."""
         ...
 
 

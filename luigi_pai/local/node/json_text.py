@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from luigi_pai.spec.dialects.javascript_text import javascript_number
+
 __all__ = ["read_json", "whole_number"]
 
 _ESCAPE = re.compile(
@@ -13,7 +15,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _DIGITS = 18
-"""Of a number that anything is counted with; Python reads no more than 4300."""
+"""Digits of a number that is used; Python reads no more than 4300."""
 
 
 def read_json(text: str) -> Any:
@@ -29,7 +31,7 @@ def read_json(text: str) -> Any:
 
 
 def whole_number(text: str) -> int | None:
-    """Return what digits stand for, 10**18 where that is less; None for any other text."""
+    """Return the number that digits stand for, at most 10**18; None for any other text."""
     if not re.fullmatch("[0-9]+", text):
         return None
     digits = text.lstrip("0") or "0"
@@ -37,8 +39,7 @@ def whole_number(text: str) -> int | None:
 
 
 def _number(text: str) -> float:
-    value = float(text)
-    return int(value) if value.is_integer() else value
+    return javascript_number(float(text))
 
 
 def _no_constant(name: str) -> float:

@@ -1,10 +1,10 @@
-"""Who may stop a job from its page.
+"""Access to the stop button of a job's page.
 
 A form carries a token that only this server's pages have, so that no page of
 another site can send it (the application itself refuses a foreign Origin or
-Host). Beyond that, whoever runs the server needs no password: on loopback, a
-connection of a process of the same user is as good as their own shell. Anybody
-else says who they are, in the form.
+Host). The user who runs the server needs no password: on loopback, a connection of a
+process of theirs is as good as their own shell. Other users enter name and
+password in the form.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StopForms:
         hidden = {
             "username": job.username,
             "jobName": job.name,
-            "api": f"v{job.generation}",
+            "api": job.release.api,
             "token": self._token(job),
         }
         fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
@@ -73,7 +73,7 @@ class StopForms:
     async def refusal(
         self, api: Api, request: HTTPServerRequest, job: Job, fields: dict[str, str]
     ) -> str | None:
-        """Return why a form that was sent may not stop a job; None if it may."""
+        """Return why a submitted form may not stop a job; None if it may."""
         if request.headers.get("Sec-Fetch-Site") not in _SAME_SITE:
             return "This came from a page of another site."
         if not hmac.compare_digest(self._token(job).encode(), fields.get("token", "").encode()):
@@ -100,7 +100,7 @@ class StopForms:
 
 
 def _owner_of_connection(request: HTTPServerRequest) -> int | None:
-    """Return whose the other end of a connection within this machine is; None where nobody says so."""
+    """Return the uid of the process at the other end of a local connection; None if it is unknown."""
     stream = getattr(request.connection, "stream", None)
     if stream is None or stream.socket is None:
         return None
@@ -121,13 +121,13 @@ def _owner_of_connection(request: HTTPServerRequest) -> int | None:
 
 
 def _written(end: tuple[Any, ...]) -> set[str]:
-    """Return how /proc/net writes an end; one of IPv4 may be the end of an IPv6 socket."""
+    """Return an address and port as /proc/net writes them; IPv4 may stand as IPv6, too."""
     address = ipaddress.ip_address(end[0].partition("%")[0])
     forms = [address, *([ipaddress.ip_address(f"::ffff:{address}")] if address.version == 4 else [])]  # noqa: PLR2004 - IPv4
     return {f"{_words(form.packed)}:{end[1]:04X}" for form in forms}
 
 
 def _words(packed: bytes) -> str:
-    """Return an address as /proc/net has it: words of this machine's order of bytes."""
+    """Return an address as /proc/net has it: 32-bit words in the byte order of this machine."""
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     return "".join(word[::-1].hex() if sys.byteorder == "little" else word.hex() for word in words).upper()

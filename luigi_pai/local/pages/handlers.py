@@ -1,4 +1,4 @@
-"""What a person sees in a browser: the list of jobs, a job's page, its growing log, the stop button."""
+"""The handlers of the pages: the list of jobs, a job's page, its growing log, the stop button."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "StopJob"]
+__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "OldJobList", "StopJob"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -63,11 +63,11 @@ class _Page(SmallBodyHandler):
         self.finish(text)
 
     def show_refusal(self, status: int, title: str, reason: str) -> None:
-        """Say why something is not done."""
+        """Answer with the reason of a refusal."""
         self.show(page(title, tag("p", reason)), status)
 
     def job(self, query: Mapping[str, str]) -> Job | None:
-        """Return the job that a query names: USER's, of the API that it says, or of either."""
+        """Return the job that a query names, of one user and API if it names them."""
         name, owner, api = query.get("jobName", ""), query.get("username"), query.get("api")
         job = self.api.store.job(name) if api in (None, "v1") else None
         if job is not None and owner in (None, job.username):
@@ -81,6 +81,14 @@ class JobListPage(_Page):
     def get(self) -> None:
         """Show a page of the jobs of both APIs, newest first."""
         self.show(jobs_page(self.api, self.query()))
+
+
+class OldJobList(_Page):
+    """The list of jobs at its address on a cluster's portal."""
+
+    def get(self) -> None:
+        """Lead to the list."""
+        self.redirect("/")
 
 
 class JobPage(_Page):
@@ -119,7 +127,7 @@ class JobLog(_Page):
     """A piece of a log, for the page's script."""
 
     async def get(self) -> None:
-        """Send what a task has written from byte ``from`` on, or the end of it; headers say where it is."""
+        """Send a log from byte ``from`` on, or its end; headers have the position."""
         query = self.query()
         task = self.api.store.task(query.get("task", ""))
         start = whole_number(query.get("from", ""))

@@ -1,25 +1,40 @@
-"""HTML that cannot be injected into: whatever is no `Html` yet is escaped where it is put in."""
+"""HTML without injection: all text that is not `Html` yet is escaped."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Html", "duration", "join", "page", "table", "tag", "time_of_day"]
+__all__ = ["PRODUCT", "Html", "Sort", "duration", "join", "page", "table", "tag", "time_of_day"]
 
+PRODUCT = "luigi-pai local"
 _VOID = ("input", "link", "meta")
 _REFRESH_SECONDS = 3
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class Html(str):
-    """A text that is markup already; made by this module only."""
+    """Text that is markup; only this module makes it."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Sort:
+    """How a column sorts its table.
+
+    Attributes:
+        link: the address of the page sorted by it, or the other way round.
+        order: ``ascending`` or ``descending`` if the table is sorted by it now.
+    """
+
+    link: str
+    order: str | None
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Html:
@@ -46,12 +61,40 @@ def join(parts: Iterable[object]) -> Html:
     )
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """Return a table that scrolls by itself where it is too wide; a row's first cell is its heading."""
-    head = tag("tr", *(tag("th", word, scope="col") for word in heads))
-    body = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows]
+def table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    sorts: Mapping[str, Sort] | None = None,
+) -> Html:
+    """Return a table; where it is too wide it scrolls, and on a narrow screen each row is a block.
+
+    Args:
+        caption: its caption.
+        heads: the headings of its columns.
+        rows: its cells; the first one of a row is the row's heading.
+        sorts: the links that sort it, by heading.
+    """
+    head = tag("tr", *(_heading(word, (sorts or {}).get(word)) for word in heads))
+    body = [
+        tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            *(tag("td", cell, data_label=word) for word, cell in zip(heads[1:], row[1:], strict=True)),
+        )
+        for row in rows
+    ]
     inner = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def _heading(word: str, sort: Sort | None) -> Html:
+    if sort is None:
+        return tag("th", word, scope="col")
+    arrow = {"ascending": " ▲", "descending": " ▼"}.get(sort.order or "", "")
+    link = tag("a", word, href=sort.link)
+    mark = tag("span", arrow, aria_hidden="true") if arrow else None
+    return tag("th", link, mark, scope="col", aria_sort=sort.order)
 
 
 def page(title: str, *content: object, live: bool = False) -> str:
@@ -60,8 +103,8 @@ def page(title: str, *content: object, live: bool = False) -> str:
     Args:
         title: its title and heading.
         content: what comes below the heading.
-        live: it changes: the script brings parts of it up to date, and a
-            browser without scripts loads it again.
+        live: the script updates parts of it; a browser without scripts
+            loads it again every few seconds.
     """
     again = tag("noscript", tag("meta", http_equiv="refresh", content=_REFRESH_SECONDS)) if live else None
     head = tag(
@@ -69,7 +112,7 @@ def page(title: str, *content: object, live: bool = False) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title} - OpenPAI on this machine"),
+        tag("title", f"{title} - {PRODUCT}"),
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href="/assets/page.css"),
         tag("script", src="/assets/page.js", defer=True),
@@ -78,7 +121,12 @@ def page(title: str, *content: object, live: bool = False) -> str:
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("nav", tag("a", "All jobs", href="/"), aria_label="Pages"),
+        tag(
+            "header",
+            tag("span", PRODUCT, class_="product"),
+            tag("span", "OpenPAI on this machine", class_="about"),
+            tag("nav", tag("a", "All jobs", href="/"), aria_label="Pages"),
+        ),
         tag(
             "main",
             tag("h1", title),

@@ -1,4 +1,4 @@
-"""One job for people: its state, why it ended, its output and tasks, its attempts and events."""
+"""The page of a job: state, reason, log, tasks, attempts and events."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.pages.job_list import state_mark, state_of
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.pages.job_list import state_mark
+from luigi_pai.local.pages.submissions import submission_links
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING, gpu_numbers
+from luigi_pai.local.views.job_states import job_state
+from luigi_pai.local.views.job_views import views_of
 from luigi_pai.local.views.v1 import job_link, log_url
-from luigi_pai.local.views.v2.jobs import sub_state_v2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ _MOST_ATTEMPTS = 100
 _MOST_EVENTS = 100
 _TASKS_AT_ONCE = 20
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
-"""Those that somebody looks for first."""
+"""In the order in which a reader looks for them."""
 
 
 def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) -> str:
@@ -46,8 +47,9 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     tasks = [] if chosen is None else api.store.tasks(chosen)
     goes_on = None if job.sub_state == WAITING else last
     some, others = _tasks(api, job, chosen, tasks)
+    facts = _facts(job, last, api.launcher.why_waiting(job), submission_links(api.store, job))
     content = (
-        tag("div", _facts(job, last, api.launcher.why_waiting(job)), id="facts", data_part=True),
+        tag("div", facts, id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
         tag("div", _reason(api, job, last, tasks if chosen is last else ()), id="reason", data_part=True),
         _output(job, chosen, tasks),
@@ -60,42 +62,36 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     return page(job.name, *content, live=job.sub_state != COMPLETED)
 
 
-def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
-    sub_state = job.sub_state if job.generation == 1 else sub_state_v2(job)
+def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions: Html | None) -> Html:
     facts: dict[str, object] = {
-        "State": join((state_mark(state_of(job)), f" ({sub_state})")),
+        "State": join((state_mark(job_state(job)), f" ({views_of(job).sub_state(job)})")),
         "User": job.username,
-        "API": f"v{job.generation}",
+        "API": job.release.api,
         "Virtual cluster": job.virtual_cluster,
         "Submitted": time_of_day(job.created),
         "Last attempt began": None if attempt is None else time_of_day(attempt.launched),
         "Ended": time_of_day(job.completed),
         "Duration": duration(job.created, job.completed or now_ms()),
         "Retries": job.retries,
+        "Submissions": submissions,
     }
     if waits_for is not None:
         facts["Waits because"] = waits_for
     if job.exit_code is not None:
-        facts["Exit code"] = f"{job.exit_code} ({_exit_words(job)})"
-    known = ((key, value) for key, value in facts.items() if value not in (None, ""))
+        facts["Exit code"] = f"{job.exit_code} ({views_of(job).exit_phrase(job)})"
+    known = ((key, value) for key, value in facts.items() if value is not None and value != "")
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
 
 
 def _stopping(job: Job, stop_form: Html | None) -> Html | None:
-    """Return what is shown of stopping a job: the form, or that it is being stopped."""
+    """Return the stop form of a job, or the note that it is being stopped."""
     if job.sub_state == COMPLETED:
         return None
     return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
 
 
-def _exit_words(job: Job) -> str:
-    """Return what an ended job's exit code means."""
-    spec = exit_spec(job.exit_code) if job.generation > 1 else None
-    return str(job.exit_type) if spec is None else str(spec["phrase"])
-
-
 def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
-    """Return why a job ended, and where all of the output is of the task that decided it."""
+    """Return why a job ended, and links to the logs of the task that decided it."""
     if not job.diagnostics:
         return None
     shown = tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason")
@@ -124,9 +120,9 @@ def _tasks_heading(attempt: Attempt | None, goes_on: Attempt | None) -> Html:
 
 
 def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> tuple[Html, Html]:
-    """Return the table of the tasks, and that of those which it has no room for.
+    """Return the table of the first tasks, and the table of the others.
 
-    Of a job of many tasks it has those that somebody looks for: what failed, then what goes on.
+    The first table of a job with many tasks has the failed ones, then the running ones.
     """
     states = [(task, _task_state(task, attempt)) for task in tasks]
     if not states:
@@ -135,8 +131,8 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
     if len(states) <= _TASKS_AT_ONCE:
         return _task_table(api, job, attempt, states, "Tasks"), Html("")
     counts = Counter(state for _, state in states)
-    said = [join((f"{counts[state]} ", state_mark(state))) for state in _TASK_STATES if counts[state]]
-    words = [join((", " if number else "", one)) for number, one in enumerate(said)]
+    parts = [join((f"{counts[state]} ", state_mark(state))) for state in _TASK_STATES if counts[state]]
+    words = [join((", " if number else "", one)) for number, one in enumerate(parts)]
     states.sort(key=lambda pair: _TASK_STATES.index(pair[1]))
     some, others = states[:_TASKS_AT_ONCE], states[_TASKS_AT_ONCE:]
     summary = tag("p", f"{len(states)} tasks: ", *words, ".")
@@ -147,30 +143,40 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
 def _task_table(
     api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[tuple[Task, str]], caption: str
 ) -> Html:
-    heads = ("Task", "State", "Host", "Ports", "GPUs", "Began", "Duration", "Exit code", "Tries", "Output")
+    heads = ("Task", "State", "Exit code", "Output", "Began", "Duration", "Ports", "GPUs", "Tries")
     ended = None if attempt is None else attempt.completed
     rows = []
     for task, state in tasks:
-        ports = ", ".join(f"{label} {','.join(map(str, numbers))}" for label, numbers in task.ports.items())
+        ports = ", ".join(_ports(label, numbers) for label, numbers in task.ports.items())
         rows.append(
             (
                 task.name,
                 state_mark(state),
-                CONTAINER_IP,
-                ports,
-                gpu_numbers(task.gpus),
+                task.exit_code,
+                tag("span", *_log_links(api, job, task), class_="links"),
                 time_of_day(task.launched),
                 duration(task.launched, task.completed or ended or now_ms()),
-                task.exit_code,
+                ports,
+                _gpus(task.gpus),
                 task.number + 1,
-                tag("span", *_log_links(api, job, task), class_="links"),
             )
         )
     return table(caption, heads, rows)
 
 
+def _ports(label: str, numbers: Sequence[int]) -> str:
+    """Return the ports of a label; they stay on one line."""
+    return f"{label}\N{NO-BREAK SPACE}{','.join(map(str, numbers))}"
+
+
+def _gpus(bits: int) -> str:
+    """Return the GPUs of a task as they are numbered: ``no. 0, 1``."""
+    numbers = gpu_numbers(bits).replace(",", ", ")
+    return f"no. {numbers}" if numbers else "none"
+
+
 def _other_tasks(job: Job, others: Html) -> Html | None:
-    """Return where the tasks are that the first table has no room for; it stays open while they change."""
+    """Return the folded part with the other tasks; once opened it stays open while they change."""
     count = sum(role["taskNumber"] for role in job.roles) - _TASKS_AT_ONCE
     if count <= 0:
         return None
@@ -179,7 +185,7 @@ def _other_tasks(job: Job, others: Html) -> Html | None:
 
 
 def _nothing(job: Job) -> str:
-    """Return what is said where there are no tasks."""
+    """Return the text that stands for a missing table of tasks."""
     return "No task has run." if job.sub_state == COMPLETED else "Nothing runs yet."
 
 
@@ -187,24 +193,27 @@ def _log_links(api: Api, job: Job, task: Task, place: str = "") -> list[Html]:
     path = urlsplit(log_url(task, job, api.address)).path
     return [
         join((tag("a", name, href=f"{path}{name}/", id=f"{place}{task.container_id}-{name}"), " "))
-        for name in _logs(job)
+        for name in job.release.log_streams
     ]
 
 
-def _logs(job: Job) -> tuple[str, ...]:
-    return ("stdout", "stderr") if job.generation == 1 else ("stdout", "stderr", "runtime")
-
-
 def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
-    """Return where the script shows a log that grows; without scripts there are the links.
+    """Return the part in which the script shows a log; without scripts the links lead to it.
 
-    The order of the logs stays, so that one that somebody reads is not exchanged for another.
+    It shows the error log of the task that a failed job failed over, otherwise the first
+    log. The order of the logs stays, so that the one being read is not replaced by another.
     """
+    decided = _decided(job, attempt)
     options = [
-        tag("option", f"{task.name} {name}{failed}", value=f"{task.container_id}/{name}")
+        tag(
+            "option",
+            f"{task.name} {name}{failed}",
+            value=f"{task.container_id}/{name}",
+            selected=name == "stderr" and (task.role, task.index) == decided,
+        )
         for task in tasks
         for failed in [" (FAILED)" if _task_state(task, attempt) == "FAILED" else ""]
-        for name in _logs(job)
+        for name in job.release.log_streams
     ]
     return tag(
         "section",
@@ -213,7 +222,9 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         tag(
             "p",
             tag("label", "Log of", for_="which-log"),
-            tag("span", tag("select", *options, id="which-log"), id="logs", data_part=True),
+            tag(
+                "span", tag("select", *options, id="which-log", autocomplete="off"), id="logs", data_part=True
+            ),
             tag("label", tag("input", type="checkbox", id="follow", checked=True), " follow its end"),
             class_="search",
         ),
@@ -221,6 +232,14 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         id="output",
         hidden=True,
     )
+
+
+def _decided(job: Job, attempt: Attempt | None) -> tuple[str, int] | None:
+    """Return role and index of the task that an attempt of a failed job failed over."""
+    if attempt is None or attempt.trigger_role is None or attempt.trigger_index is None:
+        return None
+    has_failed = bool(attempt.exit_code) and job_state(job) == "FAILED"
+    return (attempt.trigger_role, attempt.trigger_index) if has_failed else None
 
 
 def _resources(job: Job) -> Html:
@@ -263,7 +282,7 @@ def _attempts(job: Job, attempts: Sequence[Attempt]) -> tuple[object, ...]:
 
 
 def _events(api: Api, job: Job) -> tuple[object, ...]:
-    events = api.notes.events(job, most=_MOST_EVENTS)
+    events = api.events.of(job, most=_MOST_EVENTS)
     if not events:
         return ()
     rows = (

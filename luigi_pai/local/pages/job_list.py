@@ -1,17 +1,18 @@
-"""The list of jobs for people: a search, a page of it, what is in use."""
+"""The page with the list of jobs: a search, sorting, and the resources in use."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from luigi_pai.local.node.json_text import whole_number
-from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.pages.first_steps import first_steps
+from luigi_pai.local.pages.html import Html, Sort, duration, join, page, table, tag, time_of_day
+from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
-from luigi_pai.local.views.v1 import job_link, job_state
-from luigi_pai.local.views.v2.jobs import job_state_v2
-from luigi_pai.local.views.v2.search import STATE_SQL
+from luigi_pai.local.views.job_states import job_state, state_sql
+from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["jobs_page", "state_mark", "state_of"]
+__all__ = ["jobs_page", "state_mark"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
@@ -31,14 +32,75 @@ _ACTIVITY = """CASE
         WHERE job_id = jobs.id AND attempts.completed IS NULL AND tasks.completed IS NULL
     ) THEN 'running'
     ELSE 'ending' END"""
-"""What a job does that has not ended; of one that is ending, what its tasks have left is cleaned up."""
+"""The activity of a job that has not ended; ``ending`` is the clean-up after its tasks."""
 _TEXTS = "lower(name || ' ' || username || ' ' || virtual_cluster)"
 _MOST_WORDS = 8
+_EVERY_JOB = "NOT deleted"
+_KEPT = ("q", "state", "sort")
+"""What links to other pages of the list keep of a query."""
+
+_COLUMNS = {
+    "Job": "name",
+    "State": "state",
+    "Submitted": "id",
+    "Duration": "COALESCE(completed, CAST(strftime('%s', 'now') AS INTEGER) * 1000) - created",
+    "User": "username",
+    "Virtual cluster": "virtual_cluster",
+    "Exit code": "exit_code",
+}
+"""The columns that sort the list, and the SQL that they sort it by; ``state`` stands for `state_sql`."""
+_LARGEST_FIRST = ("Submitted", "Duration")
 
 
-def state_of(job: Job) -> str:
-    """Return a job's state, as its own API calls it."""
-    return job_state(job) if job.generation == 1 else job_state_v2(job)
+@dataclass(frozen=True)
+class _Order:
+    """The order of the list.
+
+    Attributes:
+        column: the column that it is sorted by.
+        is_descending: the other way round.
+        kept: what its links keep of the query.
+    """
+
+    column: str
+    is_descending: bool
+    kept: Mapping[str, str]
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> _Order:
+        """Return the order that a query asks for; newest first for a column that is unknown."""
+        asked = query.get("sort", "")
+        words = {word.lower(): word for word in _COLUMNS}
+        column = words.get(asked.removeprefix("-").lower())
+        kept = {key: query[key] for key in ("q", "state") if query.get(key)}
+        return cls(column or "Submitted", column is None or asked.startswith("-"), kept)
+
+    def sql(self, state: str) -> str:
+        """Return the ORDER BY; ``state`` is the SQL of a job's state."""
+        way = "DESC" if self.is_descending else "ASC"
+        if self.column == "Submitted":
+            return f"id {way}"  # the primary key needs no sorting
+        by = state if self.column == "State" else _COLUMNS[self.column]
+        return f"{by} {way} NULLS LAST, id DESC"
+
+    @property
+    def words(self) -> str:
+        if self.column == "Submitted":
+            return "newest first" if self.is_descending else "oldest first"
+        return f"by {self.column.lower()}{', descending' if self.is_descending else ''}"
+
+    def links(self) -> dict[str, Sort]:
+        """Return the links in the headings; that of the column it is sorted by turns the order round."""
+        return {column: self._link(column) for column in _COLUMNS}
+
+    def _link(self, column: str) -> Sort:
+        order = None
+        descending = column in _LARGEST_FIRST
+        if column == self.column:
+            order = "descending" if self.is_descending else "ascending"
+            descending = not self.is_descending
+        query = {**self.kept, "sort": f"{'-' if descending else ''}{column.lower()}"}
+        return Sort(f"/?{urlencode(query)}", order)
 
 
 def state_mark(state: str) -> Html:
@@ -47,48 +109,63 @@ def state_mark(state: str) -> Html:
 
 
 def jobs_page(api: Api, query: Mapping[str, str]) -> str:
-    """Return the page of the jobs that a query asks for, newest first.
+    """Return the page of the jobs that a query asks for, newest first unless it is sorted otherwise.
 
     Args:
-        api: what there is.
-        query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1.
+        api: the objects that routes share.
+        query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1;
+            ``sort``, a column, with ``-`` before it in descending order.
     """
-    where, values = _choice(query)
+    state = state_sql(*api.store.releases.values())
+    where, values = _choice(query, state)
     found = int(api.store.rows(f"SELECT COUNT(*) FROM jobs WHERE {where}", values)[0][0])  # noqa: S608 - constants
     last = max(1, -(-found // _AT_ONCE))
     shown = min(last, whole_number(query.get("page", "")) or 1)
-    clauses = f"WHERE {where} ORDER BY id DESC LIMIT ? OFFSET ?"
+    order = _Order.of(query)
+    clauses = f"WHERE {where} ORDER BY {order.sql(state)} LIMIT ? OFFSET ?"
     jobs = api.store.select_jobs(clauses, [*values, _AT_ONCE, (shown - 1) * _AT_ONCE])
+    in_use = tag("div", _in_use(api), id="in-use", data_part=True)
+    is_new = not found and where == _EVERY_JOB
+    listed = (_count(found, shown, last), _rows(jobs, order))
     content = (
-        tag("div", _in_use(api), id="in-use", data_part=True),
-        _search(query),
-        tag("div", _count(found, shown, last), _rows(jobs), id="jobs", data_part=True),
+        None if is_new else in_use,
+        tag("div", None if is_new else _search(query), id="search", data_part=True),
+        tag("div", *([first_steps(api.config_lines)] if is_new else listed), id="jobs", data_part=True),
         _other_pages(query, shown, last),
+        in_use if is_new else None,
     )
     return page("Jobs", *content, live=True)
 
 
-def _choice(query: Mapping[str, str]) -> tuple[str, list[Any]]:
-    """Return the condition that a query stands for, and its values."""
-    conditions, values = ["NOT deleted"], []
+def _choice(query: Mapping[str, str], state: str) -> tuple[str, list[Any]]:
+    """Return the SQL condition of a query, and its values; ``state`` is the SQL of a job's state."""
+    conditions, values = [_EVERY_JOB], []
     for word in query.get("q", "").split()[:_MOST_WORDS]:
         conditions.append(f"instr({_TEXTS}, lower(?))")
         values.append(word)
     if query.get("state") in _STATES:
-        conditions.append(f"{STATE_SQL} = ?")
+        conditions.append(f"{state} = ?")
         values.append(query["state"])
     return " AND ".join(conditions), values
 
 
 def _search(query: Mapping[str, str]) -> Html:
+    sort = query.get("sort")
     states = [tag("option", "every state", value="")]
     states += [tag("option", state, value=state, selected=state == query.get("state")) for state in _STATES]
     return tag(
         "form",
-        tag("label", "Name, user or virtual cluster", for_="q"),
-        tag("input", id="q", name="q", type="search", value=query.get("q", ""), maxlength="200"),
-        tag("label", "State", for_="state"),
-        tag("select", *states, id="state", name="state"),
+        tag(
+            "span",
+            tag("label", "Name, user or virtual cluster ", for_="q"),
+            tag("input", id="q", name="q", type="search", value=query.get("q", ""), maxlength="200"),
+        ),
+        tag(
+            "span",
+            tag("label", "State ", for_="state"),
+            tag("select", *states, id="state", name="state"),
+        ),
+        tag("input", type="hidden", name="sort", value=sort) if sort else None,
         tag("button", "Search"),
         role="search",
         class_="search",
@@ -100,55 +177,45 @@ def _count(found: int, shown: int, last: int) -> Html:
     return tag("p", text if last == 1 else f"{text} Page {shown} of {last}.")
 
 
-def _rows(jobs: list[Job]) -> Html:
+def _rows(jobs: list[Job], order: _Order) -> Html:
     if not jobs:
         return Html("")
-    heads = (
-        "Job",
-        "State",
-        "Submitted",
-        "Duration",
-        "User",
-        "Virtual cluster",
-        "API",
-        "Retries",
-        "Exit code",
-    )
+    heads = (*_COLUMNS, "API", "Retries")
     rows = (
         (
             tag("a", job.name, href=job_link(job), id=f"job-{job.id}"),
-            state_mark(state_of(job)),
+            state_mark(job_state(job)),
             time_of_day(job.created),
             duration(job.created, job.completed or now_ms()),
             job.username,
             job.virtual_cluster,
-            f"v{job.generation}",
-            job.retries,
             job.exit_code,
+            job.release.api,
+            job.retries,
         )
         for job in jobs
     )
-    return table("Jobs, newest first", heads, rows)
+    return table(f"Jobs, {order.words}", heads, rows, order.links())
 
 
 def _other_pages(query: Mapping[str, str], shown: int, last: int) -> Html:
     if last == 1:
         return Html("")
-    kept = {key: query[key] for key in ("q", "state") if query.get(key)}
+    kept = {key: query[key] for key in _KEPT if query.get(key)}
 
     def link(word: str, number: int) -> Html | None:
         if not 1 <= number <= last or number == shown:
             return None
         return tag("a", word, href=f"/?{urlencode({**kept, 'page': number})}")
 
-    links = (link("Newest", 1), link("Newer", shown - 1), link("Older", shown + 1), link("Oldest", last))
+    links = (link("First", 1), link("Previous", shown - 1), link("Next", shown + 1), link("Last", last))
     return tag(
         "nav", *(join((one, " ")) for one in links if one), aria_label="Pages of the list", class_="pages"
     )
 
 
 def _in_use(api: Api) -> Html:
-    """Return what the running jobs of each virtual cluster have of what there is."""
+    """Return the table of the resources that running jobs use, by virtual cluster."""
     sql = f"""SELECT virtual_cluster, {_ACTIVITY} AS activity, COUNT(*) FROM jobs
         WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, activity"""  # noqa: S608 - constants
     counts = {(name, activity): count for name, activity, count in api.store.rows(sql, (COMPLETED,))}

@@ -1,4 +1,4 @@
-"""What LTP 1.5 asks of a job beyond the protocol's schema, in the words of its sources."""
+"""Checks of LTP 1.5 beyond the protocol's schema, with the messages of its sources."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_extras", "check_leave", "check_parameters", "javascript_date"]
+__all__ = ["check_extras", "check_parameters", "check_quota", "javascript_date"]
 
 _NODE = "localhost"
 _OF_INFERENCE = ("INTERNAL_SERVER_IP", "INTERNAL_SERVER_PORT", "API_KEY")
@@ -28,7 +28,7 @@ _NO_PARAMETERS = (
 _PATH = re.compile(r"(/[a-zA-Z0-9._-]+)+/?")
 _DATE = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
 _SECOND = 1000
-_LEAVE_FOR_PROD = 1
+_PRIORITY_FOR_PROD = 1
 
 
 def check_parameters(document: Mapping[str, Any]) -> None:
@@ -47,8 +47,8 @@ def check_parameters(document: Mapping[str, Any]) -> None:
             raise ApiError(400, "InvalidProtocolError", sentence)
 
 
-def check_leave(document: Mapping[str, Any], extension: Mapping[str, Any]) -> None:
-    """Refuse a job of the class ``prod``, or of more GPUs, than the record of its owner has leave for.
+def check_quota(document: Mapping[str, Any], extension: Mapping[str, Any]) -> None:
+    """Refuse a job of the class ``prod``, or of more GPUs, than its owner's quota allows.
 
     Args:
         document: a protocol that the schema takes.
@@ -74,7 +74,7 @@ def check_leave(document: Mapping[str, Any], extension: Mapping[str, Any]) -> No
 
 def _check_prod(extension: Mapping[str, Any]) -> None:
     given = extension.get("jobPriority")
-    if isinstance(given, bool) or given != _LEAVE_FOR_PROD:
+    if isinstance(given, bool) or given != _PRIORITY_FOR_PROD:
         sentence = 'You do not have the required job priority set to 1 to submit a job with "prod" priority.'
         raise ApiError(403, "NoJobPriorityError", sentence)
     ends = javascript_date(extension.get("jobExpiration"))

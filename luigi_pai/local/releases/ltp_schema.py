@@ -1,7 +1,7 @@
 """The schema of a job protocol inside LTP 1.5's rest-server, written after its sources.
 
 It is here, apart from `luigi_pai.spec`, because replies name its parts: ``schemaPath``, and the order
-of complaints, which is that of its fields.
+of schema_errors, which is that of its fields.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the server remembers: one SQLite file."""
+"""The server's state, in one SQLite file."""

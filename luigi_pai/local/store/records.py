@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from luigi_pai.local.releases.release import Release
 
 __all__ = [
     "COMPLETED",
@@ -71,12 +74,12 @@ class Job:
             protocol as JSON, without secrets.
         spec_json: the same with every default filled in; of a v2 job what
             `protocol_spec` makes of it.
-        generation: 1 for a job of the v1 API, 2 for one of the v2 API. The two
-            do not see each other's jobs.
+        release: the release that runs it. Its API is the one that it was
+            submitted to; jobs of the other API are not listed beside it.
         launched: when its first attempt began.
         sub_state: WAITING, RUNNING or COMPLETED.
-        retries: attempts made again, for whatever reason.
-        counted_retries: those of them that retryCount bounds.
+        retries: attempts after the first, for whatever reason.
+        counted_retries: those of them that retryCount limits.
     """
 
     id: int
@@ -95,7 +98,7 @@ class Job:
     exit_type: str | None
     diagnostics: str | None
     deleted: bool
-    generation: int = 1
+    release: Release
     total_gpus: int = 0
     total_tasks: int = 0
     total_roles: int = 0
@@ -117,6 +120,11 @@ class Job:
         spec: dict[str, Any] = json.loads(self.spec_json)
         return spec
 
+    @property
+    def gang(self) -> bool:
+        """Whether its tasks start only all together, and none of them is retried by itself."""
+        return bool(self.spec["gang"])
+
     @cached_property
     def roles(self) -> list[dict[str, Any]]:
         """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
@@ -125,13 +133,13 @@ class Job:
 
 @dataclass(frozen=True)
 class NewJob:
-    """A job that has been taken.
+    """A job that has been accepted.
 
     Attributes:
         config: as the API shows it.
         spec: as the launcher reads it.
-        generation: 1 or 2.
-        secrets: what a v2 job's commands are filled with; kept until it ends.
+        api: the API that it was submitted to, ``v1`` or ``v2``.
+        secrets: the values of a v2 job's ``$secrets``; kept until the job ends.
     """
 
     name: str
@@ -139,7 +147,7 @@ class NewJob:
     virtual_cluster: str
     config: Any
     spec: dict[str, Any]
-    generation: int = 1
+    api: str = "v1"
     secrets: Any = None
 
 
@@ -150,7 +158,7 @@ class Attempt:
     Attributes:
         number: 1 for the first.
         interrupted: the server has begun to end it because it was shut down
-            itself; the exit codes of its tasks say nothing then.
+            itself; the exit codes of its tasks do not count then.
         trigger_role, trigger_index, trigger_message: the task that decided how
             it ended, and by which rule.
     """
@@ -173,7 +181,7 @@ class Attempt:
 
 @dataclass
 class Task:
-    """One instance of a task role within an attempt, or one try of it.
+    """One attempt of one instance of a task role, within an attempt of the job.
 
     Attributes:
         folder: where its files are, relative to the jobs folder.
@@ -182,10 +190,10 @@ class Task:
         pid: the process that runs it, also its process group and session.
         pid_started: when that process started, as the kernel counts.
         exit_code: how it ended; of a v2 job as the runtime translates it.
-        exit_info: JSON of what the runtime says of a failure (v2).
+        exit_info: JSON of what the runtime reports of a failure (v2).
         number: which attempt of this instance it is, 0 for the first; a job
-            without gang allocation tries its tasks again one by one.
-        counted_retries: the tries before it that taskRetryCount bounds.
+            without gang allocation retries its tasks one by one.
+        counted_retries: the attempts before it that taskRetryCount limits.
     """
 
     container_id: str
@@ -206,7 +214,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """``ROLE-INDEX``, as people write it."""
+        """``ROLE-INDEX``, as launchers write it."""
         return f"{self.role}-{self.index}"
 
 

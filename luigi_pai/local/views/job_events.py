@@ -1,27 +1,25 @@
-"""What is kept beside a v2 job: its tags, and what happened to it."""
+"""The events of jobs."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.store.jobs import in_parts, now_ms
+from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
     from luigi_pai.local.views.notifications import Notifier
 
-__all__ = ["JobNotes"]
+__all__ = ["JobEvents"]
 
 
-class JobNotes:
-    """Tags and events of jobs.
+class JobEvents:
+    """The events of jobs.
 
     Args:
-        store: where they are kept.
+        store: the server's store.
         notifier: what makes notifications of events.
     """
 
@@ -29,38 +27,20 @@ class JobNotes:
         self._store = store
         self._notifier = notifier
 
-    def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
-        """Return the tags of jobs by the jobs' ids; nothing for those that have none."""
-        found: dict[int, list[str]] = {}
-        for marks, part in in_parts([job.id for job in jobs]):
-            sql = f"SELECT * FROM tags WHERE job_id IN ({marks}) ORDER BY rowid"  # noqa: S608 - marks
-            for row in self._store.rows(sql, part):
-                found.setdefault(row["job_id"], []).append(row["name"])
-        return found
-
-    def add_tag(self, job: Job, tag: str) -> None:
-        """Give a job a tag, unless it has it."""
-        self._store.rows("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
-        self._store.job_changed(job.id)
-
-    def remove_tag(self, job: Job, tag: str) -> bool:
-        """Take a tag from a job; False if it does not have it."""
-        where = "WHERE job_id = ? AND name = ?"
-        known = bool(self._store.rows(f"SELECT 1 FROM tags {where}", (job.id, tag)))  # noqa: S608 - constants
-        self._store.rows(f"DELETE FROM tags {where}", (job.id, tag))  # noqa: S608 - constants
-        self._store.job_changed(job.id)
-        return known
-
-    def happened(
+    def record(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Write an event down, and the notification that it brings."""
+        """Record an event and the notification that it brings; not where the release has no events."""
+        if not job.release.launcher.has_events:
+            return
         self._write(job, reason, message, warning=warning, container_id=container_id)
-        told = None if self._notifier is None else self._notifier.happened(job, reason)
-        if told is not None:
-            self._write(job, "JobStatusChangeNotification", told.text, warning=False, container_id=None)
-            if told.call is not None:
-                self._store.when_written(told.call)
+        notification = None if self._notifier is None else self._notifier.notification(job, reason)
+        if notification is not None:
+            self._write(
+                job, "JobStatusChangeNotification", notification.text, warning=False, container_id=None
+            )
+            if notification.call is not None:
+                self._store.when_committed(notification.call)
 
     def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
         self._store.rows(
@@ -68,13 +48,13 @@ class JobNotes:
             (job.id, container_id, "Warning" if warning else "Normal", reason, message, now_ms()),
         )
 
-    def events(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Return what happened to a job, the latest first, as the API shows it but for the job's name.
+    def of(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
+        """Return the events of a job, the latest first, as the API shows them, without the job's name.
 
         Args:
             job: the job.
-            kind: ``Normal`` or ``Warning``, of those that are looked at; both where not given.
-            most: how many are looked at; all of them where negative.
+            kind: only events of this type, ``Normal`` or ``Warning``; None for both.
+            most: how many events are read; negative for all.
         """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"

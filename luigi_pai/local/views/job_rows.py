@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.store.jobs import in_parts
-from luigi_pai.local.views.job_events import JobNotes
-from luigi_pai.local.views.v1 import job_row
-from luigi_pai.local.views.v2.jobs import job_row_v2
+from luigi_pai.local.views.job_tags import JobTags
+from luigi_pai.local.views.job_views import views_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +28,7 @@ class JobRows:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._notes = JobNotes(store)
+        self._tags = JobTags(store)
         self._rows: dict[int, str] = {}
         store.watch_jobs(self._forget)
 
@@ -48,7 +47,7 @@ class JobRows:
     def _write(self, ids: Sequence[int]) -> None:
         for marks, part in in_parts(ids):
             jobs = self._store.select_jobs(f"WHERE id IN ({marks})", part)
-            tags = self._notes.tags(job for job in jobs if job.generation > 1)
+            tags = self._tags.of(jobs)
             for job in jobs:
-                row = job_row(job) if job.generation == 1 else job_row_v2(job, tags.get(job.id, ()))
+                row = views_of(job).row(job, tags.get(job.id, ()))
                 self._rows[job.id] = json.dumps(row, separators=(",", ":"))

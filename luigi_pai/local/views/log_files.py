@@ -1,4 +1,4 @@
-"""The output of tasks over HTTP: as plain text, whole or the end of it, while they run too."""
+"""The logs of tasks over HTTP, as plain text, whole or in part, also while they grow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
     """Return where the logs of a v2 task are: names and paths on this server.
 
-    The paths carry a token of their own that ends after a day; whoever has one
+    The paths carry a token of their own that ends after a day; anyone who has one
     can read this log and nothing else.
 
     Args:
@@ -62,7 +62,7 @@ class _Log(SmallBodyHandler):
     """Sends files of a task."""
 
     def initialize(self, api: Api) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.api = api
 
     def files(self, container_id: str) -> TaskFiles:
@@ -77,19 +77,20 @@ class _Log(SmallBodyHandler):
         return self.api.folders.of_task(task.folder)
 
     def begin(self) -> None:
-        """Say that plain text comes, which may be more the next time."""
+        """Set the headers of plain text that may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
-    async def send(self, path: Path, start: int) -> None:
-        """Send a file from ``start`` (negative: from its end) to where it ends now."""
+    async def send(self, path: Path, start: int, end: int | None) -> None:
+        """Send a file from ``start`` (negative: from its end) to before ``end``, or to where it ends now."""
         try:
             file = path.open("rb")
         except FileNotFoundError:  # the task is just being started
             return
         with file:
             length = _length(file)
-            await self.send_part(file, max(0, length + start) if start < 0 else min(start, length), length)
+            begin = max(0, length + start) if start < 0 else min(start, length)
+            await self.send_part(file, begin, length if end is None else min(length, end))
 
     async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
         """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""
@@ -110,21 +111,22 @@ class LogPage(_Log):
     """The output of a task, for people and as 0.7.1 has it."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send stdout, stderr, or both, from byte ``start`` (negative: from the end), as YARN does."""
+        """Send stdout, stderr, or both, from ``start`` (negative: from the end) to ``end``, as YARN does."""
         files = self.files(container_id)
-        start = self._start()
+        start, end = self._number("start") or 0, self._number("end")
         self.begin()
         if stream:
-            await self.send(_file(files, stream), start)
+            await self.send(_file(files, stream), start, end)
             return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send(_file(files, name), start)
+            await self.send(_file(files, name), start, end)
             self.write("\n")
 
-    def _start(self) -> int:
+    def _number(self, name: str) -> int | None:
+        text = self.get_query_argument(name, None)
         try:
-            return int(self.get_query_argument("start", "0"))
+            return None if text is None else int(text)
         except ValueError:
             raise HTTPError(400) from None
 
@@ -133,9 +135,9 @@ class LogFile(_Log):
     """The output of a task, where 1.8's log list points: a file that nginx would serve, which may grow."""
 
     async def get(self, name: str) -> None:
-        """Send a log as it is now, the range of it that is asked for, or its last 16 KiB.
+        """Send a log as it is now, the requested range of it, or its last 16 KiB.
 
-        ``user-all`` is stdout, then stderr: nobody has written down which line came first.
+        ``user-all`` is stdout, then stderr: the order of their lines is not recorded.
         """
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
@@ -173,11 +175,11 @@ class LogFile(_Log):
 
 
 class _NotSatisfiableError(Exception):
-    """No part of a log is in the ranges that are asked for."""
+    """No part of a log is in the requested ranges."""
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the bytes that a Range header asks for, as nginx reads it; None for all of them.
+    """Return the bytes of a Range header, as nginx reads it; None for all of them.
 
     Several ranges are answered with all, which a server may do.
 

@@ -1,7 +1,7 @@
 """jobStatusChangeNotification: an event in the job's list, and a call of the webhook where there is one.
 
 OpenPAI 1.8 sends mails. Here a job that asks for it in its extras has an event
-for each change, and the webhook gets a POST of JSON, which docs/local.md
+for each change, and the webhook gets a POST of JSON, which docs/local-reference.md
 describes. What becomes of a call is nobody's concern but the log's: no job
 waits for it or fails with it.
 """
@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from tornado.httpclient import HTTPRequest
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from luigi_pai.local.store.jobs import now_ms
+from luigi_pai.local.store.database import now_ms
+from luigi_pai.local.views.job_states import job_state
 from luigi_pai.local.views.v1 import job_link
-from luigi_pai.local.views.v2.jobs import job_state_v2
 
 if TYPE_CHECKING:
     import logging
@@ -46,7 +46,7 @@ _CLOSING_SECONDS = 1.0
 
 
 def wanted_changes(job: Job) -> list[str]:
-    """Return the changes of state that a v2 job wants to be told of."""
+    """Return the changes of state for which a v2 job wants notifications."""
     extras = job.config.get("extras") if isinstance(job.config, dict) else None
     wanted = extras.get("jobStatusChangeNotification") if isinstance(extras, dict) else None
     return [change for change in _CHANGES if wanted.get(change) is True] if isinstance(wanted, dict) else []
@@ -54,7 +54,7 @@ def wanted_changes(job: Job) -> list[str]:
 
 @dataclass(frozen=True)
 class Notification:
-    """What somebody is told.
+    """A notification.
 
     Attributes:
         text: what to write into the job's events.
@@ -66,7 +66,7 @@ class Notification:
 
 
 class Notifier:
-    """Says which notifications an event of a job brings.
+    """Makes notifications of events.
 
     Args:
         webhook: what is called; None for nothing.
@@ -75,12 +75,12 @@ class Notifier:
     def __init__(self, webhook: Webhook | None) -> None:
         self._webhook = webhook
 
-    def happened(self, job: Job, reason: str) -> Notification | None:
-        """Return the notification that an event brings; None if nothing is wanted."""
+    def notification(self, job: Job, reason: str) -> Notification | None:
+        """Return the notification for an event; None if the job wants none."""
         if reason == "AttemptBegan":
             change = "retried" if job.retries else "running"
         elif reason == "JobEnded":
-            change = job_state_v2(job).lower()
+            change = job_state(job).lower()
         else:
             return None
         if change not in wanted_changes(job):
@@ -90,7 +90,7 @@ class Notifier:
 
 
 class Webhook:
-    """Calls a URL, without holding anybody up.
+    """Calls a URL in the background.
 
     Args:
         url: where to POST; it may have a token in it, so it is never shown.
@@ -111,14 +111,14 @@ class Webhook:
 
     def prepare(self, job: Job, change: str) -> Callable[[], None]:
         """Return what tells of a change as it is now."""
-        return functools.partial(self._call, job.full_name, self._told(job, change))
+        return functools.partial(self._call, job.full_name, self._body(job, change))
 
-    def _call(self, name: str, told: dict[str, Any]) -> None:
+    def _call(self, name: str, body: dict[str, Any]) -> None:
         """Tell of a change, soon; at most 1,000 calls wait at a time, further ones are left out."""
         if len(self._calls) >= _MOST_CALLS:
-            self._log.warning("webhook: too many calls wait; %s of %s is left out", told["change"], name)
+            self._log.warning("webhook: too many calls wait; %s of %s is left out", body["change"], name)
             return
-        call = asyncio.get_running_loop().create_task(self._bring(name, told))
+        call = asyncio.get_running_loop().create_task(self._post(name, body))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 
@@ -130,12 +130,12 @@ class Webhook:
             call.cancel()
         self._client.close()
 
-    def _told(self, job: Job, change: str) -> dict[str, Any]:
+    def _body(self, job: Job, change: str) -> dict[str, Any]:
         """Return what is sent: nothing that a job printed or was given, so no secret."""
         return {
             "event": "jobStatusChange",
             "change": change,
-            "state": job_state_v2(job),
+            "state": job_state(job),
             "jobName": job.name,
             "username": job.username,
             "virtualCluster": job.virtual_cluster,
@@ -147,7 +147,7 @@ class Webhook:
             "url": f"{self._address.url}{job_link(job)}",
         }
 
-    async def _bring(self, name: str, told: dict[str, Any]) -> None:
+    async def _post(self, name: str, body: dict[str, Any]) -> None:
         problem = ""
         for pause in (0.0, *self._pauses):
             await asyncio.sleep(pause)
@@ -156,7 +156,7 @@ class Webhook:
                     self._url,
                     method="POST",
                     headers={"Content-Type": "application/json", "User-Agent": "luigi-pai local"},
-                    body=json.dumps(told),
+                    body=json.dumps(body),
                     connect_timeout=_CALL_SECONDS,
                     request_timeout=_CALL_SECONDS,
                     follow_redirects=False,
@@ -169,5 +169,5 @@ class Webhook:
                     return
                 problem = f"status {answer.code}"
         host = urlsplit(self._url).hostname
-        said = _CHANGES[told["change"]]
-        self._log.warning("webhook at %s: not told that %s %s: %s", host, name, said, problem)
+        change = _CHANGES[body["change"]]
+        self._log.warning("webhook at %s: not notified that %s %s: %s", host, name, change, problem)

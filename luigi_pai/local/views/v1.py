@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.launcher.completion import EXIT_STOPPED_V1
 from luigi_pai.local.store.records import COMPLETED, WAITING
+from luigi_pai.local.views.job_states import job_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,20 +17,11 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["job_detail", "job_link", "job_row", "job_state", "log_url", "virtual_clusters"]
+__all__ = ["job_detail", "job_link", "job_row", "log_url", "virtual_clusters"]
 
 
-def job_state(job: Job) -> str:
-    """Return WAITING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
-    if job.sub_state == WAITING:
-        return "WAITING"
-    if job.sub_state != COMPLETED:
-        return "RUNNING"
-    return {0: "SUCCEEDED", EXIT_STOPPED_V1: "STOPPED"}.get(job.exit_code or 0, "FAILED")
-
-
-def job_row(job: Job) -> dict[str, Any]:
-    """Return a job as the list shows it."""
+def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a job as the list shows it; it has no tags."""
     return {
         "name": job.name,
         "username": job.username,
@@ -45,8 +36,15 @@ def job_row(job: Job) -> dict[str, Any]:
     }
 
 
-def job_detail(job: Job, store: Store, address: Address) -> dict[str, Any]:
-    """Return a job as GET /jobs/NAME shows it."""
+def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
+    """Return a job as GET /jobs/NAME shows it.
+
+    Args:
+        job: the job.
+        store: the store of its attempts and tasks.
+        address: the server's address.
+        waits_for: why a WAITING job waits; its diagnostics, which 0.7.1 leaves null until the end.
+    """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
     roles: dict[str, Any] = {}
@@ -65,6 +63,8 @@ def job_detail(job: Job, store: Store, address: Address) -> dict[str, Any]:
             "createdTime": job.created,
             "completedTime": job.completed,
             **_application(job, attempt, tasks, store, address),
+            "appExitDiagnostics": f"waiting: {waits_for}" if waits_for is not None else job.diagnostics,
+            "appExitType": job.exit_type,
             "virtualCluster": job.virtual_cluster,
         },
         "taskRoles": roles,
@@ -84,8 +84,6 @@ def _application(
         "appLaunchedTime": attempt and attempt.launched,
         "appCompletedTime": attempt and attempt.completed,
         "appExitCode": job.exit_code,
-        "appExitDiagnostics": job.diagnostics,
-        "appExitType": job.exit_type,
     }
 
 
@@ -103,8 +101,8 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
 def job_link(job: Job, **more: object) -> str:
     """Return the address of a job's page below that of the server; ``more`` goes into its query."""
     query: dict[str, object] = {"username": job.username, "jobName": job.name}
-    if job.generation > 1:
-        query["api"] = "v2"
+    if job.release.api != "v1":
+        query["api"] = job.release.api
     return f"/job-detail.html?{urlencode({**query, **more})}"
 
 

@@ -1,1 +1,1 @@
-"""What the servers' JavaScript makes of text: YAML, mustache, JSON, numbers."""
+"""Text formats as the servers' JavaScript reads and writes them: YAML, mustache, JSON, numbers."""

@@ -1,4 +1,4 @@
-"""JSON text as servers read it, and where in it each part stands."""
+"""JSON text: its value, and the line of each part."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COMMENTS = ("//", "/*", "#")
 
 
 def read_json(text: str, source: str) -> Any:
-    """Return what a JSON text says.
+    """Return the value of a JSON text.
 
     Raises:
-        SpecError: it is not JSON; one problem, with the line.
+        SpecError: it is not JSON; it has one problem, with the line.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant)
@@ -40,7 +40,7 @@ class _NoConstantError(ValueError):
 
 
 def _refuse_constant(name: str) -> Any:
-    raise _NoConstantError(f"is no JSON: JSON does not have {name}; put a text into quotes")
+    raise _NoConstantError(f"is not JSON: JSON does not have {name}; put a text into quotes")
 
 
 def _explained(text: str, error: json.JSONDecodeError) -> Problem:
@@ -55,7 +55,7 @@ def _explained(text: str, error: json.JSONDecodeError) -> Problem:
         what = 'JSON has texts in double quotes ("...") only'
     last_break = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at))
     line = len(_LINE_BREAK.findall(text, 0, at)) + 1
-    return Problem("", f"is no JSON: {what}, column {at - last_break}", line=line)
+    return Problem("", f"is not JSON: {what}, column {at - last_break}", line=line)
 
 
 def json_lines(text: str) -> dict[Path, int]:

@@ -1,7 +1,7 @@
-"""The template language of commands, as the rest-server reads it: mustache 2.3 with ``<% %>`` for tags.
+"""Parser of the template language of commands: mustache 2.3 with ``<% %>`` as tags.
 
-The server fills in names and drops every other kind of tag: sections with all
-that they hold, partials, comments, unescaped names. A tag that is not closed
+The server fills in names and removes every other kind of tag: sections with
+their content, partials, comments, unescaped names. A tag that is not closed
 makes it fail.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "Tag",
     "TemplateError",
     "Text",
-    "javascript_text",
     "look_up",
     "parse",
     "shown",
@@ -29,7 +27,7 @@ SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""What JavaScript takes for white space, in a pattern and to trim a text."""
+"""White space to JavaScript, in patterns and when a text is trimmed."""
 
 _SPACE = f"[{SPACES}]"
 _RUN = re.compile(f"\n|(?:(?!\n){_SPACE})+|[^{SPACES}]+")  # the end of a line, blanks, anything else
@@ -38,9 +36,6 @@ _EQUALS = re.compile(f"{_SPACES_BEFORE}=")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
-_SAFE_INTEGER = 2**53
-_LARGEST_PLAIN_EXPONENT = 21
-_SMALLEST_PLAIN_EXPONENT = -6
 
 
 class Absent:
@@ -48,11 +43,11 @@ class Absent:
 
 
 ABSENT: Final = Absent()
-"""What a name stands for that stands for nothing."""
+"""The value of a name that refers to nothing."""
 
 
 class TemplateError(ValueError):
-    """A template that the server fails on.
+    """A template on which the server fails.
 
     Attributes:
         at: the offset of the tag at fault.
@@ -274,44 +269,3 @@ def _property(value: Any, name: str) -> Any:
     if _ARRAY_INDEX.fullmatch(name) and len(name) <= len(str(len(items))) and int(name) < len(items):
         return items[int(name)]
     return ABSENT
-
-
-def javascript_text(value: Any) -> str:
-    """Return a value as JavaScript writes it in a text: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return _number(value)
-    if isinstance(value, list):
-        return ",".join("" if item is None else javascript_text(item) for item in value)
-    return "[object Object]"
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int) and abs(value) <= _SAFE_INTEGER:
-        return str(value)
-    try:
-        number = float(value)
-    except OverflowError:
-        return "Infinity" if value > 0 else "-Infinity"
-    if number != number or abs(number) == float("inf"):  # noqa: PLR0124  not a number
-        return {"nan": "NaN", "inf": "Infinity"}.get(str(number), "-Infinity")
-    if number == 0:
-        return "0"
-    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
-    text = "".join(map(str, digits))
-    point = len(text) + int(exponent)  # where the decimal point stands among the digits
-    if len(text) <= point <= _LARGEST_PLAIN_EXPONENT:
-        shown = text + "0" * (point - len(text))
-    elif 0 < point <= _LARGEST_PLAIN_EXPONENT:
-        shown = f"{text[:point]}.{text[point:]}"
-    elif _SMALLEST_PLAIN_EXPONENT < point <= 0:
-        shown = f"0.{'0' * -point}{text}"
-    else:
-        mantissa = text if len(text) == 1 else f"{text[0]}.{text[1:]}"
-        shown = f"{mantissa}e{point - 1:+d}"
-    return f"-{shown}" if sign else shown

@@ -1,7 +1,7 @@
-"""Scalars that know their own text: what the servers' YAML readers take for different values.
+"""Scalars with the text that they were read from, where the servers' YAML readers differ in the value.
 
-A document that is written anew keeps this text, so that each server goes on reading
-what it would have read in the user's file. They are equal to the plain values.
+A document that is written anew keeps this text. So each server reads from it what it would have read
+from the user's file. The scalars are equal to the plain values.
 """
 
 from __future__ import annotations
@@ -33,13 +33,9 @@ class _Text(str, Sourced):  # noqa: SLOT000  a str to every other part, with one
     pass
 
 
-class _Buffer(dict[str, Any], Sourced):
-    pass
-
-
 def with_source(value: Any, source: str) -> Any:
-    """Return a number, text or buffer that is equal to the given one and has its text."""
-    kinds: dict[type, type[Any]] = {int: _Int, float: _Float, str: _Text, dict: _Buffer}
+    """Return a number or text that is equal to the given one and has its text."""
+    kinds: dict[type, type[Any]] = {int: _Int, float: _Float, str: _Text}
     made = kinds[type(value)](value)
     made.source = source
     return made

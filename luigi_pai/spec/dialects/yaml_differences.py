@@ -1,4 +1,4 @@
-"""A job's YAML read for any server: where their readers differ, a warning says how each takes it."""
+"""Reading of a job's YAML for any server, with a warning for each scalar that their readers differ in."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ _LONGEST_SHOWN = 80
 def read_for_any(text: str, source: str = "", *, lenient: bool = False) -> Document:
     """Read a YAML text as OpenPAI does; as LTP 1.1 and later do if OpenPAI refuses it.
 
-    Args:
-        text: one YAML document.
-        source: what to call it in errors: a file's name.
-        lenient: as in ``read_yaml``.
+    Takes the arguments of ``read_yaml``.
 
     Returns:
-        the document; its warnings say for each scalar that the two read differently what it is to either,
-        and what one of the two refuses.
+        the document. Its warnings name both values of each scalar that the readers differ in, and what
+        one of the readers refuses.
 
     Raises:
-        SpecError: neither takes it; the problems are those of OpenPAI.
+        SpecError: both refuse it; the problems are those of OpenPAI.
     """
     try:
         document = read_yaml(text, source, lenient=lenient)
@@ -47,20 +44,14 @@ def read_for_any(text: str, source: str = "", *, lenient: bool = False) -> Docum
     else:
         refusals = _refusals(text, JS_YAML_4) if document.differences else ()
     reader = document.reader
-    warnings = [_warning(difference, reader) for difference in document.differences]
-    told = {difference.line for difference in document.differences if difference.other.is_refused}
-    refusing = other_reader(reader).servers
-    warnings += [
-        Problem(
-            problem.path,
-            f"refused on {refusing}, taken on {reader.servers}: {problem.message}",
-            Level.WARNING,
-            problem.line,
-        )
-        for problem in refusals
-        if problem.level is Level.REFUSED and problem.line not in told
+    read_otherwise = [_warning(difference, reader) for difference in document.differences]
+    where = f"refused by {other_reader(reader).servers}, accepted by {reader.servers}"
+    refused = [
+        Problem(each.path, f"{where}: {each.message}", Level.WARNING, each.line)
+        for each in refusals
+        if each.level is Level.REFUSED
     ]
-    return replace(document, warnings=(*document.warnings, *warnings))
+    return replace(document, warnings=(*document.warnings, *read_otherwise, *refused))
 
 
 def _refusals(text: str, reader: YamlReader) -> tuple[Problem, ...]:
@@ -82,30 +73,21 @@ def _warning(difference: Difference, reader: YamlReader) -> Problem:
 
 
 def _message(difference: Difference, reader: YamlReader) -> str:
-    other = difference.other
-    source = _short(other.source)
-    if source.startswith("!!binary"):
-        return (
-            f"a command gets the text of !!binary on {JS_YAML_3.servers}, and numbers with commas on "
-            f"{JS_YAML_4.servers}; write the text itself"
-        )
-    here, there = _shown(difference.value), "refused" if other.is_refused else _shown(other.value)
+    source = _short(difference.source)
+    here, there = _shown(difference.value), _shown(difference.other_value)
     first, later = (here, there) if reader == JS_YAML_3 else (there, here)
     what = f"the key {source}" if difference.is_key else source
     read = f"{what} is {first} on {JS_YAML_3.servers} and {later} on {JS_YAML_4.servers}"
     if difference.is_key:
         return f"{read}; put it into quotes"
-    number = next(
-        shown for shown in (first, later) if shown != "refused" and not shown.startswith("the text")
-    )
-    quoted = "" if source.startswith("!") else f" or {json.dumps(source)}"
-    return f"{read}; write {number}{quoted}"
+    number = later if first.startswith("the text") else first
+    return f"{read}; write {number} or {json.dumps(source)}"
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return f"the text {_short(json.dumps(value, ensure_ascii=False))}"
-    return str(value)
+    return (
+        f"the text {_short(json.dumps(value, ensure_ascii=False))}" if isinstance(value, str) else str(value)
+    )
 
 
 def _short(text: str) -> str:

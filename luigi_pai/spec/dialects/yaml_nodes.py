@@ -1,58 +1,47 @@
-"""The parts of a YAML text, and the value that they make together."""
+"""Nodes of a YAML text, and the JSON value that they make together."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level
+from luigi_pai.errors import Level, Problem
 from luigi_pai.spec.dialects.source_text import Sourced, with_source
-from luigi_pai.spec.dialects.yaml_problems import DEEPEST, YamlTrouble, too_deep
-from luigi_pai.spec.dialects.yaml_scalars import Binary, Moment, javascript_text, plain_value
+from luigi_pai.spec.dialects.yaml_problems import MAX_DEPTH, YamlError, too_deep, yaml_problem
+from luigi_pai.spec.dialects.yaml_scalars import iso_text, key_text, plain_value
+from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.dialects.yaml_problems import Steps
     from luigi_pai.spec.dialects.yaml_readers import YamlReader
+    from luigi_pai.spec.paths import Path
 
-__all__ = ["Difference", "Entries", "Node", "OtherReading", "Reading", "expand"]
+__all__ = ["Difference", "Entries", "JsonValue", "Node"]
 
-_MOST_PARTS = 100_000
-_EXACT = 2**53
-
-
-@dataclass(frozen=True)
-class OtherReading:
-    """What the other reader makes of a scalar, where that is another value.
-
-    Attributes:
-        source: the scalar's text, without an anchor, on one line.
-        value: the value; None if it is refused.
-        is_refused: the other reader refuses it.
-    """
-
-    source: str
-    value: Any
-    is_refused: bool = False
+_MAX_NODES = 100_000
+_MAX_EXACT = 2**53
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A scalar that the two readers take for different values.
+    """A plain scalar of which the two readers make different values.
 
     Attributes:
-        path: where it is; of a key, that of its value.
+        path: of the value; of a key, that of its value.
         line: the same, from 1.
-        is_key: it is a key.
-        value: the value to the reader of the document.
-        other: what it is to the other reader.
+        is_key: whether it is a key.
+        source: its text.
+        value: what the reader of the document makes of it.
+        other_value: what the other reader makes of it.
     """
 
-    path: Steps
+    path: Path
     line: int
     is_key: bool
+    source: str
     value: Any
-    other: OtherReading
+    other_value: Any
 
 
 @dataclass(eq=False)
@@ -63,11 +52,11 @@ class Node:
         value: of a scalar; a list of nodes; or a dict of key -> (line of the key, node).
         line: where it begins, from 1.
         column: the same.
-        size: how many parts it stands for, itself included.
+        size: how many nodes it stands for, itself included.
         is_merge: it is a plain ``<<``.
         is_empty: nothing is written.
         is_complete: it has been read to its end.
-        other: what the other reader makes of it, where that differs.
+        source: the text of a scalar that the other reader makes another value of; else None.
     """
 
     value: Any
@@ -77,121 +66,84 @@ class Node:
     is_merge: bool = False
     is_empty: bool = False
     is_complete: bool = True
-    other: OtherReading | None = None
+    source: str | None = None
 
-    def trouble(self, message: str, path: Steps = (), level: Level = Level.REFUSED) -> YamlTrouble:
+    def problem(self, message: str, path: Path = (), level: Level = Level.REFUSED) -> Problem:
+        """Return a problem that points here."""
+        return yaml_problem(message, self.line, self.column, path, level)
+
+    def error(self, message: str, path: Path = ()) -> YamlError:
         """Return an error that points here."""
-        return YamlTrouble(message, self.line, self.column, path, level)
+        return YamlError(self.problem(message, path))
 
 
 Entries = dict[str, tuple[int, Node]]
-"""key -> the line of the key, and what it leads to."""
+"""key -> line of the key, and the node of its value."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a text says.
-
-    Attributes:
-        value: as JSON has it; scalars that the readers take for different values have their text.
-        lines: path -> line, from 1.
-        remarks: path and what is surprising there.
-        troubles: what the server takes, and nobody means.
-        differences: these scalars, each place of the text once.
-    """
-
-    value: Any
-    lines: dict[Steps, int]
-    remarks: list[tuple[Steps, str]]
-    troubles: list[YamlTrouble]
-    differences: list[Difference]
-
-
-def expand(root: Node, other: YamlReader) -> Reading:
-    """Return the value of a tree, as JSON has it; what an alias refers to is copied.
+class JsonValue:
+    """The value of a tree of nodes, with a copy of its node in place of each alias.
 
     Args:
         root: the tree.
         other: the reader that did not read it.
 
     Raises:
-        YamlTrouble: its aliases make too much of it, or it says what JSON cannot.
+        YamlError: its aliases make it too large or too deep.
+
+    Attributes:
+        value: as JSON has it; a scalar that the readers differ in knows its text.
+        lines: path -> line, from 1.
+        warnings: values that surprise.
+        problems: values that the server takes and JSON does not have.
+        differences: scalars that the readers differ in, each place of the text once.
     """
-    if root.size > _MOST_PARTS:
-        raise YamlTrouble(
-            f"the document has more than {_MOST_PARTS:,} parts, with all that its aliases ('*') refer to; "
-            "write fewer",
-            root.line,
-        )
-    made = _Expansion(other)
-    value = made.value(root, (), root.line)
-    return Reading(value, made.lines, made.remarks, made.troubles, list(made.differences.values()))
 
-
-class _Expansion:
-    def __init__(self, other: YamlReader) -> None:
+    def __init__(self, root: Node, other: YamlReader) -> None:
+        if root.size > _MAX_NODES:
+            message = f"the document has more than {_MAX_NODES:,} parts, copies by aliases ('*') included"
+            raise YamlError(yaml_problem(f"{message}; write fewer", root.line))
         self._other = other
-        self.lines: dict[Steps, int] = {}
-        self.remarks: list[tuple[Steps, str]] = []
-        self.troubles: list[YamlTrouble] = []
-        self.differences: dict[tuple[int, int | str], Difference] = {}
+        self._differences: dict[tuple[int, int | str], Difference] = {}
+        self.lines: dict[Path, int] = {}
+        self.warnings: list[Problem] = []
+        self.problems: list[Problem] = []
+        self.value = self._value(root, (), root.line)
+        self.differences = tuple(self._differences.values())
 
-    def value(self, node: Node, path: Steps, line: int) -> Any:
+    def _value(self, node: Node, path: Path, line: int) -> Any:
         """Return the value of a node; ``line`` is that of its key."""
-        if len(path) > DEEPEST:
+        if len(path) > MAX_DEPTH:
             raise too_deep(node.line, node.column)
         self.lines[path] = line
         if isinstance(node.value, dict):
             for key, (at, _) in node.value.items():
-                self._note_key(key, at, path)
-            return {key: self.value(item, (*path, key), at) for key, (at, item) in node.value.items()}
+                if isinstance(key, Sourced):
+                    other = key_text(plain_value(key.source, self._other))
+                    found = Difference((*path, str(key)), at, True, key.source, str(key), other)  # noqa: FBT003
+                    self._differences.setdefault((at, key.source), found)
+            return {key: self._value(item, (*path, key), at) for key, (at, item) in node.value.items()}
         if isinstance(node.value, list):
-            return [self.value(item, (*path, index), item.line) for index, item in enumerate(node.value)]
+            return [self._value(item, (*path, index), item.line) for index, item in enumerate(node.value)]
         value = self._scalar(node, path)
-        if node.other is None:
+        if node.source is None:
             return value
-        place = node.line, node.column
-        self.differences.setdefault(place, Difference(path, node.line, False, value, node.other))  # noqa: FBT003
-        return with_source(value, node.other.source)
+        other = plain_value(node.source, self._other)
+        found = Difference(path, node.line, False, node.source, value, other)  # noqa: FBT003
+        self._differences.setdefault((node.line, node.column), found)
+        return with_source(value, node.source)
 
-    def _note_key(self, key: str, line: int, path: Steps) -> None:
-        if isinstance(key, Sourced):
-            value = javascript_text(plain_value(key.source, self._other))
-            other = OtherReading(key.source, value)
-            self.differences.setdefault(
-                (line, key.source),
-                Difference((*path, str(key)), line, True, str(key), other),  # noqa: FBT003
-            )
-
-    def _scalar(self, node: Node, path: Steps) -> Any:
+    def _scalar(self, node: Node, path: Path) -> Any:
         value = node.value
-        if isinstance(value, Moment):
-            self.remarks.append(
-                (
-                    path,
-                    "the server takes this for a date, and makes it a time in UTC; put a text into quotes",
-                )
-            )
-            return str(value)
-        if isinstance(value, Binary):
-            if self._other.binary_is_buffer:
-                return {str(index): byte for index, byte in enumerate(value.data)}
-            return {"type": "Buffer", "data": list(value.data)}
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return value
-        if not math.isfinite(value):
-            self.troubles.append(
-                node.trouble(
-                    "the server makes null of infinity and of what is not a number; put a text into quotes",
-                    path,
-                    Level.STRICTER,
-                )
-            )
-        elif abs(value) > _EXACT:
-            self.remarks.append(
-                (
-                    path,
-                    f"the server rounds whole numbers beyond {_EXACT:,}; put what is no number into quotes",
-                )
-            )
+        message = ""
+        if isinstance(value, datetime):
+            message = "the server takes this for a date, and makes it a time in UTC; put a text into quotes"
+            value = iso_text(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            infinite = "the server makes null of infinity and of what is not a number; put a text into quotes"
+            self.problems.append(node.problem(infinite, path, Level.STRICTER))
+        elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
+            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; put a text into quotes"
+        if message:
+            self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value

@@ -1,11 +1,8 @@
-"""YAML text in and out, with the meaning that the rest-server gives it.
+"""YAML text in and out, with the values that the rest-servers read from it.
 
-Servers from 0.15 to 1.8 read a job with js-yaml 3 (``safeLoad``), which is
-neither YAML 1.1 nor 1.2: ``yes`` is a string, ``017`` is 15, ``1:30`` is 90,
-``0o17`` is a string, and a date becomes a moment in UTC. LTP 1.1 and later read it
-with js-yaml 4, to which ``017`` is 17 and ``1:30`` a string (``yaml_readers``).
-``read_yaml`` reads a text as one of them does; ``write_yaml`` writes what every
-reader understands alike, and what they read differently as the user wrote it.
+Servers read a job with js-yaml, which is neither YAML 1.1 nor 1.2: ``yes`` is a string, a
+date is a time in UTC, ``017`` is 15 or 17 (``yaml_readers``). What ``write_yaml`` writes
+has one meaning to all readers, but for scalars that keep the user's own text.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects.source_text import Sourced, without_source
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, YamlReader, other_reader
 from luigi_pai.spec.paths import Path, path_text
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from luigi_pai.spec.dialects.yaml_nodes import Difference
-    from luigi_pai.spec.dialects.yaml_problems import YamlTrouble
 
 __all__ = ["Document", "read_yaml", "write_yaml"]
 
@@ -42,16 +38,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text says.
+    """A YAML document that was read.
 
     Attributes:
-        value: the text's value as JSON has it: dict, list, str, int, float, bool, None.
+        value: as JSON has it: dict, list, str, int, float, bool, None.
         text: the text, as it was given.
-        source: where it came from: a file's name, or nothing.
-        lines: for every value, and every key, the line it stands in, from 1.
-        warnings: what the server reads in another way than most people would.
-        problems: what it takes and nobody means, as a tab that indents; only in a lenient reading.
-        reader: as which of the servers' readers the text was read.
+        source: a file's name, or nothing.
+        lines: path of each value -> the line of its key, or of its beginning, from 1.
+        warnings: scalars that the server reads in a surprising way.
+        problems: what the server takes and nobody means; only in a lenient reading.
+        reader: the rules it was read by.
         sourced: the value, in which the scalars of ``differences`` have their text.
         differences: the scalars that the other reader takes for other values.
     """
@@ -74,59 +70,46 @@ def read_yaml(
 
     Args:
         text: one YAML document.
-        source: what to call it in errors: a file's name.
+        source: a file's name, for errors.
         lenient: read on where the server takes what nobody means: such ``problems`` come with the
-            document. A number may then be infinite, or none.
-        reader: as which reader: that of OpenPAI and LTP 1.0, or of LTP 1.1 and later.
-
-    Returns:
-        its value, and the lines of all parts.
+            document. A number may then be infinite or not a number.
+        reader: the rules of OpenPAI and LTP 1.0, or of LTP 1.1 and later.
 
     Raises:
-        SpecError: it is not YAML, or not one that a server takes, or, unless lenient, that anybody
-            means; every problem up to the one that ends the reading, with line and column, and
-            without a word of the text: it may hold a secret.
+        SpecError: it is not YAML, the server refuses it, or, unless lenient, nobody means it. It has every
+            problem up to the one that ends the reading, with line and column. No message quotes the
+            text, which may hold a secret.
     """
     from luigi_pai.spec.dialects.yaml_composer import compose  # noqa: PLC0415  loads PyYAML
-    from luigi_pai.spec.dialects.yaml_nodes import expand  # noqa: PLC0415  the same
-    from luigi_pai.spec.dialects.yaml_problems import YamlTrouble  # noqa: PLC0415
+    from luigi_pai.spec.dialects.yaml_nodes import JsonValue  # noqa: PLC0415  the same
+    from luigi_pai.spec.dialects.yaml_problems import YamlError  # noqa: PLC0415
 
-    troubles: list[YamlTrouble] = []
+    problems: list[Problem] = []
     try:
-        reading = expand(compose(text, troubles, reader), other_reader(reader))
-    except YamlTrouble as trouble:
-        raise SpecError(source, map(_problem, [*troubles, trouble])) from None
-    problems = tuple(map(_problem, [*troubles, *reading.troubles]))
+        read = JsonValue(compose(text, reader, problems), other_reader(reader))
+    except YamlError as error:
+        raise SpecError(source, [*problems, error.problem]) from None
+    problems += read.problems
     if problems and not lenient:
         raise SpecError(source, problems)
-    warnings = tuple(
-        Problem(path_text(path), message, Level.WARNING, reading.lines[path])
-        for path, message in reading.remarks
-    )
-    value = without_source(reading.value) if reading.differences else reading.value
     return Document(
-        value,
+        without_source(read.value) if read.differences else read.value,
         text,
         source,
-        reading.lines,
-        warnings,
-        problems,
+        read.lines,
+        tuple(read.warnings),
+        tuple(problems),
         reader,
-        reading.value,
-        tuple(reading.differences),
+        read.value,
+        read.differences,
     )
-
-
-def _problem(trouble: YamlTrouble) -> Problem:
-    where = f"column {trouble.column}: " if trouble.column else ""
-    return Problem(path_text(trouble.path), f"{where}{trouble}", trouble.level, trouble.line)
 
 
 def write_yaml(value: Any) -> str:
-    """Write a value so that readers of YAML 1.1 and 1.2, js-yaml among them, mean the same by it.
+    """Write a value as YAML that readers of YAML 1.1 and 1.2, js-yaml among them, read alike.
 
-    Keys keep their order; texts of several lines are blocks where that is exact. A scalar that has its
-    own text (``source_text``) is written as that text.
+    Keys keep their order. Texts of several lines are blocks where that is exact. A scalar with a text of
+    its own (``source_text``) is written as that text.
 
     Args:
         value: dict, list, str, int, float, bool or None, as JSON has them.
@@ -161,7 +144,7 @@ def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
 
 def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iterator[str]:
     if not isinstance(key, str):
-        raise _not_json(path, f"a key is a {type(key).__name__}; keys are texts")
+        raise _not_json(path, f"a key is of type {type(key).__name__}; keys are texts")
     if key == "__proto__":
         raise _not_json((*path, key), "servers lose the value of this key; give it another name")
     start = "" if first else indent
@@ -190,12 +173,12 @@ def _inline(value: Any, path: Path) -> str:
         return _digits(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _not_json(path, "is infinite or not a number, which JSON cannot say")
+            raise _not_json(path, "is infinite or not a number, which JSON does not have")
         text = repr(value)
         return text if "." in text else text.replace("e", ".0e")
     if isinstance(value, dict | list):  # empty
         return json.dumps(value)
-    raise _not_json(path, f"is a {type(value).__name__}, which JSON cannot say")
+    raise _not_json(path, f"is of type {type(value).__name__}, which JSON does not have")
 
 
 def _digits(value: int, path: Path) -> str:

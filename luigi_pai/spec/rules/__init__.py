@@ -1,1 +1,1 @@
-"""Rules of a job protocol that a JSON Schema cannot say."""
+"""Rules of a job protocol that a JSON Schema cannot express."""

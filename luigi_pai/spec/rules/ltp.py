@@ -1,4 +1,4 @@
-"""The rules of a job protocol that LTP has beyond OpenPAI, and that a schema cannot say."""
+"""LTP's own rules about a job protocol, which a schema cannot express."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from luigi_pai.errors import Level
 from luigi_pai.spec.paths import item_of, list_of, mapping_of
 from luigi_pai.spec.releases import is_ltp, release_number
 from luigi_pai.spec.schema_problems import Finding
-from luigi_pai.spec.templates.references import PLUGIN
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,10 +25,10 @@ _FOLDER = re.compile(r"(?:/[a-zA-Z0-9._-]+)+/?")
 
 
 def ltp_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield what breaks these rules, in no order.
+    """Yield the violations, in no order.
 
     Args:
-        document: the protocol; what the schema refuses of it is passed over.
+        document: the protocol; parts that the schema refuses are ignored.
         release: the release that it is for; None for any.
     """
     if release is None or release >= _JOB_TYPE:
@@ -68,7 +68,7 @@ def _docker_in_docker(document: Mapping[str, Any], release: tuple[int, ...] | No
 
 
 def _local_storage(storage: Mapping[str, Any], level: Level) -> Iterator[Finding]:
-    """Yield what LTP refuses of folders of the node that are to be mounted."""
+    """Yield the violations in ``enableLocalStorage``."""
     if storage.get("enabled") is not True:
         return
     path: Path = ("extras", "enableLocalStorage")

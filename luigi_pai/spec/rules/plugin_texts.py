@@ -1,8 +1,8 @@
-"""What the runtime makes of the texts among a plugin's parameters.
+"""Texts in a plugin's parameters that the runtime misreads.
 
-The runtime of 1.x writes the parameters as Python's ``repr`` has them, fills in
+The runtime of 1.x writes the parameters with Python's ``repr``, fills in
 references, and reads the result as YAML (``replace_ref`` in its initializer).
-Most texts survive that; some with line breaks, backslashes or both kinds of
+Most texts stay the same; some with line breaks, backslashes or both kinds of
 quotes do not.
 """
 
@@ -26,7 +26,7 @@ _AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survi
 
 
 def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the texts that a plugin would get otherwise than they are written. No text is shown."""
+    """Return the texts that a plugin would receive changed. No text is shown."""
     views = Views(document)
     return [
         finding
@@ -67,7 +67,7 @@ def _finding(path: Path, *, fails: bool) -> Finding:
     then = "every task fails when it starts" if fails else "the plugin gets another text"
     return Finding(
         path,
-        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers take "
+        "has line breaks, backslashes or both kinds of quotes, or a reference brings them in; servers accept "
         f"it, and their runtime misreads such a text in a plugin's parameters: {then}; write each line as a "
         "command of its own, use one kind of quotes, or call a script",
         Level.STRICTER,

@@ -1,4 +1,4 @@
-"""The rules of a job protocol that concern more than one field, which a schema cannot say."""
+"""Rules about several fields of a job protocol, which a schema cannot express."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from luigi_pai.spec.names import folded
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import list_of, mapping_of
 from luigi_pai.spec.schema_problems import Finding
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import Views, entrypoint, role_commands
-from luigi_pai.spec.templates.references import PLUGIN, references
+from luigi_pai.spec.templates.references import references
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,14 +26,14 @@ _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 _LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
 _FREE_FIELDS = (1, 6)
-"""The first release that takes further fields, and no uri, in script, data and output."""
+"""The first release that accepts further fields, and a missing uri, in script, data and output."""
 
 
 def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield what breaks these rules, in no order.
+    """Yield the violations, in no order.
 
     Args:
-        document: the protocol; what the schema refuses of it is passed over.
+        document: the protocol; parts that the schema refuses are ignored.
         release: the release that it is for; None for any.
     """
     yield from _same_names(document)
@@ -88,13 +89,13 @@ def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
             continue
         if "uri" not in about:
             yield Finding(
-                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 refuse that"
+                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 require it"
             )
         for key in about:
             if key not in known and key not in later:
                 yield Finding(
                     ("prerequisites", index, key),
-                    "is no field before release 1.6; those servers refuse what they do not know",
+                    "is not a known field; servers before release 1.6 refuse unknown fields",
                 )
 
 
@@ -113,14 +114,14 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
                 yield Finding(
                     path,
                     "has one of the characters & < > \" ' and is used in a command: the runtime of releases "
-                    "0.17 to 1.8 writes them there as HTML does (&amp; for &); encode the secret, with "
-                    "base64 for instance, and decode it in the command",
+                    "0.17 to 1.8 escapes them there as HTML (&amp; for &); encode the secret, with base64 "
+                    "for instance, and decode it in the command",
                     Level.WARNING,
                 )
             elif leaf is None or isinstance(leaf, bool | float):
                 yield Finding(
                     path,
-                    f"is a value of type {type(leaf).__name__}, not a string; servers take it, and it "
+                    f"is a value of type {type(leaf).__name__}, not a string; servers accept it, and it "
                     "arrives as Python writes it (True, None); put it in quotes",
                     Level.STRICTER,
                 )
@@ -153,7 +154,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
         if "instances" not in role and role:
             yield Finding(
                 (*path, "instances"),
-                "is missing; the schema of servers takes that, and release 1.8 then answers 500; write "
+                "is missing; the schema of servers accepts that, and release 1.8 then answers 500; write "
                 "instances: 1",
                 Level.STRICTER,
             )
@@ -172,20 +173,20 @@ def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Findi
         yield Finding(
             path,
             f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
-            "take both and run neither rightly; give one of them another name",
+            "accept both and run neither rightly; give one of them another name",
             Level.STRICTER,
         )
     elif not 1 <= len(short) <= _LONGEST_ROLE:
         yield Finding(
             path,
-            f"has {len(short)} letters and digits; servers take any number, and the job starts only with "
+            f"has {len(short)} letters and digits; servers accept any number, and the job starts only with "
             f"1 to {_LONGEST_ROLE}",
             Level.STRICTER,
         )
     elif short != name:
         yield Finding(
             path,
-            f"{name!r} has capitals or '_'; servers take it and fold it to {short!r}, and the runtime then "
+            f"{name!r} has capitals or '_'; servers accept it and fold it to {short!r}, and the runtime then "
             "finds no such role: every task fails when it starts",
             Level.STRICTER,
         )
@@ -227,7 +228,7 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
         if _is_int(count) and _is_int(instances) and count > instances >= 1:
             yield Finding(
                 (*path, "completion", field),
-                f"{count} is more than instances, {instances}; servers take it, and it is never reached: "
+                f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
                 "write -1 for never",
                 Level.STRICTER,
             )
@@ -256,7 +257,7 @@ def _blank(
         return  # reference_findings says so
     if not command:
         yield Finding(
-            (*path, "commands"), "are blank; servers take them, and every task ends at once", Level.STRICTER
+            (*path, "commands"), "are blank; servers accept them, and every task ends at once", Level.STRICTER
         )
 
 
@@ -282,7 +283,7 @@ def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str)
     if isinstance(role, str) and known and role not in known:
         yield Finding(
             path,
-            f"there is no task role {role!r}{nearest(role, known)}; servers take it, and {then}",
+            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, and {then}",
             Level.STRICTER,
         )
 
@@ -325,7 +326,7 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
             if value in seen:
                 yield Finding(
                     ("extras", "storages", index, field),
-                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers take it, and "
+                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers accept it, and "
                     "Kubernetes makes no container of it",
                     Level.STRICTER,
                 )

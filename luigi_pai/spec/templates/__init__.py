@@ -1,1 +1,1 @@
-"""The references and commands of a job protocol: found, checked, rendered."""
+"""References and commands of a job protocol: search, checks, rendering."""

@@ -1,8 +1,8 @@
-"""Commands that a plugin runs on an event: ``callbacks`` of a prerequisite."""
+"""Callbacks of a prerequisite: commands that a plugin runs on an event."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.spec.nearest import nearest
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from luigi_pai.spec.paths import Path
 
-__all__ = ["callback_problems", "with_event_of_releases"]
+__all__ = ["CMD_PLUGIN", "PLUGIN", "callback_problems", "with_event_of_releases"]
+
+PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
+"""Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
+
+CMD_PLUGIN: Final = f"{PLUGIN}.cmd"
+"""The plugin that runs callbacks."""
 
 _EVENTS = {
     "taskStarts": "taskStarts",
@@ -21,7 +27,7 @@ _EVENTS = {
     "containerStart": "taskStarts",
     "containerExit": "taskSucceeds",
 }
-"""Events, those of the proposal too, and what releases call them."""
+"""Event, of the releases or of the proposal -> its name in releases."""
 
 
 def with_event_of_releases(callback: Any) -> Any:
@@ -31,10 +37,10 @@ def with_event_of_releases(callback: Any) -> Any:
 
 
 def callback_problems(callbacks: Any, path: Path) -> Iterator[Problem]:
-    """Yield what the runtime cannot make out of callbacks: the server does not look at them.
+    """Yield the problems of callbacks, which the server does not check.
 
     Args:
-        callbacks: a list of {event, commands}, it is to be hoped.
+        callbacks: the value of ``callbacks``, of any shape.
         path: where they are in the protocol.
     """
     if not isinstance(callbacks, list):
@@ -52,8 +58,8 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
     if not isinstance(event, str) or event not in _EVENTS:
         yield Problem(
             path_text((*path, "event")),
-            f"{event!r} is no event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
-            "the server takes it, and the commands never run",
+            f"{event!r} is not an event{nearest(str(event), dict.fromkeys(_EVENTS.values()))}; "
+            "the server accepts it, and the commands never run",
             Level.STRICTER,
         )
     if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
@@ -62,5 +68,7 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
 
 def _unfit(path: Path, message: str) -> Problem:
     return Problem(
-        path_text(path), f"{message}; the server takes it, and the task fails when it starts", Level.STRICTER
+        path_text(path),
+        f"{message}; the server accepts it, and the task fails when it starts",
+        Level.STRICTER,
     )

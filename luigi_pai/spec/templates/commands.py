@@ -1,4 +1,4 @@
-"""The commands of a job protocol as the rest-server renders them.
+"""Rendering of a job protocol's commands, as the rest-server does it.
 
 It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the
 commands of each role, and leaves ``$secrets`` for the runtime (0.17 and later;
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.paths import Path, item_of, list_of, path_text
 from luigi_pai.spec.releases import release_number
 
@@ -25,7 +26,7 @@ _FIELDS: Final = ("script", "output", "data")
 
 
 def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str, str]:
-    """Return the command of each role as a release's rest-server makes it.
+    """Return the command of each role as a release's rest-server renders it.
 
     Args:
         document: a valid job protocol.
@@ -53,12 +54,12 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
 
 
 def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any], *, newer: bool = True) -> str:
-    """Return the command that the rest-server makes of those of a role.
+    """Return the one command that the rest-server renders from those of a role.
 
     Args:
         commands: those of ``role_commands``.
         view: what ``Views`` returns for the role.
-        newer: as 0.17 and later make it; those before fill in the secrets too.
+        newer: as 0.17 and later do it; earlier releases fill in the secrets too.
 
     Raises:
         TemplateError: a tag is not closed.
@@ -105,7 +106,7 @@ def joined(commands: list[tuple[Path, str]], by: str) -> str:
 
 
 class Views:
-    """What the references in the commands of a role can see: the prerequisites are looked through once."""
+    """Values that references in the commands of each role can refer to."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -141,7 +142,7 @@ def _filled(template: str, view: Mapping[str, Any], *, keep: bool) -> str:
             path = mustache.steps(piece.value)
             value = mustache.look_up(view, path) if path != ["."] else dict(view)
             if value is not mustache.ABSENT and value is not None:
-                parts.append(mustache.javascript_text(value))
+                parts.append(javascript_text(value))
             elif keep:
                 parts.append(f"<% {'.'.join(path)} %>")
     return "".join(parts).strip(mustache.SPACES)

@@ -1,7 +1,7 @@
-"""``<% this.parameters.key %>``: a prerequisite's own keys, in its own ``callbacks`` and ``uri``.
+"""References of a prerequisite to its own keys: ``<% this.parameters.key %>`` in ``callbacks`` and ``uri``.
 
-OpenPAI's issue 5145 proposed it, and no release has it: the text would reach the
-shell as it stands. So it is filled in before anything is sent.
+OpenPAI's issue 5145 proposed them, and no release fills them in: the text would reach the
+shell unchanged. So they are filled in before the job is sent.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MISSING: Final = _Missing()
 
 
 def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prerequisite with what its commands and its URI say of ``this`` filled in.
+    """Return a prerequisite with the references in its callbacks and URI filled in.
 
-    A reference that leads nowhere stays as it is.
+    A reference to a missing key stays unchanged.
     """
     return {
         key: _filled(each, prerequisite) if key in _PLACES else each for key, each in prerequisite.items()
@@ -58,7 +58,7 @@ def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> I
                 if message:
                     yield Problem(
                         path_text(at),
-                        f"<% this.{match['name']} %>: {message}; the server would leave it in the command",
+                        f"<% this.{match['name']} %>: {message}; the server would leave it as text",
                         Level.STRICTER,
                     )
 

@@ -1,15 +1,15 @@
-"""Prerequisites that need each other: ``require`` resolved before anything is sent.
+"""Resolution of ``require`` between prerequisites, before a job is sent.
 
 The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
-``require``; no release does. What is done here:
+``require``; no release does. This module
 
-- a role's ``prerequisites`` gets what they require, each before the one that
-  needs it and once, and otherwise in the order that was written;
-- ``containerStart`` and ``containerExit``, the proposal's names, become
-  ``taskStarts`` and ``taskSucceeds``, those of the releases;
-- ``<% this.parameters.key %>`` becomes the prerequisite's own key;
-- callbacks without a ``plugin`` get the proposal's default, the cmd plugin:
-  the runtime passes them over otherwise.
+- adds required names to a role's ``prerequisites``, once each, before those that need them; the
+  order stays otherwise;
+- replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
+  ``taskSucceeds``, those of the releases;
+- replaces ``<% this.parameters.key %>`` by the prerequisite's own key;
+- gives callbacks without a ``plugin`` the proposal's default, the cmd plugin; without it the
+  runtime ignores them.
 
 ``require`` itself stays: releases ignore it.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import path_text
-from luigi_pai.spec.templates.callbacks import callback_problems, with_event_of_releases
+from luigi_pai.spec.templates.callbacks import CMD_PLUGIN, callback_problems, with_event_of_releases
 from luigi_pai.spec.templates.own_references import filled, reference_to_self_problems
 
 if TYPE_CHECKING:
@@ -31,23 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["prerequisite_problems", "resolve"]
 
-_CMD = "com.microsoft.pai.runtimeplugin.cmd"
 _DOCKER_IMAGE = "dockerimage"
 _KINDS = ("script", "data", "output")
 
 
 def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the protocol as it is sent: prerequisites in the order in which they need each other.
+    """Return the protocol with ``require`` resolved.
 
     Args:
-        document: the protocol, as JSON has it; it is not changed.
+        document: the protocol, in the types of JSON; it is not changed.
 
     Returns:
-        a document that is equal to the given one where there is nothing to resolve.
+        a new document, equal to the given one if there is nothing to resolve.
 
     Raises:
-        SpecError: prerequisites require each other in a circle, or one that does
-            not exist, or a dockerimage; or refer to a key that they do not have.
+        SpecError: a prerequisite requires itself in a circle, a missing one or a dockerimage, or refers
+            to a key that it does not have.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -63,12 +62,12 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
-    """Find what is wrong with how prerequisites require each other, and with their callbacks.
+    """Return the problems of ``require`` and of callbacks.
 
-    The server checks none of this. What its schema refuses is passed over.
+    The server checks neither. Parts that its schema refuses are ignored.
 
     Args:
-        document: the protocol, as JSON has it.
+        document: the protocol, in the types of JSON.
 
     Returns:
         the problems; those that ``resolve`` would raise come first.
@@ -83,10 +82,10 @@ def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
 
 
 class _Prerequisites:
-    """The prerequisites of a document, by name and in need of each other.
+    """The prerequisites of a document by name, with their requirements.
 
-    A name is unique within a type only, and the runtime looks a name up without
-    its type: it takes the last of that name. So does this.
+    A name is unique within a type only. The runtime looks it up without the type and takes the last
+    one; so does this class.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -102,14 +101,14 @@ class _Prerequisites:
                 if isinstance(each.get("type"), str):
                     self.typed.setdefault((each["type"], each["name"]), each)
 
-    def meant(self, name: str) -> Mapping[str, Any]:
+    def by_name(self, name: str) -> Mapping[str, Any]:
         """Return the prerequisite that the runtime takes for a name; empty if there is none."""
         found: Mapping[str, Any] = self.listed[self.named[name][-1]] if name in self.named else {}
         return found
 
     def required(self, name: str) -> list[str]:
         """Return the names that a prerequisite requires."""
-        return [other for _, other in _names(self.meant(name).get("require"))]
+        return [other for _, other in _names(self.by_name(name).get("require"))]
 
     def ordered(self, names: list[str]) -> list[str]:
         """Return names with all that they require, each after what it requires."""
@@ -126,8 +125,8 @@ class _Prerequisites:
                 waiting += [(other, False) for other in reversed(self.required(name))]
         return list(ordered)
 
-    def unending(self) -> set[str]:
-        """Return the names that require each other in circles, or what does."""
+    def in_circles(self) -> set[str]:
+        """Return the names that are in a circle of requirements or require one that is."""
         needs = {name: set(self.required(name)) & self.named.keys() for name in self.named}
         needed_by: dict[str, list[str]] = {}
         for name, others in needs.items():
@@ -142,7 +141,7 @@ class _Prerequisites:
         return needs.keys() - set(ended)
 
     def circle(self, start: str) -> list[str]:
-        """Return the shortest way from a name back to itself: ``a, b, a``; nothing if there is none."""
+        """Return the shortest circle of requirements from a name: ``a, b, a``; empty if there is none."""
         came_from: dict[str, str] = {}
         ahead = [start]
         for name in ahead:  # grows while it is gone through
@@ -158,12 +157,12 @@ class _Prerequisites:
         return way[::-1]
 
     def run(self) -> set[str]:
-        """Return the names of all whose callbacks run in some role."""
+        """Return the names whose callbacks run in some role."""
         return {name for role in self.roles.values() for name in self.ordered(_listed_by(role))}
 
 
 def _names(given: Any) -> list[tuple[int, str]]:
-    """Return the texts of a list, each with its index; none of what is no list."""
+    """Return the texts of a list with their indexes; of any other value, an empty list."""
     if not isinstance(given, list):
         return []
     return [(index, each) for index, each in enumerate(given) if isinstance(each, str)]
@@ -177,14 +176,14 @@ def _listed_by(role: Any) -> list[str]:
 
 
 def _sent(prerequisite: Any) -> Any:
-    """Return a prerequisite as releases understand it."""
+    """Return a prerequisite in the form that releases accept."""
     if not isinstance(prerequisite, dict) or prerequisite.get("type") == _DOCKER_IMAGE:
         return prerequisite
     sent = filled(prerequisite)
     callbacks = sent.get("callbacks")
     if isinstance(callbacks, list) and callbacks:
         sent["callbacks"] = [with_event_of_releases(each) for each in callbacks]
-        sent.setdefault("plugin", _CMD)
+        sent.setdefault("plugin", CMD_PLUGIN)
     return sent
 
 
@@ -202,9 +201,9 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 
 
 def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
-    """Yield what keeps ``resolve`` from resolving."""
-    told: set[frozenset[str]] = set()
-    suspects = known.unending()
+    """Yield the problems that ``resolve`` raises."""
+    reported: set[frozenset[str]] = set()
+    suspects = known.in_circles()
     for index, each in enumerate(known.listed):
         if not isinstance(each, dict):
             continue
@@ -213,14 +212,14 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
             yield from _requirement(other, (*path, "require", at), known)
         name = each.get("name")
         circle: list[str] = []
-        if isinstance(name, str) and name in suspects and known.meant(name) is each:
+        if isinstance(name, str) and name in suspects and known.by_name(name) is each:
             circle = known.circle(name)
-        if circle and frozenset(circle) not in told:
-            told.add(frozenset(circle))
+        if circle and frozenset(circle) not in reported:
+            reported.add(frozenset(circle))
             yield Problem(
                 path_text((*path, "require")),
                 f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
-                "'require', and would run them as they are listed; take one of these out",
+                "'require', and would run them as they are listed; remove one of these requirements",
                 Level.STRICTER,
             )
         yield from reference_to_self_problems(each, path)
@@ -228,14 +227,14 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
 
 def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
     if name not in known.named:
-        others = (other for other in known.named if known.meant(other).get("type") != _DOCKER_IMAGE)
+        others = (other for other in known.named if known.by_name(other).get("type") != _DOCKER_IMAGE)
         yield Problem(
             path_text(path),
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
             "would go on without it",
             Level.STRICTER,
         )
-    elif known.meant(name).get("type") == _DOCKER_IMAGE:
+    elif known.by_name(name).get("type") == _DOCKER_IMAGE:
         yield Problem(
             path_text(path),
             f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
@@ -266,7 +265,7 @@ def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
             )
             yield Problem(
                 path_text(path),
-                f"{name!r} names {kinds}; the server takes that, and runs only the last; "
+                f"{name!r} names {kinds}; the server accepts that, and runs only the last; "
                 "give them different names",
                 Level.STRICTER,
             )

@@ -1,6 +1,6 @@
-"""References such as ``<% $parameters.epochs %>``: found, and checked.
+"""References such as ``<% $parameters.epochs %>``: search and checks.
 
-Who fills what: the rest-server fills ``$parameters``, ``$script``, ``$output``
+The rest-server fills ``$parameters``, ``$script``, ``$output``
 and ``$data`` in commands, and ``$secrets`` in a Docker image's ``auth``. The
 runtime in the container fills ``$secrets`` in commands when a task starts
 (0.17 and later; to 0.16 the rest-server does), and every reference in the
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.nearest import closest
 from luigi_pai.spec.paths import item_of, list_of
 from luigi_pai.spec.schema_problems import Finding, named_nearest
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import Views, joined, role_commands
 from luigi_pai.spec.templates.secrets import replaced
 
@@ -29,16 +31,12 @@ if TYPE_CHECKING:
     from luigi_pai.spec.paths import Path
 
 __all__ = [
-    "PLUGIN",
     "Reference",
     "plugin_filled",
     "plugin_texts",
     "reference_findings",
     "references",
 ]
-
-PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
-"""The key of the runtime plugins in extras, and what a plugin prerequisite's ``plugin`` begins with."""
 
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _MAPPING: Final = "it is a mapping, not a text"
@@ -56,7 +54,7 @@ class Reference:
         name: what it refers to: ``$data.uri[0]``.
         role: the role in whose commands it stands; None elsewhere.
         kind: ``name``, or the character that a tag of another kind begins with.
-        plugin: it is the runtime that fills it in, in the parameters of a plugin.
+        plugin: it stands in the parameters of a plugin, where the runtime fills it in.
     """
 
     path: Path
@@ -72,7 +70,7 @@ class Reference:
 
 
 def references(document: Mapping[str, Any]) -> list[Reference]:
-    """Return every reference that somebody would fill in, with the path of the text that it stands in.
+    """Return every reference that a server or its runtime fills in, with the path of its text.
 
     They stand in the commands of roles (with those of the default deployment), in
     the ``auth`` of Docker images, and in the parameters of runtime plugins.
@@ -150,7 +148,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs it; callbacks without a plugin get one before they are sent."""
+    """Return whether the runtime runs it. Callbacks without a plugin get one before the job is sent."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 
@@ -164,10 +162,10 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return what is wrong with the references of a document.
+    """Return the problems of a document's references.
 
-    A tag that is not closed makes the server fail. Whatever else is wrong the server
-    takes, and the command then holds the reference, or nothing in its place.
+    A tag that is not closed makes the server fail. The server accepts every other problem, and the
+    command then contains the reference, or nothing in its place.
     """
     found: list[Finding | None] = []
     for commands in role_commands(document).values():
@@ -190,7 +188,7 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
     if reference.kind == "!":
         return None
     if reference.role is None and not reference.plugin and not reference.name.startswith("$"):
-        what = "has a tag that refers to no secret"  # whatever else stands in an account is not shown
+        what = "has a tag that refers to no secret"  # the tag is not shown: it may be part of a password
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
     runs_on = reference.name.startswith("$") and ("<%" in reference.name or "\n" in reference.name)
     if reference.kind != "name" or runs_on:
@@ -204,12 +202,12 @@ def _reference_finding(reference: Reference, document: Mapping[str, Any], views:
     then = _consequence(reference, document)
     if wrong in (_MAPPING, _WITH_MAPPING) and not _left_to_runtime(reference):
         where = "account" if reference.role is None else "command"
-        then = f"servers take it, and the {where} has [object Object] in its place"
+        then = f"servers accept it, and the {where} contains [object Object] in its place"
     return Finding(reference.path, f"<% {reference.name} %>: {wrong}; {then}", Level.STRICTER)
 
 
 def _left_to_runtime(reference: Reference) -> bool:
-    """Return whether the runtime fills a reference, and not the server."""
+    """Return whether the runtime fills in a reference, not the server."""
     return bool(reference.plugin or (reference.role is not None and reference.steps[0] == "$secrets"))
 
 
@@ -224,7 +222,7 @@ def _no_reference(reference: Reference, document: Mapping[str, Any]) -> Finding:
         what = f"'%>' is missing: the tag {tag} is not closed before the next tag, or in its line"
         return Finding(reference.path, f"{what}; {_consequence(reference, document)}", Level.STRICTER)
     what = f"the tag <%{reference.kind} {mustache.shown(reference.name)} %> is no reference"
-    then = "servers take it and drop it, with what it encloses"
+    then = "servers accept it, and remove it with what it encloses"
     return Finding(reference.path, f"{what}; {then}", Level.STRICTER)
 
 
@@ -243,17 +241,17 @@ def _unknown_kind(reference: Reference, document: Mapping[str, Any]) -> Finding:
 
 def _consequence(reference: Reference, document: Mapping[str, Any]) -> str:
     if reference.plugin:
-        return "servers take it, and every task fails when it starts"
+        return "servers accept it, and every task fails when it starts"
     if reference.role is not None and document.get("secrets"):
-        return "servers take it, and the command has nothing in its place"
+        return "servers accept it, and the command contains nothing in its place"
     where = "the account" if reference.role is None else "the command"
-    return f"servers take it, and {where} has the reference as it is written"
+    return f"servers accept it, and {where} contains the reference unchanged"
 
 
 def _wrong(
     reference: Reference, first: str, rest: list[str], document: Mapping[str, Any], views: Views
 ) -> str | None:
-    """Return what is wrong with a reference to something known, or None."""
+    """Return the problem of a reference to a known value, or None."""
     if reference.role is None and first != "$secrets":
         return "only $secrets can stand here"
     if first in ("$parameters", "$secrets"):
@@ -276,7 +274,7 @@ def _wrong(
 
 
 def _step(value: Any, step: str, *, lists_only: bool) -> Any:
-    """Return what a step leads to; the runtime knows no ``length`` and no characters of a text."""
+    """Return the value of a step; the runtime has no ``length`` and no characters of a text."""
     if lists_only and (isinstance(value, str) or (isinstance(value, list) and step == "length")):
         return mustache.ABSENT
     return mustache.look_up(value, [step])
@@ -286,17 +284,19 @@ def _nothing_there(reached: str, value: Any, step: str) -> str:
     if isinstance(value, dict):
         near = closest(step, map(str, value))
         if near is not None:
-            return f"there is no {step} in {reached}, did you mean {near}?"
+            return f"there is no {step} in {reached} (did you mean {near}?)"
         names = [str(name) for name in islice(value, _MOST_SHOWN)]
         further = ", ..." if len(value) > len(names) else ""
-        return f"there is no {step} in {reached}" + (f", only {', '.join(names)}{further}" if names else "")
+        return f"there is no {step} in {reached}" + (
+            f" (known: {', '.join(names)}{further})" if names else ""
+        )
     if isinstance(value, list):
         return f"{reached} has {len(value)} entries, counted from 0"
     return f"{reached} has no parts"
 
 
 def _unfit(reference: Reference, value: Any) -> str | None:
-    """Return why a value is none that a text can hold, or None."""
+    """Return why a value cannot stand in a text, or None."""
     if value is None:
         return "it is null"
     if reference.plugin:
@@ -305,7 +305,7 @@ def _unfit(reference: Reference, value: Any) -> str | None:
         )
     if isinstance(value, dict):
         return _MAPPING
-    if isinstance(value, list) and "[object Object]" in mustache.javascript_text(value):
+    if isinstance(value, list) and "[object Object]" in javascript_text(value):
         return _WITH_MAPPING
     return None
 

@@ -1,12 +1,14 @@
-"""The secrets of a job protocol: filled in as the runtime does, and hidden where something is shown."""
+"""Secrets of a job protocol: filled into commands, and redacted in texts and documents."""
 
 from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from luigi_pai.redaction import MASK
 from luigi_pai.spec.dialects import mustache
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 from luigi_pai.spec.paths import item_of, list_of
 
 if TYPE_CHECKING:
@@ -14,23 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["MASK", "fill_secrets", "mask", "masked", "replaced", "secret_values"]
 
-MASK: Final = "******"
-"""What a server shows in place of secrets."""
-
 _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
 def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool = False) -> str:
-    """Return a command as the runtime makes it when a task starts.
+    """Return a command with its secrets, as the runtime renders it when a task starts.
 
-    Without secrets it is left alone. With secrets each ``<% $secrets.x %>`` becomes
+    Without secrets it stays unchanged. With secrets each ``<% $secrets.x %>`` becomes
     the secret, and every other reference becomes nothing.
 
     Args:
         text: the command, as the rest-server left it.
         secrets: the protocol's secrets.
-        escape: write ``&``, ``<``, ``>``, ``"`` and ``'`` as HTML does, a defect of every release
-            from 0.17 to 1.8 (their runtimes' pystache); else secrets arrive as they are.
+        escape: escape ``&``, ``<``, ``>``, ``"`` and ``'`` as HTML, as the runtimes of 0.17 to 1.8 do (a
+            defect of their pystache).
     """
     if not secrets:
         return text
@@ -54,13 +53,13 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool =
 
 
 def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text: str) -> str:
-    """Return a text with its tags filled in; what follows the last end of a tag is not looked at."""
+    """Return a text with its tags filled in; text after the last ``%>`` is not searched."""
     end = text.rfind("%>") + len("%>") if "%>" in text else 0
     return tag.sub(filled, text[:end]) + text[end:]
 
 
 def _as_the_runtime_has(value: Any) -> Any:
-    """Return secrets with each list as a mapping of its indexes, but for what is in a list."""
+    """Return secrets with each list as a mapping of its indexes, except lists in lists."""
     if isinstance(value, list):
         return {str(index): item for index, item in enumerate(value)}
     return (
@@ -79,7 +78,7 @@ def _secret(view: Mapping[str, Any], name: str) -> Any:
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a document in which every value under ``secrets`` and ``auth`` is ``******``.
 
-    References among them stay, for they say no secret.
+    References among them stay: they reveal no secret.
     """
     copy = dict(document)
     if "secrets" in copy:
@@ -110,13 +109,13 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
     values = set(_leaves(document.get("secrets")))
     for item in list_of(document, "prerequisites"):
         values.update(_leaves(item_of(item, "auth")))
-    shown = sorted({mustache.javascript_text(value) for value in values} - {""}, key=len, reverse=True)
+    shown = sorted({javascript_text(value) for value in values} - {""}, key=len, reverse=True)
     secret = [value for value in shown if not value.lstrip().startswith("<%")]
     return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
 
 
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield every value under ``secrets``, and every password of an ``auth`` that is no reference."""
+    """Yield every value under ``secrets``, and every password of an ``auth`` that is not a reference."""
     yield from _leaves(document.get("secrets"))
     for item in list_of(document, "prerequisites"):
         password = item_of(item_of(item, "auth"), "password")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from local_client import LocalClient
+from protocol_client import ProtocolClient
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.virtual_clusters import MAX_GPUS, Resources, of_this_machine, virtual_clusters
+from luigi_pai.local import LocalPai
+from luigi_pai.local.config.virtual_clusters import MAX_GPUS, Resources, virtual_clusters
 
 BASE = Resources(cpu=4, memory=8000, gpu=2)
 
@@ -18,6 +19,7 @@ BASE = Resources(cpu=4, memory=8000, gpu=2)
         ([], {"default": BASE}),
         (["vc1"], {"default": BASE, "vc1": BASE}),
         (["default"], {"default": BASE}),
+        (["gpu-cluster:gpu=4"], {"default": BASE, "gpu-cluster": Resources(4, 8000, 4)}),
         (["default:cpu=1"], {"default": Resources(1, 8000, 2)}),
         (["a:gpu=3,memory=5", "a"], {"default": BASE, "a": BASE}),
         (["a:cpu=0,memory=0,gpu=0"], {"default": BASE, "a": Resources()}),
@@ -43,8 +45,8 @@ def test_a_virtual_cluster_is_written_as_it_is_read():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a-b", "virtual cluster 'a-b': OpenPAI takes letters, digits and _ only"),
-        ("", "letters, digits and _ only"),
+        ("a.b", "virtual cluster 'a.b': a name consists of letters, digits, _ and -"),
+        ("", "letters, digits, _ and -"),
         ("a:", "'a:': it is not of the form NAME:cpu=N,memory=MB,gpu=N"),
         ("a:cpu=-1", "not of the form"),
         ("a:cpu=1,cpu=2", "not of the form"),
@@ -61,9 +63,19 @@ def test_anything_else_is_refused(text, complaint):
     assert complaint in str(error.value)
 
 
-def test_this_machine_has_its_cpus_and_8_pretended_gpus():
-    """Memory in MB."""
-    machine = of_this_machine()
-    assert (machine.cpu, machine.gpu) == (os.cpu_count(), 8)
-    assert machine.memory == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
-    assert virtual_clusters([])[0].has == machine
+def test_the_default_capacity_does_not_depend_on_the_machine():
+    """64 CPUs, 256 GB of memory, 8 GPUs: a job of a large machine runs on a laptop, too."""
+    (default,) = virtual_clusters([])
+    assert (default.name, default.has) == ("default", Resources(cpu=64, memory=262144, gpu=8))
+
+
+def test_a_name_with_a_hyphen_works_on_both_apis():
+    """Administrators of clusters choose such names in their configuration."""
+    with LocalPai(virtual_clusters=["gpu-cluster:gpu=4"]) as server:
+        v1, v2 = LocalClient(server), ProtocolClient(server)
+        job = v1.run("true", virtualCluster="gpu-cluster")
+        assert (job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
+        job = v2.run("true", defaults={"virtualCluster": "gpu-cluster"})
+        assert (job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
+        assert v2.send("GET", "/virtual-clusters/gpu-cluster").json()["resourcesTotal"]["gpu"] == 4
+        assert v1.send("GET", "/virtual-clusters").json().keys() == {"default", "gpu-cluster"}

@@ -9,40 +9,40 @@ from local_client import LocalClient, role, wait_until
 from protocol_client import ProtocolClient, protocol, task_role
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container import ports
 from luigi_pai.local.container.ports import Ports
 
 WEB = [{"label": "web", "beginAt": 0, "portNumber": 2}]
 
 
 def numbers(reserved):
-    return [port for given, _ in reserved for group in given.values() for port in group]
+    return [port for given in reserved for group in given.by_label.values() for port in group]
 
 
 def test_every_task_has_ports_of_its_own():
     """Those asked for, one http and one ssh; all of them free."""
     reserved = Ports().reserve_all([{"taskNumber": 3, "portList": WEB}, {"taskNumber": 1, "portList": []}])
-    assert [list(given) for given, _ in reserved] == [["web", "http", "ssh"]] * 3 + [["http", "ssh"]]
+    assert [list(given.by_label) for given in reserved] == [["web", "http", "ssh"]] * 3 + [["http", "ssh"]]
     assert len(set(numbers(reserved))) == 3 * 4 + 2
     for port in numbers(reserved):
         with socket.socket() as free:
             free.bind(("", port))
 
 
-def test_a_job_gets_all_of_its_ports_or_none(monkeypatch):
-    """What was reserved for its first tasks is given back."""
-    monkeypatch.setattr(ports, "_below_ephemeral", lambda: 11_000)
-    some = Ports()
+def test_a_job_gets_all_of_its_ports_or_none():
+    """What was reserved for its first tasks is released."""
+    some = Ports(11_000)
     first = some.reserve_all([{"taskNumber": 240, "portList": WEB}])
     with pytest.raises(OSError, match="48 ports wanted, and 40 of this machine are left"):
         some.reserve_all([{"taskNumber": 12, "portList": WEB}])
-    monkeypatch.setattr(some, "_is_free", lambda port: port % 2 and port not in some._held)
-    with pytest.raises(OSError, match="no free port found"):
-        some.reserve_all([{"taskNumber": 10, "portList": WEB}])
-    assert some._held == set(numbers(first))
-    for given, _ in first:
-        some.release(given)
-    assert some._held == set()
+    others = sorted(set(range(10_000, 11_000)) - set(numbers(first)))
+    with socket.socket() as program:
+        program.bind(("", others[0]))
+        with pytest.raises(OSError, match="no free port found"):
+            some.reserve_all([{"taskNumber": 10, "portList": WEB}])
+    assert len(some) == len(numbers(first))
+    for given in first:
+        some.release(given.by_label)
+    assert len(some) == 0
 
 
 @pytest.mark.parametrize("count", [-3, 0])
@@ -52,8 +52,13 @@ def test_less_than_no_ports_are_none(count):
         {"label": "web", "beginAt": 0, "portNumber": count},
         {"label": "x", "beginAt": -1, "portNumber": 2},
     ]
-    given, _ = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])[0]
-    assert {label: len(group) for label, group in given.items()} == {"web": 0, "x": 2, "http": 1, "ssh": 1}
+    (given,) = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])
+    assert {label: len(group) for label, group in given.by_label.items()} == {
+        "web": 0,
+        "x": 2,
+        "http": 1,
+        "ssh": 1,
+    }
 
 
 def test_more_ports_than_there_are_are_refused_at_once():
@@ -63,7 +68,7 @@ def test_more_ports_than_there_are_are_refused_at_once():
     some = Ports()
     with pytest.raises(OSError, match="1000000000002 ports wanted"):
         some.reserve_all([{"taskNumber": 1, "portList": [many, less]}])
-    assert some._held == set()
+    assert len(some) == 0
 
 
 @pytest.fixture
@@ -72,7 +77,7 @@ def crowded(tmp_path):
     with LocalPai(tmp_path / "data") as server:
         client = LocalClient(server)
         many = [{"label": "web", "portNumber": 1000}]
-        left = Ports()._last - 10_000
+        left = Ports().left
         held = []
         while left > 4000:
             wait = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"

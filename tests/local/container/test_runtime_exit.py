@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from luigi_pai.local.container.redaction import hider
-from luigi_pai.local.container.runtime_exit import runtime_exit
+from luigi_pai.local.container.redaction import redactor
+from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def translate(tmp_path):
         for name, text in (("stdout", stdout), ("stderr", stderr), ("runtime", runtime)):
             (tmp_path / name).write_bytes(text.encode())
         logs = (tmp_path / "stdout", tmp_path / "stderr")
-        return runtime_exit(code, logs, tmp_path / "runtime", hider({}))
+        return runtime_exit(code, logs, tmp_path / "runtime", redactor({}))
 
     return translated
 
@@ -76,5 +76,7 @@ def test_a_log_that_is_one_long_line_is_searched_in_no_time(word, translate):
 
 def test_secrets_are_hidden_line_by_line_but_for_the_shortest():
     """A brace is everywhere; a secret of one line is hidden however short it is."""
-    hide = hider({"pin": "77\n", "key": "{\n  private one\n}", "more": [None, {"y": "deep-one"}], "n": 12345})
+    hide = redactor(
+        {"pin": "77\n", "key": "{\n  private one\n}", "more": [None, {"y": "deep-one"}], "n": 12345}
+    )
     assert hide("{ 77 private one deep-one 12345 }") == "{ ****** ****** ****** ****** }"

@@ -10,10 +10,8 @@ import pytest
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container.protocol_spec import job_spec
-from luigi_pai.local.container.role_scripts import BEFORE, INIT, role_scripts
-
-pytestmark = pytest.mark.slow
+from luigi_pai.local.container.v2.protocol_spec import job_spec
+from luigi_pai.local.container.v2.role_scripts import BEFORE, INIT, role_scripts
 
 BOTH_QUOTES = """echo "it's" """
 
@@ -372,6 +370,7 @@ def own_cluster(tmp_path):
         yield ProtocolClient(server)
 
 
+@pytest.mark.slow
 def test_tasks_that_wait_for_resources_have_no_address_yet(own_cluster):
     """Without gang allocation: their ports are known, as there; who has ended keeps its address."""
     role = task_role(HOSTS, instances=3, resourcePerInstance={"cpu": 1, "memoryMB": 100, "gpu": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.container.storages import Storages
+from luigi_pai.local.container.storages import Storages, absolute_mounts
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.rest.v2.extras import read_extras
 
@@ -44,3 +44,40 @@ def test_only_name_and_place_of_a_storage_count(storages, tmp_path):
 def test_a_storage_that_is_not_there_is_refused(storages):
     with pytest.raises(ApiError, match="Storage nfs2 is not found"):
         read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names())
+
+
+def test_the_runtime_log_says_where_a_storage_is(v2):
+    """A process cannot mount; the right path is one for here and for a cluster."""
+    extras = {"storages": [{"name": "nfs1", "mountPath": "/data"}]}
+    job = v2.run("ls ${LUIGI_PAI_MOUNTS:-}/data", extras=extras)
+    assert v2.log(job, name="stderr") == ""
+    assert v2.log(job, name="runtime.log").startswith(
+        "luigi-pai local: the storage at /data is the folder data of the working folder, because a process "
+        "cannot mount; ${LUIGI_PAI_MOUNTS:-}/data is the right path here and on a cluster\n"
+    )
+
+
+def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2):
+    """It would read or write a folder of this machine."""
+    extras = {"storages": [{"name": "nfs1", "mountPath": "/no-such-mount"}]}
+    job = v2.run("cat /no-such-mount/model", extras=extras)
+    first, second = v2.log(job, name="stderr").splitlines()
+    assert first.startswith("luigi-pai local: the storage at /no-such-mount is the folder no-such-mount of")
+    assert "No such file" in second
+
+
+@pytest.mark.parametrize(
+    ("command", "is_absolute"),
+    [
+        ("cat /mnt/nfs1/x", True),
+        ("cat '/mnt/nfs1'", True),
+        ("--out=/mnt/nfs1/", True),
+        ("cat mnt/nfs1/x", False),
+        ("cat ${LUIGI_PAI_MOUNTS:-}/mnt/nfs1/x", False),
+        ("cat $LUIGI_PAI_MOUNTS/mnt/nfs1/x", False),
+        ("cat $(pwd)/mnt/nfs1/x ./mnt/nfs1", False),
+        ("cat /mnt/nfs10/x", False),
+    ],
+)
+def test_absolute_paths_are_told_from_others(command, is_absolute):
+    assert absolute_mounts(["mnt/nfs1"], [command]) == (["mnt/nfs1"] if is_absolute else [])

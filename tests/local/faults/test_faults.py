@@ -20,8 +20,6 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.config.fault_rules import parse_faults, read_faults
 from luigi_pai.local.node.http import is_from_here
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def faulty():

@@ -137,6 +137,7 @@ def alike(text: str) -> str:
 # what was not recorded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["dfs", "fs"])
 @pytest.mark.parametrize("command", ["hdfs", "hadoop"])
 def test_executables_run(command: str, part: str, url: str, tmp_path: Path) -> None:

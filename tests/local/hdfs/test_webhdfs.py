@@ -186,6 +186,7 @@ def test_hdfs_library_streams(client: hdfs.InsecureClient, home: Path) -> None:
     assert (home / "f").read_bytes().endswith(b"0000999\nend")
 
 
+@pytest.mark.slow
 def test_hdfs_library_uploads_a_folder(client: hdfs.InsecureClient, home: Path, tmp_path: Path) -> None:
     """Upload and download of a folder, with several threads, give the same files."""
     (tmp_path / "up" / "sub").mkdir(parents=True)
@@ -401,6 +402,7 @@ def test_a_slow_reader_does_not_stop_others(url: str, home: Path) -> None:
         assert sum(len(part) for part in reading.raw.stream(1 << 20)) == 64_000_000 - 10
 
 
+@pytest.mark.slow
 def test_appends_at_the_same_time_are_both_there(url: str, home: Path) -> None:
     """Uploads that append to one file end up one after the other, none torn."""
     create(url, f"/{home.name}/f", b"")

@@ -1,10 +1,10 @@
-"""When an attempt is over and whether there is another one."""
+"""When an attempt is over, and with what result."""
 
 from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.launcher.completion import Again, attempt_outcome, exit_type, retry
+from luigi_pai.local.launcher.completion import attempt_outcome
 from luigi_pai.local.store.records import Task
 
 
@@ -49,41 +49,3 @@ def test_the_outcome_names_the_task_that_decided():
     tasks = ended(("w", 0), ("w", 9))
     outcome = attempt_outcome(roles(w=(1, None)), tasks, 3)
     assert outcome.trigger is tasks[1]
-
-
-@pytest.mark.parametrize(
-    ("retry_count", "exit_code", "counted", "expected"),
-    [
-        (0, 0, 0, Again(again=False)),
-        (0, 1, 0, Again(again=False, counted=True)),
-        (1, 1, 0, Again(again=True, counted=True)),
-        (1, 1, 1, Again(again=False, counted=True)),
-        (0, 205, 0, Again(again=True, counted=False)),
-        (0, 137, 0, Again(again=True, counted=False)),
-        (0, 132, 0, Again(again=False, counted=True)),
-        (9, 206, 0, Again(again=False)),
-        (9, 214, 0, Again(again=False)),
-        (-1, 1, 99, Again(again=True, counted=True)),
-        (-1, 0, 0, Again(again=False)),
-        (-1, 206, 0, Again(again=False)),
-        (-2, 0, 99, Again(again=True, counted=True)),
-        (-2, 206, 0, Again(again=True, counted=True)),
-    ],
-)
-def test_the_next_attempt(retry_count, exit_code, counted, expected):
-    """-2 leaves the rules of exit types and goes on after anything."""
-    assert retry(retry_count, exit_code, counted) == expected
-
-
-def test_exit_types_are_the_launchers_words():
-    """SUCCEEDED, TRANSIENT_NORMAL, NON_TRANSIENT, UNKNOWN."""
-    assert [exit_type(code) for code in (0, 137, 143, 154, 205, 206, 214, 1)] == [
-        "SUCCEEDED",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "NON_TRANSIENT",
-        "NON_TRANSIENT",
-        "UNKNOWN",
-    ]

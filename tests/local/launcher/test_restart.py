@@ -17,7 +17,12 @@ from protocol_client import ProtocolClient, protocol, task_role
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
-pytestmark = pytest.mark.slow
+
+@pytest.fixture
+def own_pai(tmp_path):
+    """A server that a test may stop and kill, and that kills tasks a second after SIGTERM."""
+    with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
+        yield server
 
 
 @pytest.fixture

@@ -14,10 +14,8 @@ from local_client import wait_until
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container.protocol_spec import job_spec
-from luigi_pai.local.container.role_scripts import role_scripts
-
-pytestmark = pytest.mark.slow
+from luigi_pai.local.container.v2.protocol_spec import job_spec
+from luigi_pai.local.container.v2.role_scripts import role_scripts
 
 SERVE = (
     "import os, socket\n"

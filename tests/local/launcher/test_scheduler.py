@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from luigi_pai.local.config.virtual_clusters import Resources, virtual_clusters
-from luigi_pai.local.launcher.scheduler import Scheduler, Shortage
+from luigi_pai.local.launcher.scheduler import InsufficientResources, Scheduler
 from luigi_pai.local.store.records import gpu_numbers
 
 ONE = Resources(cpu=1, memory=100)
@@ -21,40 +21,49 @@ def scheduler():
 
 
 def taken(scheduler, cluster, *wanted):
-    holdings = scheduler.take(cluster, wanted)
-    assert not isinstance(holdings, Shortage), holdings.reason
-    return holdings
+    allocations = scheduler.allocate(cluster, wanted)
+    assert not isinstance(allocations, InsufficientResources), allocations.reason
+    return allocations
 
 
 def test_a_gang_gets_everything_or_nothing(scheduler):
     """Nothing is held by one that does not fit."""
     taken(scheduler, "default", ONE, ONE)
-    shortage = scheduler.take("default", [ONE, ONE, ONE])
-    assert shortage == Shortage("virtual cluster default has no room now: 3 CPUs wanted, 2 free")
-    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE.times(2), 2)
+    insufficient = scheduler.allocate("default", [ONE, ONE, ONE])
+    assert insufficient == InsufficientResources(
+        "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs"
+    )
+    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE + ONE, 2)
     taken(scheduler, "default", ONE, ONE)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "has", "wants", "option"),
     [
-        (Resources(cpu=5), "5 CPUs wanted, 4 there"),
-        (Resources(memory=1001, gpu=9), "1001 MB of memory wanted, 1000 there; 9 GPUs wanted, 4 there"),
+        (Resources(cpu=5), "4 CPUs", "5 CPUs", "cpu=5"),
+        (
+            Resources(memory=1001, gpu=9),
+            "1000 MB of memory and 4 GPUs",
+            "1001 MB of memory and 9 GPUs",
+            "memory=1001,gpu=9",
+        ),
     ],
 )
-def test_what_can_never_fit_is_told_apart(wanted, said, scheduler):
-    """Whether anything runs or not."""
-    assert scheduler.take("default", [wanted]) == Shortage(
-        f"it does not fit into virtual cluster default: {said}", for_ever=True
+def test_what_can_never_fit_is_told_apart(wanted, has, wants, option, scheduler):
+    """Whether anything runs or not; with the option that lets it run."""
+    assert scheduler.allocate("default", [wanted]) == InsufficientResources(
+        f"virtual cluster default has {has} in all, the job wants {wants}: it can never run. Stop it, and "
+        f"ask for less or start the local server with --virtual-cluster default:{option}",
+        permanent=True,
     )
 
 
 def test_a_virtual_cluster_that_is_gone_has_no_room(scheduler):
     """A restart with other flags; what still runs there is held all the same."""
-    assert scheduler.take("old", [ONE]).for_ever
-    holding = scheduler.hold("old", GPU, 0b1)
+    assert scheduler.allocate("old", [ONE]).permanent
+    allocation = scheduler.restore("old", GPU, 0b1)
     assert [one.gpus for one in taken(scheduler, "default", GPU)] == [0b10]
-    scheduler.release([holding])
+    scheduler.release([allocation])
 
 
 def test_no_gpu_is_given_twice_at_a_time(scheduler):
@@ -62,7 +71,9 @@ def test_no_gpu_is_given_twice_at_a_time(scheduler):
     first, second = taken(scheduler, "default", GPU, Resources(gpu=2))
     (other,) = taken(scheduler, "b", Resources(gpu=2))
     assert [gpu_numbers(one.gpus) for one in (first, second, other)] == ["0", "1,2", "4,5"]
-    assert scheduler.take("default", [Resources(gpu=2)]).reason.endswith("2 GPUs wanted, 1 free")
+    assert scheduler.allocate("default", [Resources(gpu=2)]).reason.endswith(
+        "has 1 of 4 GPUs free, the job wants 2 GPUs"
+    )
     scheduler.release([first])
     (again,) = taken(scheduler, "default", Resources(gpu=2))
     assert gpu_numbers(again.gpus) == "0,3"
@@ -70,14 +81,16 @@ def test_no_gpu_is_given_twice_at_a_time(scheduler):
 
 def test_a_gpu_that_an_earlier_server_gave_is_held(scheduler):
     """After a restart."""
-    scheduler.hold("default", GPU, 0b1001)
+    scheduler.restore("default", GPU, 0b1001)
     assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["1", "2"]
 
 
 def test_the_bound_of_the_machine_is_shared(scheduler):
     """Tasks that want nothing count, too; a larger gang runs when it is alone."""
     first = taken(scheduler, "default", *[Resources()] * 5)
-    assert scheduler.take("b", [ONE]) == Shortage("5 of at most 5 tasks run on this machine", everywhere=True)
+    assert scheduler.allocate("b", [ONE]) == InsufficientResources(
+        "5 of at most 5 tasks run on this machine", machine_wide=True
+    )
     scheduler.release(first)
     taken(scheduler, "default", *[Resources()] * 9)
 
@@ -95,7 +108,7 @@ def test_a_role_may_ask_for_less_than_nothing():
 
 def test_a_gpu_is_free_when_the_last_of_its_holders_gives_it_back(scheduler):
     """Two have one only where a file says so that was written with other flags."""
-    first, second = scheduler.hold("default", GPU, 0b11), scheduler.hold("old", GPU, 0b10)
+    first, second = scheduler.restore("default", GPU, 0b11), scheduler.restore("old", GPU, 0b10)
     scheduler.release([first])
     assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["0", "2"]
     scheduler.release([second])

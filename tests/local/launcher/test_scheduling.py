@@ -12,8 +12,6 @@ from protocol_client import ProtocolClient, protocol, task_role
 
 from luigi_pai.local import LocalPai
 
-pytestmark = pytest.mark.slow
-
 WAIT = "until [ -e {} ]; do sleep 0.02; done"
 SMALL = ("default:cpu=4,memory=1000,gpu=4", "other:cpu=1,memory=1000,gpu=2")
 SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"
@@ -70,7 +68,7 @@ def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v1, v2, small, t
     assert (waiting["state"], waiting["subState"], waiting["attemptId"]) == ("WAITING", "AttemptPreparing", 0)
     assert v1.job(behind)["jobStatus"]["subState"] == "FRAMEWORK_WAITING"
     assert events(v2, gang, "FailedScheduling") == [
-        "virtual cluster default has no room now: 2 CPUs wanted, 1 free"
+        "virtual cluster default has 1 of 4 CPUs free, the job wants 2 CPUs"
     ]
     (tmp_path / "go").touch()
     job = v2.wait(gang)
@@ -94,9 +92,11 @@ def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
     name = v2.submit(protocol(roles={"main": task_role("true", resourcePerInstance=needs(cpu=3, gpu=5))}))
     assert v2.run("true")["jobStatus"]["state"] == "SUCCEEDED"
     assert v2.job(name)["jobStatus"]["state"] == "WAITING"
-    assert events(v2, name, "FailedScheduling") == [
-        "it does not fit into virtual cluster default: 5 GPUs wanted, 4 there"
-    ]
+    never = (
+        "virtual cluster default has 4 GPUs in all, the job wants 5 GPUs: it can never run. Stop it, and "
+        "ask for less or start the local server with --virtual-cluster default:gpu=5"
+    )
+    assert events(v2, name, "FailedScheduling") == [never]
     v2.stop(name)
     assert v2.wait(name)["jobStatus"]["appExitCode"] == -210
 
@@ -127,16 +127,17 @@ def test_a_priority_changes_nothing(priority, v1, v2, tmp_path):
     assert (tmp_path / "order").read_text().split() == ["0", "1", "2"]
 
 
-def test_the_page_says_why_a_job_waits(v1, small, tmp_path):
+def test_the_page_and_the_v1_api_say_why_a_job_waits(v1, small, tmp_path):
     """For want of room, behind others, or in vain."""
     first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
     v1.wait(first, "RUNNING")
     names = [v1.submit(role("true", cpuNumber=number)) for number in (2, 1, 9)]
     pages = [requests.get(f"{small.url}/job-detail.html?jobName={name}", timeout=20).text for name in names]
-    never = "it does not fit into virtual cluster default: 9 CPUs wanted, 4 there"
-    reasons = ("2 CPUs wanted, 1 free", "jobs before it wait", never)
-    for page, reason in zip(pages, reasons, strict=True):
+    never = "virtual cluster default has 4 CPUs in all, the job wants 9 CPUs: it can never run."
+    reasons = ("has 1 of 4 CPUs free, the job wants 2 CPUs", "1 job is before it in virtual cluster", never)
+    for name, page, reason in zip(names, pages, reasons, strict=True):
         assert reason in page
+        assert reason in v1.job(name)["jobStatus"]["appExitDiagnostics"]
     (tmp_path / "go").touch()
     v1.wait(names[1])
 
@@ -163,7 +164,7 @@ def test_without_gang_allocation_each_task_begins_when_it_fits(v2, tmp_path):
     states = [task["taskState"] for task in v2.job(name)["taskRoles"]["main"]["taskStatuses"]]
     assert states == ["RUNNING"] * 4 + ["WAITING"]
     assert events(v2, name, "FailedScheduling") == [
-        "virtual cluster default has no room now: 1 CPUs wanted, 0 free; 1 GPUs wanted, 0 free"
+        "virtual cluster default has 0 of 4 CPUs and 0 of 4 GPUs free, the job wants 1 CPU and 1 GPU"
     ]
     (tmp_path / "go").touch()
     job = v2.wait(name)

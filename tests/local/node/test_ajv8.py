@@ -8,7 +8,7 @@ import pytest
 from places import DATA
 from protocol_client import protocol, task_role
 
-from luigi_pai.local.node.ajv8 import complaints
+from luigi_pai.local.node.ajv8 import schema_errors
 from luigi_pai.local.releases.ltp_schema import PROTOCOL
 
 CASES = json.loads((DATA / "ajv_8_17_1.json").read_text("utf-8"))
@@ -16,13 +16,13 @@ CASES = json.loads((DATA / "ajv_8_17_1.json").read_text("utf-8"))
 
 
 def found(**change):
-    return complaints(PROTOCOL, {**json.loads(protocol("true")), **change})
+    return schema_errors(PROTOCOL, {**json.loads(protocol("true")), **change})
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_complaints_are_those_of_ajv_in_its_order(case):
     """Every field of each, and the order of the fields."""
-    assert json.dumps(complaints(PROTOCOL, case["document"])) == json.dumps(case["errors"])
+    assert json.dumps(schema_errors(PROTOCOL, case["document"])) == json.dumps(case["errors"])
 
 
 def test_a_valid_protocol_has_none():
@@ -32,7 +32,7 @@ def test_a_valid_protocol_has_none():
 
 def test_missing_fields_come_before_wrong_ones():
     """And fields too many between them."""
-    wrong = complaints(PROTOCOL, {"protocolVersion": 2, "name": "a b", "nonsense": 1})
+    wrong = schema_errors(PROTOCOL, {"protocolVersion": 2, "name": "a b", "nonsense": 1})
     assert [(item["instancePath"], item["message"]) for item in wrong] == [
         ("", "must have required property 'type'"),
         ("", "must have required property 'taskRoles'"),

@@ -15,6 +15,7 @@ from local_client import LocalClient, role, wait_until
 
 from luigi_pai.local.pages import access as page_access
 from luigi_pai.local.pages.access import StopForms
+from luigi_pai.local.releases.release import OPENPAI_0_7_1
 
 PASSWORD = "a-password-of-ones-own"
 
@@ -105,7 +106,7 @@ def request_from_here(request):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
 def test_on_loopback_another_user_of_this_machine_is_asked_who_they_are(request_from_here, monkeypatch):
     """Who runs the server is not: the kernel says whose the other end of the connection is."""
-    job = SimpleNamespace(id=1, username="admin", name="a", generation=1)
+    job = SimpleNamespace(id=1, username="admin", name="a", release=OPENPAI_0_7_1)
     forms = StopForms(loopback_only=True)
     assert page_access._owner_of_connection(request_from_here) == os.getuid()
     assert "password" not in forms.form(request_from_here, job)
@@ -151,7 +152,7 @@ def test_only_this_very_connection_says_whose_it_is(request_from_here, monkeypat
 
 def test_where_nobody_says_whose_a_connection_is_the_user_is_asked(request_from_here, monkeypatch, tmp_path):
     """No table, as on macOS, or none that has it: a password it is."""
-    job = SimpleNamespace(id=1, username="admin", name="a", generation=1)
+    job = SimpleNamespace(id=1, username="admin", name="a", release=OPENPAI_0_7_1)
     forms = StopForms(loopback_only=True)
     monkeypatch.setattr(page_access, "_TABLES", (str(tmp_path / "none"), table(tmp_path / "empty")))
     assert "password" in forms.form(request_from_here, job)

@@ -1,4 +1,4 @@
-"""A job's page is bounded, however often it was tried and whatever happened to it."""
+"""A job's page is bounded, however many attempts and events it has."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from luigi_pai.local.pages import job as page_job
+from luigi_pai.local.config.settings import Address
+from luigi_pai.local.pages.job import job_page
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import Attempt, NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.views.job_events import JobEvents
 
 MANY = 150
 
@@ -24,29 +25,49 @@ def store(tmp_path):
 @pytest.fixture
 def job(store):
     role = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 1, "shmMB": 1, "gpuNumber": 0}
-    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}, generation=2))
+    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}, api="v2"))
 
 
-def test_a_page_has_the_last_hundred_attempts(job):
+def shown(store, job):
+    """Return the page of a job."""
+    api = SimpleNamespace(
+        store=store,
+        events=JobEvents(store),
+        address=Address("127.0.0.1", 9186),
+        launcher=SimpleNamespace(why_waiting=lambda _: None),
+    )
+    return job_page(api, job, "", None)
+
+
+def test_a_page_has_the_last_hundred_attempts(store, job):
     """A job that is killed is tried again for ever."""
-    attempts = [Attempt(number, job.id, number, number) for number in range(1, MANY + 1)]
-    shown = "".join(page_job._attempts(job, attempts))
-    assert shown.count("<tr>") == 1 + 100
-    assert 'id="attempt-150"' in shown
-    assert 'id="attempt-51"' in shown
-    assert 'id="attempt-50"' not in shown
+    with store.changing():
+        for _ in range(MANY):
+            store.end_attempt(store.add_attempt(job))
+    text = shown(store, job)
+    assert text.count('id="attempt-') == 100
+    assert 'id="attempt-150"' in text
+    assert 'id="attempt-51"' in text
+    assert 'id="attempt-50"' not in text
 
 
 def test_a_page_reads_the_last_hundred_events(store, job, monkeypatch):
     """No more of them leave the database."""
-    notes = JobNotes(store)
+    events = JobEvents(store)
     for number in range(MANY):
-        notes.happened(job, "Tried", f"for the {number}th time")
+        events.record(job, "Tried", f"for the {number}th time")
     read = []
     rows = store.rows
-    monkeypatch.setattr(store, "rows", lambda *asked: read.append(rows(*asked)) or read[-1])
-    shown = "".join(page_job._events(SimpleNamespace(notes=notes), job))
-    assert [len(found) for found in read] == [100]
-    assert "for the 149th time" in shown
-    assert "for the 49th time" not in shown
-    assert len(notes.events(job)) == MANY
+
+    def counted(sql, *values):
+        found = rows(sql, *values)
+        if "FROM events" in sql:
+            read.append(len(found))
+        return found
+
+    monkeypatch.setattr(store, "rows", counted)
+    text = shown(store, job)
+    assert read == [100]
+    assert "for the 149th time" in text
+    assert "for the 49th time" not in text
+    assert len(events.of(job)) == MANY

@@ -7,8 +7,6 @@ from browser import ScriptFailed, is_snap
 from local_client import role, unique
 from protocol_client import protocol, task_role
 
-pytestmark = pytest.mark.slow
-
 HOSTILE = "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>"
 
 CONTRAST = """(() => {
@@ -203,10 +201,62 @@ def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, br
     word = unique("focus")
     first = client.run("true", name=f"{word}-1")["name"]
     browser.open(f"{local_pai.url}/?q={word}")
-    browser.run("document.querySelector('#jobs a').focus()")
+    browser.run("document.querySelector('#jobs tbody a').focus()")
     client.run("true", name=f"{word}-2")
     browser.wait("document.querySelectorAll('#jobs tbody tr').length === 2")
     assert browser.run("document.activeElement.textContent") == first
+
+
+def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(local_pai, client, browser, tmp_path):
+    """Unless the reader has chosen another log, also while the page is open."""
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
+    roles = [role("echo fine; sleep 60", name="good"), role(f"{wait}; echo no data >&2; exit 3", name="bad")]
+    name = client.submit(*roles)
+    client.wait(name, "RUNNING")
+    log, which = "document.getElementById('log')", "document.getElementById('which-log')"
+    browser.open(job_page(local_pai, name))
+    browser.wait(f"{log}.textContent === 'fine\\n'")
+    (tmp_path / "go").touch()
+    browser.wait(f"{log}.textContent === 'no data\\n'")
+    assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stderr (FAILED)"
+    browser.open(job_page(local_pai, name))
+    browser.wait(f"{log}.textContent === 'no data\\n'")
+
+
+def test_a_log_that_the_reader_chose_stays(local_pai, client, browser, tmp_path):
+    """When the job fails."""
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
+    name = client.submit(role("echo fine; sleep 60", name="good"), role(f"{wait}; exit 3", name="bad"))
+    client.wait(name, "RUNNING")
+    which = "document.getElementById('which-log')"
+    browser.open(job_page(local_pai, name))
+    browser.wait(f"{which}.options.length === 4")
+    browser.run(f"{which}.selectedIndex = 2; {which}.dispatchEvent(new Event('change'))")
+    (tmp_path / "go").touch()
+    browser.wait("document.getElementById('facts').innerText.includes('FAILED')")
+    assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stdout (FAILED)"
+
+
+def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, browser):
+    """A job of thirty tasks with long names of ports; the list."""
+    roles = {"a_role_of_many_tasks": task_role("sleep 60", instances=30)}
+    roles["a_role_of_many_tasks"]["resourcePerInstance"] = {
+        "cpu": 1,
+        "memoryMB": 10,
+        "gpu": 0,
+        "ports": {"a_long_label": 2},
+    }
+    name = v2.submit(protocol(roles=roles))
+    v2.wait(name, "RUNNING")
+    cut = "[...document.querySelectorAll('.scroll')].filter((n) => n.scrollWidth > n.clientWidth).length"
+    for width in (1100, 400):
+        browser.screen(width)
+        for address in (f"{local_pai.url}/", job_page(local_pai, name.partition("~")[2], api="v2")):
+            browser.open(address)
+            browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert browser.run(cut) == 0, (width, address)
+            assert browser.run("document.documentElement.scrollWidth") <= width
+    v2.stop(name)
 
 
 def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):

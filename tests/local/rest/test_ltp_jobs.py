@@ -153,6 +153,7 @@ def test_one_route_tells_a_missing_database(admin, done):
     assert admin.send("GET", "/virtual-clusters").status_code == 200
 
 
+@pytest.mark.slow
 def test_1_8_without_a_database_says_so_of_every_job():
     """The same fault there."""
     with LocalPai(api="v2", faults=[{"fault": "database", "path": "/api/v2/jobs/*"}]) as server:

@@ -144,11 +144,11 @@ def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
         assert client.submit(PaiJob(unique(), "python", roles))
     with caplog.at_level("WARNING"), pytest.raises(TimeoutError):
         client.submit(PaiJob(unique(), "python", roles))
-    assert re.search(r"POST .*/jobs: not sent, the server's limit of requests is used up", caplog.text)
+    assert re.search(r"POST .*/jobs: not sent, the server's request limit is reached", caplog.text)
     assert 0 < clock.asked_for <= 3600 * 1.1
     for _ in range(3):
         assert len(client.list()) == 2
-    with pytest.raises(RateLimited, match=r"GET .*/jobs.*: not sent, the server's limit of requests"):
+    with pytest.raises(RateLimited, match=r"GET .*/jobs.*: not sent, the server's request limit"):
         client.list()
     client.close()
     assert " 429 " not in (limited.data / "server.log").read_text()

@@ -269,6 +269,7 @@ def test_a_login_of_either_api_is_good_for_both(client, v2):
     assert client.call("PUT", "/jobs/nosuch", {}, token=v2.token).status_code == 400
 
 
+@pytest.mark.slow
 def test_tokens_outlive_the_server(own_pai):
     """Logins and application tokens."""
     before = ProtocolClient(own_pai)
@@ -399,6 +400,7 @@ def test_a_name_is_taken_once_whatever_happens_at_once(v2):
 # which APIs there are
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_a_large_document_is_read(v2):
     """With aliases, 80 kB are thousands of roles; they are refused, but only when they have been read."""
     role = json.dumps(task_role("true"))
@@ -417,6 +419,7 @@ def test_others_are_answered_while_a_large_document_is_read(v2):
     assert max(waits) < 0.7
 
 
+@pytest.mark.slow
 def test_with_v2_alone_v1_has_no_jobs():
     """That is how a client learns which dialect to speak."""
     with LocalPai(api="v2") as server:
@@ -432,6 +435,7 @@ def test_with_v2_alone_v1_has_no_jobs():
         assert requests.get(f"{server.url}/rest-server/api/v2/info", timeout=20).status_code == 200
 
 
+@pytest.mark.slow
 def test_with_v1_alone_there_is_no_v2():
     """As on 0.7.1: its own answer for a route it does not know."""
     with LocalPai(api="v1") as server:

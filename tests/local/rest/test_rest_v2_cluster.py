@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import requests
+from local_client import wait_until
+from protocol_client import protocol, task_role
 
 
 def error(reply):
@@ -102,3 +105,23 @@ def test_the_older_routes_show_the_same_storages(v2, local_pai):
     for kind in ("config", "server"):
         reply = v2.send("GET", f"/storage/{kind}/nosuch")
         assert error(reply) == (500, "UnknownError", f"{kind.title()} not found.")
+
+
+def test_an_administrator_sees_the_pods_of_running_tasks(v2, local_pai):
+    """As the portal's page of services asks for them; a job that has ended has none."""
+    name = v2.submit(protocol(roles={"w": task_role("sleep 60", instances=2)}))
+    v2.wait(name, "RUNNING")
+
+    def pods(**query):
+        items = v2.send("GET", "/kubernetes/pods", **query).json()["items"]
+        return [item for item in items if item["metadata"]["labels"]["jobName"] == name.partition("~")[2]]
+
+    found = wait_until(lambda: len(pods()) == 2 and pods())
+    assert [item["metadata"]["labels"]["FC_TASK_INDEX"] for item in found] == ["0", "1"]
+    assert {item["spec"]["nodeName"] for item in found} == {"localhost"}
+    assert {item["status"]["phase"] for item in found} == {"Running"}
+    assert pods(namespace="pai-system") == []
+    v2.stop(name)
+    wait_until(lambda: pods() == [])
+    reply = requests.get(f"{local_pai.url}/api/v2/kubernetes/pods", timeout=20)
+    assert (reply.status_code, reply.json()["code"]) == (401, "UnauthorizedUserError")

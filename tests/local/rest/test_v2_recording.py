@@ -18,7 +18,7 @@ from luigi_pai.local import LocalPai
 RECORDING = json.loads((DATA / "observed_v1.8.0.json").read_text())
 RECORDED_NAME = "p6afffdb1"
 
-# What the recorded server could not do, and this one can: docs/local.md says why.
+# What the recorded server could not do, and this one can: docs/local-reference.md says why.
 ELSEWHERE = {
     "logs": "no log manager was there",
     "job-attempts": "the job history service was off",

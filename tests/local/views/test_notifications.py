@@ -18,9 +18,10 @@ from protocol_client import ProtocolClient, protocol
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Address, Settings
+from luigi_pai.local.releases.release import OPENPAI_1_8
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, Job, NewJob
-from luigi_pai.local.views.job_events import JobNotes
+from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 ALL = dict.fromkeys(("running", "succeeded", "stopped", "failed", "retried"), True)
@@ -100,6 +101,7 @@ def test_retries_and_stops_are_told_of(v2, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
     """Once for each change, in JSON."""
     with LocalPai(webhook=receiver.url) as server:
@@ -136,6 +138,7 @@ def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
     assert "very-private" not in log
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_is_made_again_and_bothers_no_job(receiver):
     """Its job has ended meanwhile."""
     receiver.answers = [500]
@@ -168,6 +171,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
         "Succeeded",
         None,
         deleted=False,
+        release=OPENPAI_1_8,
     )
 
     async def call():
@@ -180,7 +184,7 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
     in_a_loop(call())
     assert len(receiver.calls) == 3
     assert [record.getMessage() for record in caplog.records if record.name == "tests.webhook"] == [
-        f"webhook at 127.0.0.1: not told that anna~a has succeeded: {problem}" for problem in said
+        f"webhook at 127.0.0.1: not notified that anna~a has succeeded: {problem}" for problem in said
     ]
 
 
@@ -189,14 +193,14 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
     store = Store(tmp_path / "server.sqlite")
     called = []
     webhook = SimpleNamespace(prepare=lambda job, change: lambda: called.append((job.name, change)))
-    notes = JobNotes(store, Notifier(webhook))
+    events = JobEvents(store, Notifier(webhook))
     role = {"name": "main", "taskNumber": 1, "gpuNumber": 0}
     config = {"extras": {"jobStatusChangeNotification": ALL}, "taskRoles": [role]}
-    job = store.add_job(NewJob("a", "anna", "default", config, config, 2))
+    job = store.add_job(NewJob("a", "anna", "default", config, config, "v2"))
 
     def write(error):
         with store.changing():
-            notes.happened(job, "AttemptBegan", "")
+            events.record(job, "AttemptBegan", "")
             assert called == []
             if error is not None:
                 raise error
@@ -206,7 +210,7 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
             write(sqlite3.OperationalError("database or disk is full"))
     write(None)
     assert called == [("a", "running")]
-    assert len(notes.events(job)) == 2
+    assert len(events.of(job)) == 2
     store.close()
 
 

@@ -2,9 +2,9 @@
 
 The way of all of them is FsShell's: several sources need a folder that exists;
 one source goes into a folder that exists, or becomes the destination; folders
-are merged; a file that exists is kept, and said, without ``-f``.
+are merged; a file that exists is kept, and reported, without ``-f``.
 
-Standard library only, see hdfs_command.
+Standard library only, see `executable`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.hdfs.command.file_systems import CHUNK, Fault, RemoteSide
+from luigi_pai.local.hdfs.command.file_systems import CHUNK, Fault, RemoteFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,12 +74,12 @@ def mv(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
     def move(item: Item) -> None:
         item.required()
         target = destination.child(_name(item)).looked_up() if destination.is_folder else destination
-        if not isinstance(item.side, RemoteSide) or item.side is not target.side:
+        if not isinstance(item.fs, RemoteFileSystem) or item.fs is not target.fs:
             raise Fault.at(str(item), "Does not match target filesystem")
         _check_not_inside(item, target)
         if target.status and not target.is_folder:
             raise Fault.at(str(target), "File exists")
-        if not item.side.rename(item.path, target.path):
+        if not item.fs.rename(item.path, target.path):
             raise Fault.at(str(item), "Input/output error")
 
     shell.each(items, move)
@@ -95,7 +95,7 @@ def getmerge(shell: Shell, options: frozenset[str], arguments: list[str]) -> Non
             files = [child for child in item.children() if not child.is_folder] if item.is_folder else [item]
             for file in files:
                 file.required()
-                with file.side.read(file.path) as stream:
+                with file.fs.read(file.path) as stream:
                     shutil.copyfileobj(stream, merged, CHUNK)
                 merged.write(b"\n" if "nl" in options else b"")
 
@@ -108,16 +108,16 @@ def append_to_file(shell: Shell, _options: frozenset[str], arguments: list[str])
     target = shell.item(goal).looked_up()
     if target.is_folder:
         raise Fault.at(str(target), "Is a directory")
-    if not isinstance(target.side, RemoteSide):
+    if not isinstance(target.fs, RemoteFileSystem):
         raise Fault.at(str(target), "Is not on HDFS")
     for source in sources:
         if source != "-" and not Path(source).is_file():
             raise Fault(f"{Path(source).absolute()} (No such file or directory)")
     if not target.status:
-        target.side.write(target.path, io.BytesIO())
+        target.fs.write(target.path, io.BytesIO())
     for source in sources:
         with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
-            target.side.append(target.path, stream)
+            target.fs.append(target.path, stream)
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str]:
@@ -141,7 +141,7 @@ def _check_destination(items: Sequence[Item], destination: Item, *, replace: boo
 
 
 def _check_not_inside(item: Item, target: Item) -> None:
-    if item.side is target.side and f"{target.path}/".startswith(f"{item.path.rstrip('/')}/"):
+    if item.fs is target.fs and f"{target.path}/".startswith(f"{item.path.rstrip('/')}/"):
         if item.is_folder:
             raise Fault(f"`{item}' to `{target}': is a subdirectory of itself")
         raise Fault(f"`{item}' to `{target}': are the same file") if item.path == target.path else Fault("")
@@ -158,7 +158,7 @@ def _copy(
     """Copy files and folders.
 
     Args:
-        shell: where faults are told.
+        shell: reports faults.
         items: what to copy.
         destination: where to.
         replace: write over files that exist.
@@ -178,12 +178,12 @@ def _copy(
     def one(item: Item, target: Item) -> None:
         _check_not_inside(item, target)
         if not item.is_folder:
-            with item.side.read(item.path) as stream:
+            with item.fs.read(item.path) as stream:
                 _write(target, stream, replace=replace)
             return
         if target.status and not target.is_folder:
             raise Fault.at(str(target), "Is not a directory")
-        target.side.mkdir(target.path)
+        target.fs.mkdir(target.path)
         shell.each(list(item.children()), lambda child: one(child, target.child(_name(child)).looked_up()))
 
     shell.each(items, copy)
@@ -196,4 +196,4 @@ def _write(target: Item, stream: Any, *, replace: bool) -> None:
         raise Fault.at(str(target), "File exists")
     if not target.status and not target.parent_exists():
         raise Fault.at(str(target), "No such file or directory")
-    target.side.write(target.path, stream)
+    target.fs.write(target.path, stream)

@@ -1,6 +1,6 @@
-"""The two sides that the ``hdfs dfs`` command copies between: WebHDFS and the local disk.
+"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk.
 
-Standard library only, see hdfs_command.
+Standard library only, see `executable`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK", "Fault", "LocalSide", "RemoteSide", "Side", "Status"]
+__all__ = ["CHUNK", "Fault", "FileSystem", "LocalFileSystem", "RemoteFileSystem", "Status"]
 
 CHUNK = 256 * 1024
 _TIMEOUT = 60.0  # seconds without an answer
@@ -57,7 +57,7 @@ class Status:
     facts: dict[str, Any]
 
 
-class Side(Protocol):
+class FileSystem(Protocol):
     """Where files are read from and written to. Every method raises Fault."""
 
     def status(self, path: str) -> Status | None:
@@ -76,7 +76,7 @@ class Side(Protocol):
         """Make a folder, and those above it."""
 
 
-class LocalSide:
+class LocalFileSystem:
     """The disk of this machine."""
 
     def status(self, path: str) -> Status | None:
@@ -113,13 +113,13 @@ class LocalSide:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
-class RemoteSide:
+class RemoteFileSystem:
     """HDFS, over WebHDFS.
 
     Args:
         url: of the NameNode, ``http://HOST:PORT``.
-        user: who asks.
-        setting: what says where it is, for the message when nobody answers.
+        user: the user of the requests.
+        setting: the setting that has its address, for the message when it does not answer.
         timeout: seconds to wait for a connection, and for each part of an answer.
     """
 

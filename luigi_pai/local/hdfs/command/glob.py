@@ -1,6 +1,6 @@
 r"""Hadoop's path patterns: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``{a,b}`` and ``\`` before a plain character.
 
-Standard library only, see hdfs_command.
+Standard library only, see `executable`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Paths as the ``hdfs dfs`` command takes them, and what every one of its commands has.
+"""Paths of the ``hdfs dfs`` command line, and what its commands share.
 
-Standard library only, see hdfs_command.
+Standard library only, see `executable`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.hdfs.command.file_systems import Fault, LocalSide, RemoteSide, Side, Status
+from luigi_pai.local.hdfs.command.file_systems import (
+    Fault,
+    FileSystem,
+    LocalFileSystem,
+    RemoteFileSystem,
+    Status,
+)
 from luigi_pai.local.hdfs.command.glob import alternatives, is_pattern, name_pattern, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Item", "Shell", "Usage"]
+__all__ = ["Item", "Shell", "Usage", "remote_fs"]
 
 
 class Usage(Exception):
@@ -29,13 +35,13 @@ class Item:
     """A path of the command line, or one found under it.
 
     Attributes:
-        side: where it is.
+        fs: its file system.
         path: its absolute path there.
         shown: how it is written in messages.
         status: what is there, None where nothing is.
     """
 
-    side: Side
+    fs: FileSystem
     path: str
     shown: str
     status: Status | None
@@ -62,26 +68,26 @@ class Item:
 
     def children(self) -> Iterator[Item]:
         """Yield what is in a folder."""
-        for status in self.side.children(self.path):
+        for status in self.fs.children(self.path):
             yield replace(self.child(status.name), status=status)
 
     def child(self, name: str) -> Item:
         """Return the place of a name in a folder; nothing is known of it yet."""
         shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
-        return Item(self.side, f"{self.path.rstrip('/')}/{name}", shown, None)
+        return Item(self.fs, f"{self.path.rstrip('/')}/{name}", shown, None)
 
     def looked_up(self) -> Item:
         """Return itself, with what is there now."""
-        return replace(self, status=self.side.status(self.path))
+        return replace(self, status=self.fs.status(self.path))
 
     def parent_exists(self) -> bool:
         """Return whether the folder that it would be made in is there."""
-        above = self.side.status(posixpath.dirname(self.path) or "/")
+        above = self.fs.status(posixpath.dirname(self.path) or "/")
         return above is not None and above.is_folder
 
 
 class Shell:
-    """What every command has: the two sides, where to print, what went wrong.
+    """What commands share: the two file systems, the output, whether one has failed.
 
     Attributes:
         name: of the command, without its dash.
@@ -91,11 +97,11 @@ class Shell:
 
     def __init__(self, name: str, url: str, user: str) -> None:
         self.name = name
-        self.local = LocalSide()
+        self.local = LocalFileSystem()
         self.failed = False
         self._url = url
         self._user = user
-        self._remotes: dict[str, RemoteSide] = {}
+        self._remotes: dict[str, RemoteFileSystem] = {}
 
     def close(self) -> None:
         """Close all connections."""
@@ -125,17 +131,17 @@ class Shell:
         text = text.removeprefix("file://")
         return Item(self.local, str(Path(text).absolute()), text, None).looked_up()
 
-    def remote(self, url: str = "") -> RemoteSide:
+    def remote(self, url: str = "") -> RemoteFileSystem:
         """Return HDFS, or the WebHDFS that a path names."""
         url = url or self._url
         if not url:
             raise Fault("LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT")
-        return self._remotes.setdefault(url, RemoteSide(url, self._user))
+        return self._remotes.setdefault(url, RemoteFileSystem(url, self._user))
 
     def item(self, text: str) -> Item:
         """Return a path on HDFS, taken as it is written."""
-        scheme, side, path = self._parsed(text)
-        return Item(side, path, text if scheme or text else ".", None)
+        scheme, fs, path = self._parsed(text)
+        return Item(fs, path, text if scheme or text else ".", None)
 
     def expand(self, text: str) -> list[Item]:
         """Return what a path or pattern stands for; itself, without status, where nothing is there."""
@@ -155,9 +161,9 @@ class Shell:
         return found
 
     def _matching(self, text: str) -> list[Item]:
-        scheme, side, _path = self._parsed(text)
+        scheme, fs, _path = self._parsed(text)
         typed = text[len(scheme) :]
-        start = Item(side, "/", f"{scheme}/", None) if typed.startswith("/") else self.item(".")
+        start = Item(fs, "/", f"{scheme}/", None) if typed.startswith("/") else self.item(".")
         places = [start]
         for name in filter(None, typed.split("/")):
             pattern = name_pattern(name)
@@ -174,8 +180,8 @@ class Shell:
         looked_up = [place if place.status else place.looked_up() for place in places]
         return [place for place in looked_up if place.status]
 
-    def _parsed(self, text: str) -> tuple[str, Side, str]:
-        """Return scheme and host as typed, the side they mean, and the absolute path."""
+    def _parsed(self, text: str) -> tuple[str, FileSystem, str]:
+        """Return scheme and host as typed, their file system, and the absolute path."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
             home = f"/user/{self._user}"
@@ -200,3 +206,14 @@ class Shell:
 
 def _normal(path: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def remote_fs(item: Item) -> RemoteFileSystem:
+    """Return the HDFS of a path.
+
+    Raises:
+        Fault: the path is on this machine.
+    """
+    if not isinstance(item.fs, RemoteFileSystem):
+        raise Fault(f"{item}: only paths on HDFS")
+    return item.fs

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.hdfs.command import copying, in_place
+from luigi_pai.local.hdfs.command import changing, copying, listing, reading
 from luigi_pai.local.hdfs.command.file_systems import Fault
 from luigi_pai.local.hdfs.command.paths import Shell, Usage
 
@@ -63,28 +63,28 @@ _GET = _Command(copying.get, "[-f] [-p] [-ignoreCrc] [-crc] <src> ... <localdst>
 
 _COMMANDS = {
     "appendToFile": _Command(copying.append_to_file, "<localsrc> ... <dst>", least=2),
-    "cat": _Command(in_place.cat, "[-ignoreCrc] <src> ...", "ignoreCrc"),
-    "chmod": _Command(in_place.chmod, "[-R] <MODE[,MODE]... | OCTALMODE> PATH...", "R", least=2),
+    "cat": _Command(reading.cat, "[-ignoreCrc] <src> ...", "ignoreCrc"),
+    "chmod": _Command(changing.chmod, "[-R] <MODE[,MODE]... | OCTALMODE> PATH...", "R", least=2),
     "copyFromLocal": _PUT,
     "copyToLocal": _GET,
-    "count": _Command(in_place.count, "[-q] [-h] <path> ...", "q h"),
+    "count": _Command(listing.count, "[-q] [-h] <path> ...", "q h"),
     "cp": _Command(copying.cp, "[-f] [-p] <src> ... <dst>", "f p", least=2),
-    "du": _Command(in_place.du, "[-s] [-h] <path> ...", "s h", least=0),
+    "du": _Command(listing.du, "[-s] [-h] <path> ...", "s h", least=0),
     "get": _GET,
     "getmerge": _Command(copying.getmerge, "[-nl] <src> <localdst>", "nl", least=2),
-    "ls": _Command(in_place.ls, "[-d] [-h] [-R] [<path> ...]", "d h R", least=0),
-    "mkdir": _Command(in_place.mkdir, "[-p] <path> ...", "p"),
+    "ls": _Command(listing.ls, "[-d] [-h] [-R] [<path> ...]", "d h R", least=0),
+    "mkdir": _Command(changing.mkdir, "[-p] <path> ...", "p"),
     "moveFromLocal": _Command(copying.move_from_local, "<localsrc> ... <dst>"),
     "mv": _Command(copying.mv, "<src> ... <dst>", least=2),
     "put": _PUT,
-    "rm": _Command(in_place.rm, "[-f] [-r|-R] [-skipTrash] <src> ...", "f r R skipTrash"),
-    "rmr": _Command(in_place.rmr, "<src> ..."),
-    "rmdir": _Command(in_place.rmdir, "[--ignore-fail-on-non-empty] <dir> ...", "-ignore-fail-on-non-empty"),
-    "stat": _Command(in_place.stat, "[format] <path> ..."),
-    "tail": _Command(in_place.tail, "<file>", most=1),
-    "test": _Command(in_place.test, "-[defsz] <path>", "d e f s z", most=1),
-    "text": _Command(in_place.text, "[-ignoreCrc] <src> ...", "ignoreCrc"),
-    "touchz": _Command(in_place.touchz, "<path> ..."),
+    "rm": _Command(changing.rm, "[-f] [-r|-R] [-skipTrash] <src> ...", "f r R skipTrash"),
+    "rmr": _Command(changing.rmr, "<src> ..."),
+    "rmdir": _Command(changing.rmdir, "[--ignore-fail-on-non-empty] <dir> ...", "-ignore-fail-on-non-empty"),
+    "stat": _Command(listing.stat, "[format] <path> ..."),
+    "tail": _Command(reading.tail, "<file>", most=1),
+    "test": _Command(listing.test, "-[defsz] <path>", "d e f s z", most=1),
+    "text": _Command(reading.text, "[-ignoreCrc] <src> ...", "ignoreCrc"),
+    "touchz": _Command(changing.touchz, "<path> ..."),
 }
 
 

@@ -38,7 +38,7 @@ _DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the
 _PLAIN = "/!$&'()*+,;=:@"  # what a path may show as it is
 _BINARY = "application/octet-stream"
 
-# the other operations of WebHDFS 2.7.4, so that an unknown word is told from one that is not served
+# the other operations of WebHDFS 2.7.4, so that an unknown operation differs from one that is not served
 _NOT_SERVED = {
     "GET": "GETFILECHECKSUM GETDELEGATIONTOKEN GETDELEGATIONTOKENS GET_BLOCK_LOCATIONS GETACLSTATUS "
     "GETXATTRS LISTXATTRS CHECKACCESS NULL",
@@ -61,7 +61,7 @@ class WebHdfsHandler(RequestHandler):
     """One WebHDFS request."""
 
     def initialize(self, tree: Tree, appending: asyncio.Lock) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.tree = tree
         self.appending = appending
         self.query = Query("")
@@ -78,7 +78,7 @@ class WebHdfsHandler(RequestHandler):
     def compute_etag(self) -> None:
         """Send no ETag: WebHDFS has none."""
 
-    # around every request
+    # before and after every request
 
     def prepare(self) -> None:
         """Check the request before its body arrives, and open a file for the body."""
@@ -92,7 +92,7 @@ class WebHdfsHandler(RequestHandler):
                 self._check_upload()
             except (
                 RemoteFault
-            ) as fault:  # said when the body is here: a client that still sends hears nothing
+            ) as fault:  # answered when the body is here: a client that still sends reads nothing
                 self.upload_fault = fault
                 connection.set_max_body_size(_DRAINED)
                 return
@@ -166,10 +166,12 @@ class WebHdfsHandler(RequestHandler):
         elif operation == "RENAME":
             options, destination = query.rename_options(), query.destination()
             if options:
-                self.tree.rename2(self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options)
+                self.tree.renames.onto(
+                    self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options
+                )
                 self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.rename(self.hdfs_path, destination, self.user)})
+                self._reply({"boolean": self.tree.renames.into(self.hdfs_path, destination, self.user)})
         elif operation == "SETPERMISSION":
             self.tree.set_permission(self.hdfs_path, self.user, query.permission())
             self._reply_nothing()

@@ -64,7 +64,7 @@ class Inodes:
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
-        self._looked_up: dict[int, Inode | None] = {}  # each request looks at every folder above
+        self._looked_up: dict[int, Inode | None] = {}  # each request checks every folder above
         # what a person laid into the folder by hand belongs to the server's own user
         self.superuser = getpass.getuser()
         self._by_hand = Inode(self.superuser)

@@ -5,7 +5,7 @@ system so that publishing and deleting are one ``rename``: ``incoming`` (uploads
 that are not complete), ``deleted`` (what is being removed), ``inodes.sqlite``.
 One process at a time serves a tree.
 
-Permissions are those of HDFS (``webhdfs_access``). Everybody may write into ``/``: an OpenPAI sets
+Permissions are those of HDFS (`permissions`). Everybody may write into ``/``: an OpenPAI sets
 its HDFS up so (``hdfs dfs -chmod 777 /``).
 """
 
@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.hdfs.webhdfs.inodes import Inode, Inodes
 from luigi_pai.local.hdfs.webhdfs.permissions import ALL, READ, READ_EXECUTE, WRITE, Access
+from luigi_pai.local.hdfs.webhdfs.places import Places, is_there
 from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
+from luigi_pai.local.hdfs.webhdfs.renames import Renames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,20 +34,20 @@ __all__ = ["Tree"]
 _CHUNK = 256 * 1024
 _ROOT_MODE = 0o777
 _SERVERS_BITS = {True: 0o700, False: 0o600}  # of a folder, and a file, on disk: else we could not serve it
-_LONGEST_NAME = 255  # bytes
-_LONGEST_PATH = 4095  # bytes, on this machine; Hadoop has 8000 characters
-_TOO_LONG = ("PathComponentTooLongException", "IOException")  # of a name, of a path
 
 
 class Tree:
     """The namespace over one folder.
 
-    Every path is absolute, as HDFS writes it (``/a/b``); ``user`` is who asks. Every
+    Every path is absolute, as HDFS writes it (``/a/b``); ``user`` sends the request. Every
     method raises RemoteFault where HDFS refuses.
 
     Args:
         root: the folder that is ``/``; created where it is missing. ``NAME.webhdfs``
             beside it is for the server's own use.
+
+    Attributes:
+        renames: moves files and folders.
 
     Raises:
         ValueError: the folder is a mount point.
@@ -64,24 +66,26 @@ class Tree:
             raise ValueError(f"{root} is a file system of its own; serve a folder in it")
         self._inodes = Inodes(beside / "inodes.sqlite")
         self._access = Access(self._root, self._inodes)
+        self._places = Places(self._root, self._access)
+        self.renames = Renames(self._root, self._places, self._access)
         if self._inodes.known(self._root.stat().st_ino) is None:
             self._keep(self._root, Inode(self._inodes.superuser), _ROOT_MODE, on_disk=False)
 
     @property
     def superuser(self) -> str:
-        """The user whom no permission stops: who runs the server."""
+        """The user who runs the server; permissions do not apply to them."""
         return self._inodes.superuser
 
-    # looking
+    # reading
 
     def status(self, path: str, user: str) -> dict[str, Any]:
         """Return the ``FileStatus`` of a file or folder."""
-        place = self._existing(path, "File does not exist: {}", user)
+        place = self._places.existing(path, "File does not exist: {}", user)
         return self._status(place, "")
 
     def children(self, path: str, user: str) -> list[dict[str, Any]]:
         """Return the ``FileStatus`` of each entry of a folder, or of a file itself."""
-        place = self._existing(path, "File {} does not exist.", user)
+        place = self._places.existing(path, "File {} does not exist.", user)
         if not place.is_dir():
             return [self._status(place, "")]
         self._access.check(user, place, READ_EXECUTE)
@@ -90,14 +94,14 @@ class Tree:
             for name in self._names(place):
                 entry = place / name
                 with contextlib.suppress(OSError):  # removed since it was listed; a link to nothing or itself
-                    if not entry.is_symlink() or self._is_inside(entry):
+                    if not entry.is_symlink() or self._places.is_inside(entry):
                         found.append(self._status(entry, name))
         # the NameNode compares Java's signed bytes
         return sorted(found, key=lambda status: bytes(b ^ 0x80 for b in status["pathSuffix"].encode()))
 
     def file(self, path: str, user: str) -> Path:
         """Return where on disk a file lies, to be read; a folder is refused."""
-        place = self._existing(path, "File does not exist: {}", user)
+        place = self._places.existing(path, "File does not exist: {}", user)
         if place.is_dir():
             raise RemoteFault("FileNotFoundException", f"Path is not a file: {path}")
         self._access.check(user, place, READ)
@@ -105,14 +109,14 @@ class Tree:
 
     def length(self, path: str, user: str) -> int | None:
         """Return the length of a file in bytes, None for a folder."""
-        place = self._existing(path, "File {} not found.", user)
+        place = self._places.existing(path, "File {} not found.", user)
         return None if place.is_dir() else place.stat().st_size
 
     def summary(self, path: str, user: str) -> dict[str, int]:
         """Return the ``ContentSummary``. Walks the whole folder; callable from any thread."""
         folders = files = length = consumed = 0
         with disk_faults(path):
-            place = self._existing(path, "File does not exist: {}", user)
+            place = self._places.existing(path, "File does not exist: {}", user)
             self._access.check_below(user, place, READ_EXECUTE, full_only=False)
             for entry in _walk(place):
                 try:
@@ -138,10 +142,10 @@ class Tree:
 
     def mkdirs(self, path: str, permission: int, user: str) -> None:
         """Create a folder and the missing ones above it."""
-        place = self._goal(path, user)
+        place = self._places.goal(path, user)
         if place.is_dir():
             return
-        if _is_there(place):
+        if is_there(place):
             raise RemoteFault("FileAlreadyExistsException", f"Path is not a directory: {path}")
         self._access.check_make(user, place)
         with disk_faults(path):
@@ -152,22 +156,22 @@ class Tree:
 
         Args:
             path: of the file.
-            user: who asks.
+            user: the user of the request.
             overwrite: a file that exists may be replaced.
-            client: address that asks, for the message.
+            client: address of the client, for the message.
         """
-        place = self._goal(path, user, "RemoteException")
+        place = self._places.goal(path, user, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
         self._access.check_make(user, place)
-        if _is_there(place) and overwrite:
+        if is_there(place) and overwrite:
             self._access.check(user, place, WRITE)
-        if _is_there(place) and not overwrite:
+        if is_there(place) and not overwrite:
             raise RemoteFault("FileAlreadyExistsException", f"{path} for client {client} already exists")
 
     def may_append(self, path: str, user: str) -> None:
         """Refuse a path that nothing can be appended to."""
-        place = self._existing(path, "File {} not found.", user)
+        place = self._places.existing(path, "File {} not found.", user)
         if place.is_dir():
             raise RemoteFault(
                 "FileAlreadyExistsException",
@@ -181,7 +185,7 @@ class Tree:
 
     def publish(self, upload: Path, path: str, permission: int, inode: Inode) -> None:
         """Move a complete upload to its path, in one step, replacing what is there."""
-        place = self._goal(path, inode.owner)
+        place = self._places.goal(path, inode.owner)
         with disk_faults(path):
             self._mkdirs(place.parent, 0o755, inode.owner)
             group = self._inodes.of(place.parent.stat().st_ino).group
@@ -191,7 +195,7 @@ class Tree:
     def append(self, upload: Path, path: str, user: str) -> None:
         """Add a complete upload to a file; callable from any thread, one at a time."""
         self.may_append(path, user)
-        place = self._existing(path, "File {} not found.", user)
+        place = self._places.existing(path, "File {} not found.", user)
         with disk_faults(path), upload.open("rb") as new, place.open("ab") as file:
             shutil.copyfileobj(new, file, _CHUNK)
 
@@ -202,13 +206,13 @@ class Tree:
             Where it now lies, for ``purge``; None where there was nothing to delete.
         """
         try:
-            place = self._place(path)
+            place = self._places.place(path)
         except RemoteFault as fault:
             if fault.exception in ("InvalidPathException", "IOException"):
                 return None  # such a path cannot be there
             raise
         self._access.check_way(user, place)
-        if place == self._root or not _is_there(place):
+        if place == self._root or not is_there(place):
             return None
         with disk_faults(path):
             self._access.check_take(user, place)
@@ -231,14 +235,14 @@ class Tree:
     def set_permission(self, path: str, user: str, permission: int) -> None:
         """Set the mode bits of a file or folder."""
         with disk_faults(path):
-            place = self._existing(path, "Directory/File does not exist {}", user)
+            place = self._places.existing(path, "Directory/File does not exist {}", user)
             self._access.check_owner(user, place)
             self._keep(place, self._inodes.of(place.stat().st_ino), permission)
 
     def set_owner(self, path: str, user: str, owner: str, group: str) -> None:
         """Set owner and group of a file or folder; an empty one stays."""
         with disk_faults(path):
-            place = self._existing(path, "Directory/File does not exist {}", user)
+            place = self._places.existing(path, "Directory/File does not exist {}", user)
             self._access.check_give(user, place, owner, group)
             number = place.stat().st_ino
             inode = self._inodes.of(number)
@@ -246,143 +250,7 @@ class Tree:
             if given != inode:
                 self._inodes.keep(number, given)
 
-    def rename(self, path: str, destination: str, user: str) -> bool:
-        """Rename as HDFS's first ``rename`` does: into a folder that exists, never onto a file.
-
-        Returns:
-            False where it was not done.
-        """
-        place, goal = self._place(path), self._goal(destination, user)
-        self._access.check_way(user, place)
-        if place == self._root or not _is_there(place):
-            return False
-        self._check_rename(place, goal, user)
-        if place == goal:
-            return not place.is_dir()
-        if goal.is_dir():
-            goal = goal.resolve() / place.name
-        if _is_there(goal) or place in goal.parents or not goal.parent.is_dir():
-            return False
-        with disk_faults(path):
-            place.rename(goal)
-        return True
-
-    def rename2(self, path: str, destination: str, user: str, *, overwrite: bool) -> None:
-        """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
-        place, goal = self._place(path), self._goal(destination, user)
-        self._access.check_way(user, place)
-        if place == self._root:
-            raise RemoteFault("IOException", "rename source cannot be the root")
-        if not _is_there(place):
-            raise RemoteFault("FileNotFoundException", f"rename source {path} is not found.")
-        self._check_rename(place, goal, user)
-        if goal == self._root:
-            raise RemoteFault("IOException", "rename destination cannot be the root")
-        if place == goal:
-            text = f"The source {path} and destination {destination} are the same"
-            raise RemoteFault("FileAlreadyExistsException", text)
-        if place in goal.parents:
-            text = f"Rename destination {destination} is a directory or file under source {path}"
-            raise RemoteFault("IOException", text)
-        if not goal.parent.is_dir():
-            text = f"rename destination parent {destination} not found."
-            raise RemoteFault("FileNotFoundException", text)
-        with disk_faults(path):
-            if _is_there(goal):
-                self._check_replaced(place, goal, (path, destination), overwrite=overwrite)
-            place.rename(goal)
-
-    def _check_rename(self, place: Path, goal: Path, user: str) -> None:
-        """Refuse who may not move something."""
-        self._access.check_take(user, place)
-        if goal != self._root:
-            self._access.check_make(user, goal / place.name if goal.is_dir() else goal)
-
-    @staticmethod
-    def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:
-        """Refuse to rename onto what may not be replaced."""
-        source, destination = paths
-        if goal.is_dir() != place.is_dir():
-            text = f"Source {source} and destination {destination} must both be directories"
-            raise RemoteFault("IOException", text)
-        if not overwrite:
-            text = f"rename destination {destination} already exists"
-            raise RemoteFault("FileAlreadyExistsException", text)
-        if goal.is_dir() and any(goal.iterdir()):
-            text = f"rename destination directory is not empty: {destination}"
-            raise RemoteFault("IOException", text)
-
-    # from names to places on disk
-
-    def _place(
-        self,
-        path: str,
-        invalid: str = "Invalid path name Invalid file name: {}",
-        exception: str = "InvalidPathException",
-    ) -> Path:
-        """Return where on disk a path lies; what is above it is inside the root."""
-        names = path[1:].rstrip("/").split("/") if path.strip("/") else []
-        if not path.startswith("/") or any(
-            name in ("", ".", "..") or ":" in name or "\0" in name for name in names
-        ):
-            raise RemoteFault(exception, invalid.format(path))
-        for number, name in enumerate(names):
-            if len(name.encode()) > _LONGEST_NAME:
-                raise RemoteFault(
-                    "PathComponentTooLongException",
-                    f"The maximum path component name limit of {name} in directory "
-                    f"/{'/'.join(names[:number])} is exceeded: limit={_LONGEST_NAME} length={len(name)}",
-                )
-        left = _LONGEST_PATH - len(os.fsencode(self._root))
-        if len(path.encode()) > left:
-            raise RemoteFault("IOException", f"Pathname too long.  Limit {left} characters, 1000 levels.")
-        place = self._root
-        for number, name in enumerate(names):
-            if number:
-                above = "/" + "/".join(names[:number])
-                place = self._resolved(place, above)
-                if not place.is_dir() and _is_there(place):
-                    raise RemoteFault("AccessControlException", f"{above} (is not a directory)")
-            place = place / name
-        return place
-
-    def _existing(self, path: str, missing: str, user: str) -> Path:
-        """Return where a path lies that exists and that the user can get to, links followed."""
-        try:
-            place = self._resolved(self._place(path), path)
-            self._access.check_way(user, place)
-        except RemoteFault as fault:
-            if fault.exception not in _TOO_LONG:
-                raise
-            raise RemoteFault("FileNotFoundException", missing.format(path)) from fault
-        with disk_faults(path):
-            try:
-                place.stat()
-            except FileNotFoundError:
-                raise RemoteFault("FileNotFoundException", missing.format(path)) from None
-        return place
-
-    def _goal(self, path: str, user: str, exception: str = "InvalidPathException") -> Path:
-        """Return where something is to be made; a link there that leads out is refused."""
-        place = self._place(path, "Invalid path name {}", exception)
-        self._resolved(place, path)
-        self._access.check_way(user, place)
-        return place
-
-    def _resolved(self, place: Path, path: str) -> Path:
-        """Return a place with its own link followed; its folder has none. One that leads out is refused."""
-        if not place.is_symlink():
-            return place
-        if not self._is_inside(place):
-            raise RemoteFault("AccessControlException", f"{path} leads out of the file system")
-        return place.resolve()
-
-    def _is_inside(self, place: Path) -> bool:
-        try:
-            place = place.resolve()
-        except (OSError, RuntimeError):  # a link to itself
-            return False
-        return place == self._root or self._root in place.parents
+    # on disk
 
     def _mkdirs(self, place: Path, permission: int, user: str) -> None:
         if place.is_dir():
@@ -421,7 +289,7 @@ class Tree:
 
     @staticmethod
     def _names(place: Path) -> Iterator[str]:
-        """Yield the names in a folder that can be said on the wire."""
+        """Yield the names in a folder that can be written as UTF-8."""
         with os.scandir(place) as entries:
             for entry in entries:
                 if _is_text(entry.name):
@@ -440,10 +308,6 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_there(place: Path) -> bool:
-    return place.is_symlink() or place.exists()
 
 
 def _is_folder(place: Path) -> bool:

@@ -78,7 +78,7 @@ class Access:
         """Refuse who may not do something in each folder of a tree.
 
         Args:
-            user: who asks.
+            user: the user of the request.
             place: the uppermost folder; a file is no matter.
             wanted: what is to be done.
             full_only: empty folders do not matter.
@@ -96,7 +96,7 @@ class Access:
             raise _denied(f"Permission denied. user={user} is not the owner of inode={place.name}")
 
     def check_give(self, user: str, place: Path, owner: str, group: str) -> None:
-        """Refuse who may not make somebody else, or another group, the owner."""
+        """Refuse a user who may not change owner or group."""
         self.check_owner(user, place)
         if user == self._inodes.superuser:
             return

@@ -35,7 +35,7 @@ class Query:
         return self._values.get(name, "")
 
     def user(self) -> str:
-        """Return who asks (``user.name``)."""
+        """Return the user of the request (``user.name``)."""
         user = self._values.get("user.name") or _NOBODY
         if not re.match(_USER, user):
             raise _refused("user.name", f'Invalid value: "{user}" does not belong to the domain {_USER}')
@@ -91,9 +91,9 @@ class Query:
 
         Args:
             marker: the name and port that the NameNode is asked by.
-            **defaults: parameters that the DataNode is told even where the client gave none.
+            **defaults: parameters that the DataNode gets even if the client sent none.
         """
-        told = {
+        sent = {
             name: value
             for name, value in self._values.items()
             if value and name not in ("op", "user.name", "namenoderpcaddress")
@@ -102,7 +102,7 @@ class Query:
             "op": self.text("op").upper(),
             "user.name": self.text("user.name"),
             "namenoderpcaddress": marker,
-            **dict(sorted({**defaults, **told}.items())),
+            **dict(sorted({**defaults, **sent}.items())),
         }
         return "&".join(f"{name}={quote(value, safe=':,')}" for name, value in order.items() if value)
 

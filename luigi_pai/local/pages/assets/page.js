@@ -8,6 +8,7 @@ const trouble = document.getElementById("trouble");
 const log = document.getElementById("log");
 const which = document.getElementById("which-log");
 let live = main.hasAttribute("data-live");
+let chosen = ""; // the log that the reader chose
 
 function say(text) {
   if (trouble.textContent !== text) trouble.textContent = text;
@@ -42,6 +43,7 @@ async function look() {
     const fresh = now.getElementById(part.id);
     if (fresh) renew(part, fresh);
   }
+  if (chosen && which.value !== chosen) which.value = chosen; // the server's choice is not for those who made one
   if (focused && document.activeElement.id !== focused) {
     document.getElementById(focused)?.focus({ preventScroll: true });
   }
@@ -96,6 +98,9 @@ async function goOn() {
 
 if (log) {
   document.getElementById("output").hidden = false;
-  which.addEventListener("change", () => read().catch(() => { more = true; }));
+  which.addEventListener("change", () => {
+    chosen = which.value;
+    read().catch(() => { more = true; });
+  });
 }
 goOn();

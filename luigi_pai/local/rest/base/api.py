@@ -1,4 +1,4 @@
-"""What the routes of both REST APIs share: what they work with, how a route is found, who asks."""
+"""The base of both REST APIs: the objects that routes share, and their dispatch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
     from luigi_pai.local.launcher.launcher import Launcher
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.rest.base.rate_limits import RateLimits
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.views.job_events import JobNotes
+    from luigi_pai.local.views.job_events import JobEvents
     from luigi_pai.local.views.job_rows import JobRows
+    from luigi_pai.local.views.job_tags import JobTags
 
 __all__ = ["PREFIX", "Api", "ApiHandler", "Route", "route"]
 
@@ -34,7 +35,11 @@ PREFIX = "/rest-server"
 
 @dataclass(frozen=True)
 class Api:
-    """What the routes work with."""
+    """The objects that routes share.
+
+    Attributes:
+        config_lines: the lines for luigi.cfg that point at this server.
+    """
 
     store: Store
     users: Users
@@ -44,17 +49,19 @@ class Api:
     virtual_clusters: tuple[str, ...]
     hdfs: ClusterHdfs
     folders: JobFolders
-    notes: JobNotes
+    events: JobEvents
+    tags: JobTags
     storages: Storages
     rows: JobRows
     groups: Groups
-    release: Release
+    release: V2Release
+    config_lines: str
     limits: RateLimits | None = None
 
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a pattern of paths, and what answers there."""
+    """A method, a pattern of paths, and the handler."""
 
     method: str
     pattern: re.Pattern[str]
@@ -72,7 +79,7 @@ class ApiHandler(RestHandler):
     routes: ClassVar[Sequence[Route]] = ()
 
     def initialize(self, api: Api) -> None:
-        """Take what all requests share."""
+        """Store what all requests share."""
         self.api = api
 
     async def get(self) -> None:

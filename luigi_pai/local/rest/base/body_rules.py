@@ -108,7 +108,7 @@ USER_VIRTUAL_CLUSTERS = Object(
 
 
 def check_task_counts(config: dict[str, Any]) -> None:
-    """Refuse what the rest-server looks at after its schema.
+    """Refuse what the rest-server checks after its schema.
 
     Args:
         config: a job config that `JOB_CONFIG` has taken.

@@ -1,4 +1,4 @@
-"""The v1 REST API of OpenPAI 0.7.1: its routes, in its order of looking at things."""
+"""The v1 REST API of OpenPAI 0.7.1: its routes, with their checks in its order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from luigi_pai.local.node.joi import Refused
 from luigi_pai.local.rest.base import body_rules
 from luigi_pai.local.rest.base.api import ApiHandler, route
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.store.records import WAITING, NewJob
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class V1Handler(ApiHandler):
     # steps that several routes share
 
     def _bearer(self) -> Bearer:
-        """Return who asks.
+        """Return the authenticated user.
 
         Raises:
             ApiError: 401 without a valid token.
@@ -82,7 +82,9 @@ class V1Handler(ApiHandler):
         self.answer_json(self.api.rows.as_json(ids))
 
     async def _get(self, name: str) -> None:
-        self.answer(200, job_detail(self._job(name), self.api.store, self.api.address))
+        job = self._job(name)
+        waits_for = self.api.launcher.why_waiting(job) if job.sub_state == WAITING else None
+        self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _post(self) -> None:
         bearer = self._bearer()
@@ -104,7 +106,7 @@ class V1Handler(ApiHandler):
         return config
 
     async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
-        """Write a job down, then say that it is taken."""
+        """Store a job, then answer that it was accepted."""
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         virtual_cluster = spec["virtualCluster"] or "default"
@@ -113,7 +115,9 @@ class V1Handler(ApiHandler):
             raise ApiError(400, "UnknownError", "Bad Request")
         await self._prepare_hdfs(name, username)
         try:
-            job = self.api.store.add_job(NewJob(name, username, virtual_cluster, self.body, spec))
+            job = self.api.store.add_job(
+                NewJob(name, username, virtual_cluster, self.body, {**spec, "gang": True})
+            )
         except NameTaken:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
         self.api.launcher.add(job)
@@ -176,7 +180,9 @@ class V1Handler(ApiHandler):
         raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
 
     def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
-        jobs = [job for job in self.api.store.unfinished_jobs() if job.generation == 1 and not job.deleted]
+        jobs = [
+            job for job in self.api.store.unfinished_jobs() if job.release.api == "v1" and not job.deleted
+        ]
         return virtual_clusters(self.api.launcher.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:
@@ -205,7 +211,7 @@ class V1Handler(ApiHandler):
         body = self.checked(body_rules.USER_DELETE)
         self._administrator()
         self.api.users.remove(body["username"])
-        self.api.tokens.end_all(body["username"])
+        self.api.tokens.revoke_of_user(body["username"])
         self.answer(200, {"message": "remove successfully"})
 
     async def _put_user_virtual_clusters(self, name: str) -> None:

@@ -24,7 +24,7 @@ _SHOWN = 10
 
 
 class Unchecked(dict[str, Any]):
-    """A body that nobody has checked: what it does not have fails where it is used."""
+    """An unchecked body: a missing field fails where it is used."""
 
     def __missing__(self, key: str) -> Any:
         raise ApiError(500, None, f"Cannot read properties of undefined (reading '{key}')")
@@ -117,7 +117,7 @@ class AccessV2(ApiHandler):
         """Return the body as a schema has it; where the release checks none, whatever it is.
 
         Raises:
-            ApiError: 400 if the schema does not take it, 500 where there is none and none is checked.
+            ApiError: 400 if the schema refuses it, 500 for a missing body that is not checked.
         """
         if self.api.release.checks_bodies:
             return super().checked(schema)
@@ -144,7 +144,7 @@ class AccessV2(ApiHandler):
             )
 
     def who(self) -> Bearer:
-        """Return who asks.
+        """Return the authenticated user.
 
         Raises:
             ApiError: 401 without a token that is in force.
@@ -168,25 +168,25 @@ class AccessV2(ApiHandler):
         return bearer if bearer and bearer.application and bearer.username == name else None
 
     def is_admin(self, bearer: Bearer) -> bool:
-        """Say whether somebody is an administrator now."""
+        """Say whether a user is an administrator now."""
         user = self.api.users.get(bearer.username)
         return user is not None and self.api.groups.is_admin(user)
 
     def administered(self, bearer: Bearer) -> list[Any]:
-        """Return the virtual clusters that somebody administers."""
+        """Return the virtual clusters that a user administers."""
         user = self.api.users.get(bearer.username)
         named = None if user is None else user.extension.get("vcadmins")
         return named if self.api.release.caches_users and isinstance(named, list) else []
 
     def is_above(self, bearer: Bearer, job: Job) -> bool:
-        """Say whether somebody administers the cluster, or the virtual cluster of a job."""
+        """Say whether a user administers the cluster, or the virtual cluster of a job."""
         return self.is_admin(bearer) or job.virtual_cluster in self.administered(bearer)
 
     def storages(self, bearer: Bearer, *, default: bool = False) -> list[str]:
-        """Return the storages that somebody may mount, or those that are mounted where none is named.
+        """Return the storages that a user may mount, or those mounted by default.
 
         Raises:
-            ApiError: 500 where the access list of one of their groups is none.
+            ApiError: 500 if the access list of one of their groups is not a list.
         """
         user, groups = self.api.users.get(bearer.username), self.api.groups
         if user is None:
@@ -195,7 +195,7 @@ class AccessV2(ApiHandler):
         return [name for name in self.api.storages.names() if name in named]
 
     def person(self) -> Bearer:
-        """Return who asks, if that is no program.
+        """Return the authenticated user, unless an application token was sent.
 
         Raises:
             ApiError: 401, or 403 for an application token.
@@ -206,7 +206,7 @@ class AccessV2(ApiHandler):
         return bearer
 
     def require_admin(self, bearer: Bearer) -> None:
-        """Refuse whoever is no administrator.
+        """Refuse a user who is not an administrator.
 
         Raises:
             ApiError: 403.
@@ -218,7 +218,7 @@ class AccessV2(ApiHandler):
         """Return the body of an administrator's request as a schema has it.
 
         Raises:
-            ApiError: 401 or 403 for anybody else, 400 if the schema does not take it.
+            ApiError: 401 or 403 for other users, 400 if the schema refuses the body.
         """
         bearer = self.person()
         asked = self.checked(schema)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.accounts.groups import ADMINISTRATORS
+from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.node.joi import Number, Object, String
 from luigi_pai.local.rest.base.api import route
+from luigi_pai.local.store.ids import framework_name
 
 if TYPE_CHECKING:
     from luigi_pai.local.config.virtual_clusters import Resources
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.rest.v2.access import AccessV2
+    from luigi_pai.local.store.records import Job, Task
 
 __all__ = ["LTP_ROUTES", "ROUTES"]
 
 _HUNDRED = 100
 _NODE = "localhost"
+_NAMESPACE = "default"
 _TEXT = String(allow_empty=True)
 _VIRTUAL_CLUSTER = Object(
     {
@@ -135,7 +140,7 @@ async def _refresh_storages(handler: AccessV2) -> None:
 
 
 def _chosen(handler: AccessV2, name: str | None) -> list[str] | None:
-    """Return which of the older routes' objects are asked for; None for all."""
+    """Return the names that a request to one of the older routes selects; None for all."""
     return [name] if name is not None else handler.get_query_arguments("names") or None
 
 
@@ -193,6 +198,54 @@ async def _nodes(handler: AccessV2) -> None:
     handler.answer(200, {"items": [node]})
 
 
+async def _pods(handler: AccessV2) -> None:
+    """Answer with the pods that the tasks of running v2 jobs would be."""
+    handler.require_admin(handler.who())
+    items = [
+        _pod(job, task)
+        for job in handler.api.store.unfinished_jobs()
+        if job.release.api == "v2"
+        for attempt in [handler.api.store.last_attempt(job)]
+        if attempt is not None and attempt.completed is None
+        for task in handler.api.store.tasks(attempt)
+        if task.launched is not None and task.completed is None
+    ]
+    if handler.get_query_argument("namespace", _NAMESPACE) != _NAMESPACE:
+        items = []
+    handler.answer(200, {"items": items})
+
+
+def _pod(job: Job, task: Task) -> dict[str, Any]:
+    """Return a running task as Kubernetes shows its pod, as far as there is anything to show here."""
+    framework = framework_name(job)
+    labels = {
+        "FC_FRAMEWORK_NAME": framework,
+        "FC_TASKROLE_NAME": task.role,
+        "FC_TASK_INDEX": str(task.index),
+        "jobName": job.name,
+        "userName": job.username,
+        "virtualCluster": job.virtual_cluster,
+    }
+    launched = datetime.fromtimestamp((task.launched or 0) // 1000, timezone.utc)
+    started = launched.isoformat().replace("+00:00", "Z")
+    return {
+        "metadata": {
+            "name": f"{framework}-{task.role}-{task.index}",
+            "namespace": _NAMESPACE,
+            "uid": task.container_id,
+            "labels": labels,
+            "creationTimestamp": started,
+        },
+        "spec": {"nodeName": _NODE, "containers": [{"name": "app"}]},
+        "status": {
+            "phase": "Running",
+            "hostIP": CONTAINER_IP,
+            "podIP": CONTAINER_IP,
+            "startTime": started,
+        },
+    }
+
+
 ROUTES = (
     route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
     route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
@@ -209,6 +262,8 @@ ROUTES = (
     route("GET", "/api/v2/alerts", _alerts),
     route("GET", "/api/v2/kubernetes/nodes", _nodes),
     route("GET", "/api/v1/kubernetes/nodes", _nodes),
+    route("GET", "/api/v2/kubernetes/pods", _pods),
+    route("GET", "/api/v1/kubernetes/pods", _pods),
 )
 
 LTP_ROUTES = (route("POST", "/api/v2/storages/refresh", _refresh_storages),)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.mustache import javascript_text
-from luigi_pai.spec.templates.references import PLUGIN
+from luigi_pai.spec.dialects.javascript_text import javascript_text
+from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def _property(value: Any, name: str) -> Any:
 
 
 def _team_storages(plugins: Any, otherwise: Any) -> Any:
-    """Return the storages of the older way to ask for them; ``otherwise`` if nobody asks so."""
+    """Return the storages of the plugin ``teamwise_storage``; ``otherwise`` if it is not used."""
     wanted = otherwise
     for plugin in _iterated(plugins, f"config.extras.{PLUGIN}"):
         if _property(plugin, "plugin") != _TEAM_STORAGE:

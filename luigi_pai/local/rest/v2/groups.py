@@ -81,7 +81,7 @@ def _found(handler: AccessV2, name: str) -> Group:
 
 
 def _found_by_older_route(handler: AccessV2, name: str) -> Group:
-    """Return a group; where there is none, these routes answer with what they got from Kubernetes."""
+    """Return a group; if there is none, fail with the error that these routes get from Kubernetes."""
     group = handler.api.groups.get(name)
     if group is None:
         raise ApiError(500, "UnknownError", "[object Object]")
@@ -149,11 +149,11 @@ async def _change_extension(handler: AccessV2, name: str) -> None:
     handler.answer(201, {"message": "update group extension data successfully."})
 
 
-async def _change_text(handler: AccessV2, name: str, label: str, field: str, said: str) -> None:
+async def _change_text(handler: AccessV2, name: str, label: str, field: str, shown: str) -> None:
     asked = handler.checked_by_administrator(Object({label: _TEXT}, root=True))
     group = _found_by_older_route(handler, name)
     _save(handler, replace(group, **{field: asked.get(label, "")}))
-    handler.answer(201, {"message": f"update group {said} data successfully."})
+    handler.answer(201, {"message": f"update group {shown} data successfully."})
 
 
 async def _change_description(handler: AccessV2, name: str) -> None:

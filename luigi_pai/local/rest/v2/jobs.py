@@ -19,11 +19,11 @@ from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, 
 from luigi_pai.local.views.v2.jobs import (
     attempt_summary,
     is_placed,
-    job_detail_v2,
+    job_detail,
     task_attempts,
 )
 from luigi_pai.local.views.v2.search import JobSearch, Viewer
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
 
 
 def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
-    """Return who asks for a list, where that limits it."""
+    """Return the user that a list is limited to, on releases that limit it."""
     user, groups = handler.api.users.get(bearer.username), handler.api.groups
     if user is None or not handler.api.release.own_virtual_clusters:
         return None
@@ -133,7 +133,7 @@ async def _submit(handler: AccessV2) -> None:
     document = await run(submission.read_protocol, body, release)
     name, user = document["name"], bearer.username
     submitter = handler.api.users.get(user)
-    release.check_leave(document, {} if submitter is None else submitter.extension)
+    release.check_quota(document, {} if submitter is None else submitter.extension)
     handler.require_database()
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job_of(user, name) is not None:
@@ -146,13 +146,13 @@ async def _submit(handler: AccessV2) -> None:
     storages = [] if wanted is None else handler.storages(bearer, default=wanted == [])
     spec = await run(submission.spec_of, document, storages, release)
     config = submission.shown_config(document)
-    new = NewJob(name, user, cluster, config, spec, generation=2, secrets=document.get("secrets"))
+    new = NewJob(name, user, cluster, config, spec, api="v2", secrets=document.get("secrets"))
     try:
         job = handler.api.store.add_job(new)
     except NameTaken:
         raise taken from None
     if release.job_types:
-        handler.api.notes.add_tag(job, document.get("jobType", "others"))
+        handler.api.tags.add(job, document.get("jobType", "others"))
     handler.api.launcher.add(job)
     handler.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
 
@@ -167,10 +167,10 @@ async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
 
 def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
     store = handler.api.store
-    tags = handler.api.notes.tags([job]).get(job.id, [])
+    tags = handler.api.tags.of([job]).get(job.id, [])
     handler.answer(
         200,
-        job_detail_v2(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
+        job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
     )
 
 
@@ -275,7 +275,7 @@ async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
 
 async def _events(handler: AccessV2, name: str) -> None:
     job, _ = _looked_up(handler, name)
-    events = handler.api.notes.events(job, handler.get_query_argument("type", None))
+    events = handler.api.events.of(job, handler.get_query_argument("type", None))
     name = framework_name(job)
     handler.answer(
         200, {"totalCount": len(events), "data": [{**event, "frameworkName": name} for event in events]}
@@ -298,13 +298,13 @@ def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
 
 async def _add_tag(handler: AccessV2, name: str) -> None:
     job, tag = _tagged(handler, name, "add tag to")
-    handler.api.notes.add_tag(job, tag)
+    handler.api.tags.add(job, tag)
     handler.answer(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
 
 
 async def _delete_tag(handler: AccessV2, name: str) -> None:
     job, tag = _tagged(handler, name, "delete tag from")
-    if not handler.api.notes.remove_tag(job, tag):
+    if not handler.api.tags.remove(job, tag):
         raise ApiError(404, "NoTagError", f"Tag {tag} is not found for job {name}.")
     handler.answer(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
 

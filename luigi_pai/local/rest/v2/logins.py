@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 and LTP for what it is and who asks: info, logins, tokens."""
+"""The routes of OpenPAI 1.8 and LTP for server information, logins and tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.node.joi import Number, Object, String
 from luigi_pai.local.rest.base.api import route
-from luigi_pai.spec.dialects.mustache import javascript_text
+from luigi_pai.spec.dialects.javascript_text import javascript_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ async def _login(handler: AccessV2) -> None:
 
 
 def _no_text(argument: str, instead: str, asked: Mapping[str, Any], field: str) -> ApiError:
-    """Return what a body that nobody has checked fails with: Node's complaint of an argument.
+    """Return the error of an unchecked body: Node's complaint about an argument.
 
     Args:
         argument: what Node calls it.
@@ -97,10 +97,10 @@ async def _tokens(handler: AccessV2) -> None:
 
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.who()
-    said = {**bearer.claims, "admin": handler.is_admin(bearer)}
+    shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
     if handler.api.release.caches_users:
-        said["vcadmins"] = handler.administered(bearer)
-    handler.answer(200, said)
+        shown["vcadmins"] = handler.administered(bearer)
+    handler.answer(200, shown)
 
 
 async def _new_application_token(handler: AccessV2) -> None:
@@ -124,7 +124,7 @@ async def _revoke(handler: AccessV2, token: str) -> None:
 
 async def _revoke_all(handler: AccessV2) -> None:
     handler.require_admin(handler.person())
-    handler.api.tokens.end_everybodys()
+    handler.api.tokens.revoke_all()
     handler.answer(200, {"message": "All tokens revoked successfully"})
 
 

@@ -6,28 +6,27 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.local.container.protocol_spec import job_spec
+from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.rest.base.body_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
 from luigi_pai.local.rest.v2.extras import read_extras
 from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.references import PLUGIN
-from luigi_pai.spec.templates.secrets import masked
+from luigi_pai.spec.templates.secrets import MASK, masked
 from luigi_pai.spec.validate_protocol import validate_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases.release import V2Release
 
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
-_MASK = "******"
 _KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
 
 
-def read_protocol(text: str, release: Release) -> dict[str, Any]:
+def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     """Return the document of a body that a release takes.
 
     Raises:
@@ -41,7 +40,7 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
     if isinstance(document, dict):
         known = {field: value for field, value in document.items() if field not in release.beyond_spec}
     problems = validate_protocol(known, release=release.spec_release)
-    wrong = release.complaints(document) if problems or known != document else []
+    wrong = release.schema_errors(document) if problems or known != document else []
     if wrong:
         raise _invalid(json.dumps(wrong, separators=(",", ":")))
     _check_names(document, release)
@@ -61,7 +60,7 @@ def _invalid(message: str) -> ApiError:
     return ApiError(400, "InvalidProtocolError", message)
 
 
-def _check_names(document: Mapping[str, Any], release: Release) -> None:
+def _check_names(document: Mapping[str, Any], release: V2Release) -> None:
     """Refuse names that are there twice and references to what is not there, as the server does."""
     known = _unique(
         ((item["type"], item["name"]) for item in document.get("prerequisites") or ()),
@@ -95,12 +94,12 @@ def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, 
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return the virtual cluster that a protocol asks for; the schema takes what is no text, too."""
+    """Return the virtual cluster of a protocol, as text; the schema accepts other values, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 
 
-def spec_of(document: Mapping[str, Any], storages: Sequence[str], release: Release) -> dict[str, Any]:
+def spec_of(document: Mapping[str, Any], storages: Sequence[str], release: V2Release) -> dict[str, Any]:
     """Return a protocol as the launcher reads it.
 
     Args:
@@ -135,4 +134,4 @@ def _check_size(spec: Mapping[str, Any]) -> None:
 def shown_config(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a protocol as GET config shows it: without secrets, and without passwords of registries."""
     shown = masked(document)
-    return {**shown, "secrets": _MASK} if "secrets" in shown else shown
+    return {**shown, "secrets": MASK} if "secrets" in shown else shown

@@ -12,6 +12,16 @@ from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.node.joi import AnyObject, Array, Boolean, Object, Refused, String
 from luigi_pai.local.rest.base.api import route
 from luigi_pai.local.rest.v2.groups import GROUP_NAME, GROUPNAME
+from luigi_pai.local.rest.v2.user_bodies import (
+    EMAIL,
+    NAME,
+    NEW_USER,
+    change_schema,
+    mapping_of,
+    names_of,
+    no_record,
+    password_of,
+)
 from luigi_pai.local.store.records import User
 
 if TYPE_CHECKING:
@@ -20,52 +30,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.v2.access import AccessV2
 
 __all__ = ["LTP_ROUTES", "OPENPAI_ROUTES", "ROUTES"]
-
-_NAME = String(pattern="[A-Za-z0-9_.-]+", pattern_name="username", required=True)
-_EMAIL = String(allow_empty=True, email=True)
-_NEW_USER = Object(
-    {
-        "username": _NAME,
-        "email": _EMAIL,
-        "virtualCluster": Array(String(), default=[]),
-        "admin": Boolean(default=False),
-        "password": String(min_length=6, required=True),
-        "extension": AnyObject(default={}),
-    },
-    root=True,
-)
-
-
-def _change(*, whole: bool, own: bool) -> Object:
-    """Return the schema of PUT users, or of PUT users/me: with ``patch``, or of a whole user."""
-    data: dict[str, Any] = {"username": _NAME, "email": String(email=True, required=whole)}
-    if own:
-        data["newPassword"] = String(min_length=6, required=whole)
-        data["oldPassword"] = String(min_length=6)
-        data["extension"] = AnyObject()
-    else:
-        data["virtualCluster"] = Array(String(), required=whole)
-        data["admin"] = Boolean(required=whole)
-        data["password"] = String(min_length=6, required=whole)
-        data["extension"] = AnyObject(required=whole)
-    return Object({"patch": Boolean(default=False), "data": Object(data, required=True)}, root=True)
-
-
-def _names(value: Any) -> list[str]:
-    """Return a list of names of a body, perhaps an unchecked one.
-
-    Raises:
-        ApiError: 500 for what is none.
-    """
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ApiError(500, "UnknownError", "grouplist.map is not a function")
-    return value
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping of a body, perhaps an unchecked one; what JavaScript finds no fields in is empty."""
-    return value if isinstance(value, dict) else {}
-
 
 # what is there
 
@@ -101,7 +65,7 @@ async def _user(handler: AccessV2, name: str) -> None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
     shown = _shown(handler, user)
     if handler.api.release.caches_users:
-        handler.api.users.lose_password(name)
+        handler.api.users.disable_password(name)
     handler.answer(200, shown)
 
 
@@ -143,7 +107,7 @@ def _is_for_administrators(handler: AccessV2, name: str) -> bool:
 
 def _with_password(handler: AccessV2, user: User, password_hash: str) -> User:
     """Return a user with another password; their logins end, their application tokens do not."""
-    handler.api.tokens.end_logins(user.name)
+    handler.api.tokens.revoke_logins(user.name)
     return replace(user, password=password_hash)
 
 
@@ -156,22 +120,6 @@ def _own_or_administrator(handler: AccessV2, schema: Object, name: str, refusal:
     return asked
 
 
-def _hashable(asked: dict[str, Any], field: str) -> str:
-    """Return a password of a body, perhaps an unchecked one; nothing where there is none.
-
-    Raises:
-        ApiError: 500 for what is no text.
-    """
-    password = asked.get(field, "")
-    if not isinstance(password, str):
-        raise _no_record(f'"{field}" must be a string')
-    return password
-
-
-def _no_record(complaint: str) -> ApiError:
-    return ApiError(500, "UnknownError", f"User schema error\nValidationError: {complaint}")
-
-
 def _check_record(user: User) -> None:
     """Refuse a record that the server cannot write down: bodies are not checked before, with LTP.
 
@@ -180,18 +128,18 @@ def _check_record(user: User) -> None:
     """
     record = {"username": user.name, "email": user.email, "extension": user.extension}
     try:
-        Object({"username": _NAME, "email": _EMAIL, "extension": AnyObject()}).check(record)
+        Object({"username": NAME, "email": EMAIL, "extension": AnyObject()}).check(record)
     except Refused as refused:
-        raise _no_record(str(refused)) from None
+        raise no_record(str(refused)) from None
 
 
 def _done(handler: AccessV2, user: User, message: str) -> None:
     _check_record(user)
     known = handler.api.users.get(user.name)
     if known is not None:
-        handler.api.groups.remember(known)
+        handler.api.groups.record_virtual_clusters(known)
     handler.api.users.save(user)
-    handler.api.groups.remember(user)
+    handler.api.groups.record_virtual_clusters(user)
     handler.answer(201, {"message": message})
 
 
@@ -199,9 +147,9 @@ def _done(handler: AccessV2, user: User, message: str) -> None:
 
 
 async def _new_user(handler: AccessV2) -> None:
-    asked = handler.checked_by_administrator(_NEW_USER)
+    asked = handler.checked_by_administrator(NEW_USER)
     groups = handler.api.groups
-    name, clusters = asked["username"], _names(asked["virtualCluster"])
+    name, clusters = asked["username"], names_of(asked["virtualCluster"])
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
         raise ApiError(400, "InvalidParametersError", f"luigi-pai local cannot keep a user {name}")
     if groups.unknown(clusters):
@@ -210,7 +158,7 @@ async def _new_user(handler: AccessV2) -> None:
     if len(found) != len(clusters):
         message = f"Try to update: {','.join(clusters)}, but found {','.join(found)}"
         raise ApiError(400, "NoVirtualClusterError", message)
-    password = await asyncio.to_thread(hash_password, _hashable(asked, "password"))
+    password = await asyncio.to_thread(hash_password, password_of(asked, "password"))
     if handler.api.users.get(name) is not None:
         raise ApiError(409, "ConflictUserError", f"User name {name} already exists.")
     user = User(name, password, False, "", asked.get("email", ""), asked["extension"])  # noqa: FBT003 - a record
@@ -219,15 +167,15 @@ async def _new_user(handler: AccessV2) -> None:
 
 
 async def _change_user(handler: AccessV2) -> None:
-    asked = handler.checked_by_administrator(_change(whole=not handler.is_patch(), own=False))["data"]
+    asked = handler.checked_by_administrator(change_schema(whole=not handler.is_patch(), own=False))["data"]
     _found(handler, asked["username"])
-    password = _hashable(asked, "password") if "password" in asked else None
+    password = password_of(asked, "password") if "password" in asked else None
     hashed = None if password is None else await asyncio.to_thread(hash_password, password)
     user = _found(handler, asked["username"])  # as it is now: there was time for another change
-    extension = {**user.extension, **_mapping(asked.get("extension", {}))}
+    extension = {**user.extension, **mapping_of(asked.get("extension", {}))}
     user = replace(user, email=asked.get("email", user.email), extension=extension)
     if "virtualCluster" in asked:
-        user = _in_virtual_clusters(handler, user, _names(asked["virtualCluster"]))
+        user = _in_virtual_clusters(handler, user, names_of(asked["virtualCluster"]))
     if "admin" in asked:
         user = _as_admin(handler, user, admin=bool(asked["admin"]))
     if hashed is not None:
@@ -243,7 +191,7 @@ async def _change_user_by_name(handler: AccessV2, _name: str) -> None:
 async def _change_me(handler: AccessV2) -> None:
     """Change one's own email and extension; 1.8 takes a new password here, and does nothing with it."""
     bearer = handler.person()
-    asked = handler.checked(_change(whole=not handler.is_patch(), own=True))["data"]
+    asked = handler.checked(change_schema(whole=not handler.is_patch(), own=True))["data"]
     if asked["username"] != bearer.username:
         raise ApiError(403, "ForbiddenUserError", "Can't update other user's data")
     user = _found(handler, bearer.username)
@@ -257,7 +205,7 @@ async def _delete_user(handler: AccessV2, name: str) -> None:
     if handler.api.groups.is_admin(_found(handler, name)):
         raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
     handler.api.users.remove(name)
-    handler.api.tokens.end_all(name)
+    handler.api.tokens.revoke_of_user(name)
     handler.answer(200, {"message": "user is removed successfully"})
 
 
@@ -267,13 +215,13 @@ async def _change_extension(handler: AccessV2, name: str) -> None:
         handler, Object({"extension": AnyObject(required=True)}, root=True), name, refusal
     )
     user = _found(handler, name)
-    user = replace(user, extension={**user.extension, **_mapping(asked["extension"])})
+    user = replace(user, extension={**user.extension, **mapping_of(asked["extension"])})
     _done(handler, user, "Update user extension data successfully.")
 
 
 async def _change_groups(handler: AccessV2, name: str) -> None:
     schema = Object({"grouplist": Array(String(), required=True)}, root=True)
-    names = _names(handler.checked_by_administrator(schema)["grouplist"])
+    names = names_of(handler.checked_by_administrator(schema)["grouplist"])
     user = _found(handler, name)
     unknown = handler.api.groups.unknown(names)
     if unknown:
@@ -301,10 +249,10 @@ async def _leave_group(handler: AccessV2, name: str) -> None:
 
 async def _change_virtual_clusters(handler: AccessV2, name: str) -> None:
     schema = Object({"virtualCluster": Array(String(), required=True)}, root=True)
-    names = _names(handler.checked_by_administrator(schema)["virtualCluster"])
+    names = names_of(handler.checked_by_administrator(schema)["virtualCluster"])
     known = handler.api.users.get(name)
-    nobody = User(name, "", admin=False, virtual_clusters="")
-    user = _in_virtual_clusters(handler, known or nobody, names)
+    blank = User(name, "", admin=False, virtual_clusters="")
+    user = _in_virtual_clusters(handler, known or blank, names)
     if handler.api.groups.is_admin(_found(handler, name)):
         raise ApiError(403, "ForbiddenUserError", "Admin's virtual clusters cannot be updated.")
     _done(handler, user, "Update user virtualCluster data successfully.")
@@ -319,10 +267,10 @@ async def _change_password(handler: AccessV2, name: str) -> None:
     asked = handler.checked(Object(schema, root=True))
     user: User | None = _found(handler, name)
     if not handler.is_admin(bearer):
-        user = await handler.api.users.with_password(name, _hashable(asked, "oldPassword"))
+        user = await handler.api.users.with_password(name, password_of(asked, "oldPassword"))
         if not handler.api.users.has_password(name):
             user = None
-    hashed = await asyncio.to_thread(hash_password, _hashable(asked, "newPassword"))
+    hashed = await asyncio.to_thread(hash_password, password_of(asked, "newPassword"))
     now = _found(handler, name)  # there was time for another change, even of the password
     if user is None or (not handler.is_admin(bearer) and now.password != user.password):
         raise ApiError(403, "ForbiddenUserError", "Pls input the correct password.")
@@ -330,7 +278,7 @@ async def _change_password(handler: AccessV2, name: str) -> None:
 
 
 async def _change_email(handler: AccessV2, name: str) -> None:
-    schema = Object({"email": _EMAIL}, root=True)
+    schema = Object({"email": EMAIL}, root=True)
     asked = _own_or_administrator(handler, schema, name, "Pls input the correct password.")
     user = replace(_found(handler, name), email=asked.get("email", ""))
     _done(handler, user, "Update user email data successfully.")

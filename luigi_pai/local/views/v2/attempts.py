@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED
 from luigi_pai.local.store.records import Attempt, Task
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ShownAttempt:
 
 
 def latest_attempt(job: Job, store: Store) -> ShownAttempt:
-    """Return the attempt that goes on, that the job waits for, or that was its last."""
+    """Return the running attempt, the one that the job waits for, or the last one."""
     last = store.last_attempt(job)
     if last is not None and last.number > job.retries:
         return _shown(job, last, store.attempt(job, last.number - 1), store, is_latest=True)
@@ -65,7 +65,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
-    """Return the attempt of a number, from 0; None if there is none."""
+    """Return the attempt of a number, counted from 0; None if it does not exist."""
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)

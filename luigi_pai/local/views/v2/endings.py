@@ -1,12 +1,13 @@
-"""How attempts and tasks ended, as the v2 API of OpenPAI 1.8 says it."""
+"""How attempts and tasks ended, as the v2 API of OpenPAI 1.8 shows it."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, EXIT_STOPPED, exit_spec
 from luigi_pai.local.launcher.completion import ALL_ENDED
+from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, exit_spec
+from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ __all__ = ["diagnostics", "ending"]
 _TEXTS = {
     0: "Pod succeeded",
     EXIT_LOST: "Pod was deleted by others",
-    EXIT_STOPPED: "User has requested to stop the Framework",
+    FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""What the launcher says where it does not quote a container."""
+"""The launcher's texts for exit codes that no container returned."""
 
 
 def ending(shown: ShownAttempt) -> dict[str, Any]:
@@ -31,8 +32,8 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
     trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
     code, completed = record.exit_code, record.completed
     info = _info(trigger) if code else {}
-    said = record.trigger_message or ""
-    text = said if said.startswith(ALL_ENDED) else _text(code, info)
+    message = record.trigger_message or ""
+    text = message if message.startswith(ALL_ENDED) else _text(code, info)
     runtime = None if "init" in info else info or None
     return {
         "appProgress": 0 if completed is None else 1,
@@ -49,7 +50,7 @@ def ending(shown: ShownAttempt) -> dict[str, Any]:
         "appExitTriggerMessage": record.trigger_message,
         "appExitTriggerTaskRoleName": record.trigger_role,
         "appExitTriggerTaskIndex": record.trigger_index,
-        "appExitType": None if code is None else "Failed" if code else "Succeeded",
+        "appExitType": None if code is None else FRAMEWORK_CONTROLLER.exit_type(code),
     }
 
 
@@ -71,11 +72,11 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return _TEXTS[code]
     if "init" in info:  # no pattern knows the code of an init container that failed
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
-        said = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
-        return f"Pod failed: PodPattern unmatched:\n{said}"
+        shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
+        return f"Pod failed: PodPattern unmatched:\n{shown}"
     container: dict[str, Any] = {"name": "app"}
     if info:
-        said = write_yaml({key: value for key, value in info.items() if key != "name"})
-        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{said}[PAI_RUNTIME_ERROR_END]"
+        shown = write_yaml({key: value for key, value in info.items() if key != "name"})
+        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{shown}[PAI_RUNTIME_ERROR_END]"
     container["code"] = code
     return f"Pod failed: PodPattern matched:\n{write_yaml({'containers': [container]})}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED, exit_spec
+from luigi_pai.local.releases.exit_specs import EXIT_STOPPED, exit_spec
 from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
-from luigi_pai.local.store.records import COMPLETED, WAITING
+from luigi_pai.local.views.job_states import ended_state, job_state
 from luigi_pai.local.views.v2.endings import diagnostics, ending
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attempt_summary",
+    "exit_phrase",
     "is_placed",
-    "job_detail_v2",
-    "job_row_v2",
-    "job_state_v2",
-    "sub_state_v2",
+    "job_detail",
+    "job_row",
+    "sub_state",
     "task_attempts",
 ]
 
@@ -30,28 +30,19 @@ _NODE = "localhost"
 _SECOND = 1000
 
 
-def job_state_v2(job: Job) -> str:
-    """Return WAITING, RUNNING, STOPPING, SUCCEEDED, STOPPED or FAILED."""
-    if job.sub_state == COMPLETED:
-        return _ended_state(job.exit_code)
-    if job.sub_state == WAITING:
-        return "WAITING"
-    return "STOPPING" if job.execution_type == "STOP" else "RUNNING"
-
-
-def _ended_state(exit_code: int | None) -> str:
-    return {0: "SUCCEEDED", EXIT_STOPPED: "STOPPED", EXIT_JOB_ENDED: "STOPPED"}.get(
-        1 if exit_code is None else exit_code, "FAILED"
-    )
-
-
-def sub_state_v2(job: Job) -> str:
+def sub_state(job: Job) -> str:
     """Return the launcher's own word for a job's state; before the first attempt, that it lacks resources."""
     return {
         "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
         "RUNNING": "AttemptRunning",
         "STOPPING": "AttemptDeletionRequested",
-    }.get(job_state_v2(job), "Completed")
+    }.get(job_state(job), "Completed")
+
+
+def exit_phrase(job: Job) -> str:
+    """Return the name of an ended job's exit code in the exit specification."""
+    spec = exit_spec(job.exit_code)
+    return str(spec and spec["phrase"])
 
 
 def _counts(job: Job) -> dict[str, Any]:
@@ -70,14 +61,14 @@ def _submitted(job: Job) -> int:
     return job.created // _SECOND * _SECOND
 
 
-def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
+def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
     """Return a job as the list shows it."""
     return {
         "debugId": framework_name(job),
         "name": job.name,
         "username": job.username,
-        "state": job_state_v2(job),
-        "subState": sub_state_v2(job),
+        "state": job_state(job),
+        "subState": sub_state(job),
         "executionType": job.execution_type,
         "tags": list(tags),
         **_counts(job),
@@ -94,7 +85,7 @@ def job_row_v2(job: Job, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def job_detail_v2(
+def job_detail(
     job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
 ) -> dict[str, Any]:
     """Return a job as GET /jobs/USER~NAME shows it.
@@ -111,8 +102,8 @@ def job_detail_v2(
         "tags": list(tags),
         "jobStatus": {
             "username": job.username,
-            "state": job_state_v2(job),
-            "subState": sub_state_v2(job),
+            "state": job_state(job),
+            "subState": sub_state(job),
             "executionType": job.execution_type,
             **_counts(job),
             "createdTime": job.created,
@@ -139,8 +130,8 @@ def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> d
 
 def _attempt_state(job: Job, shown: ShownAttempt) -> str:
     if shown.record.completed is not None:
-        return _ended_state(shown.record.exit_code)
-    return job_state_v2(job)
+        return ended_state(job.release, shown.record.exit_code)
+    return job_state(job)
 
 
 def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
@@ -150,9 +141,9 @@ def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
     )
 
 
-def _task_state(task: Task) -> str:
+def _task_state(job: Job, task: Task) -> str:
     if task.exit_code is not None:
-        return _ended_state(task.exit_code)
+        return ended_state(job.release, task.exit_code)
     return "RUNNING" if task.launched else "WAITING"
 
 
@@ -184,12 +175,12 @@ def _task_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     }
 
 
-def _try_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     """Return the times of the first of some tries; the one before it is the second."""
     task = tried[0]
     return {
         "attemptId": task.number,
-        "attemptState": _task_state(task),
+        "attemptState": _task_state(job, task),
         "currentAttemptCreatedTime": tried[1].completed if len(tried) > 1 else shown.started,
         "currentAttemptLaunchedTime": task.launched or task.completed,
         "currentAttemptCompletedTime": task.completed,
@@ -201,12 +192,12 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
     return {
         "taskIndex": task.index,
         "taskUid": task_uid(job, shown.index, task.name),
-        "taskState": _task_state(task),
+        "taskState": _task_state(job, task),
         **_container(job, shown, task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
         **_task_times(shown, tried),
-        **_try_times(shown, tried),
+        **_try_times(job, shown, tried),
     }
 
 
@@ -220,12 +211,13 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "taskRoleName": task.role,
         "taskIndex": task.index,
         "taskUid": task_uid(job, shown.index, task.name),
-        "taskState": _task_state(task),
+        "taskState": _task_state(job, task),
         "retries": task.number,
         "accountableRetries": task.counted_retries,
         **_task_times(shown, tried),
         "attempts": [
-            {**_try_times(shown, tried[at:]), **_container(job, shown, item)} for at, item in enumerate(tried)
+            {**_try_times(job, shown, tried[at:]), **_container(job, shown, item)}
+            for at, item in enumerate(tried)
         ],
     }
 
@@ -247,7 +239,7 @@ def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[s
     Args:
         job: the job.
         shown: the attempt.
-        is_latest: what is said of it: the server says of any one that is asked for that it is the latest.
+        is_latest: the value of ``isLatest``; the server has true for any single attempt.
     """
     status = ending(shown)
     code = shown.record.exit_code
@@ -259,8 +251,8 @@ def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[s
         "frameworkName": framework_name(job),
         "uid": object_uid(job.full_name),
         "userName": job.username,
-        "state": job_state_v2(job) if shown.is_latest else ended_state,
-        "originState": sub_state_v2(job) if shown.is_latest else "AttemptCompleted",
+        "state": job_state(job) if shown.is_latest else ended_state,
+        "originState": sub_state(job) if shown.is_latest else "AttemptCompleted",
         "attemptIndex": shown.index,
         "jobStartedTime": job.created,
         "attemptStartedTime": shown.started,

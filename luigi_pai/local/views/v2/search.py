@@ -6,21 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
-from luigi_pai.local.launcher.completion import EXIT_STOPPED_V1
 from luigi_pai.local.node.express_query import as_text
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.releases.ltp_schema import JOB_TYPES
 from luigi_pai.local.releases.release import OPENPAI_1_8
-from luigi_pai.local.store.records import COMPLETED, WAITING
+from luigi_pai.local.views.job_states import state_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.store.jobs import Store
 
-__all__ = ["STATE_SQL", "JobSearch", "Viewer"]
+__all__ = ["JobSearch", "Viewer"]
 
 _DEFAULT_LIMIT = 5000
 _MAX_LIMIT = 50000
@@ -28,16 +26,6 @@ _MAX_LIMIT = 50000
 _LARGEST = 2**63 - 1
 _DIGITS = 40
 """More of them make no difference: the number is too large already."""
-
-STATE_SQL = f"""CASE
-    WHEN sub_state = '{WAITING}' THEN 'WAITING'
-    WHEN sub_state <> '{COMPLETED}' AND execution_type = 'STOP' AND generation > 1 THEN 'STOPPING'
-    WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
-    WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN generation = 1 AND exit_code = {EXIT_STOPPED_V1} THEN 'STOPPED'
-    WHEN generation > 1 AND exit_code IN ({EXIT_STOPPED}, {EXIT_JOB_ENDED}) THEN 'STOPPED'
-    ELSE 'FAILED' END"""
-"""A job's state as its own API calls it: what `job_state` and `job_state_v2` return."""
 
 _ORDERS = {
     "jobName": "name",
@@ -47,7 +35,6 @@ _ORDERS = {
     "retries": "retries",
     "totalTaskNumber": "total_tasks",
     "totalGpuNumber": "total_gpus",
-    "state": STATE_SQL,
     "completionTime": "completed",
     "jobPriority": "NULL",
 }
@@ -58,7 +45,7 @@ _WILDCARDS = {"%": "*", "_": "?"}
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks for a list, where it has only the virtual clusters of who asks.
+    """The user of a list that has only their own virtual clusters.
 
     Attributes:
         name: their name.
@@ -74,28 +61,29 @@ class Viewer:
 
 
 class JobSearch:
-    """The jobs that a query asks for.
+    """The jobs that a query selects.
 
     Args:
         query: the query of the address, still encoded.
         release: whose list it is.
-        viewer: who asks; None where a list has the jobs of all virtual clusters.
+        viewer: the user; None if the list has the jobs of all virtual clusters.
 
     Raises:
         ApiError: a number that the server refuses or fails over, a list where it takes a text, or 403
             for jobs that the viewer may not see.
     """
 
-    def __init__(self, query: str, release: Release = OPENPAI_1_8, viewer: Viewer | None = None) -> None:
+    def __init__(self, query: str, release: V2Release = OPENPAI_1_8, viewer: Viewer | None = None) -> None:
         self._query = asked = release.reads_query(query)
-        self._where = ["generation = 2"]
+        self._where = ["api = 'v2'"]
         self._values: list[Any] = []
         users = self._words("username") if "username" in asked else None
         clusters = self._words("vc") if "vc" in asked else None
         if viewer is not None:
             clusters = _seen(viewer, users, clusters)
         states = self._words("state") if "state" in asked else None
-        for column, words in (("username", users), ("virtual_cluster", clusters), (STATE_SQL, states)):
+        state = state_sql(release)
+        for column, words in (("username", users), ("virtual_cluster", clusters), (state, states)):
             if words is not None:
                 self._add(f"{column} IN", words)
         self.offset = _number(as_text(asked["offset"])) if "offset" in asked else 0
@@ -112,7 +100,7 @@ class JobSearch:
                 having = f"{start} (SELECT 1 FROM tags WHERE job_id = jobs.id AND tags.name IN"  # noqa: S608
                 self._add(having, words, ")")
         self._add_keyword()
-        self._order = _order(self._words("order")) if "order" in asked else _NEWEST_FIRST
+        self._order = _order(self._words("order"), state) if "order" in asked else _NEWEST_FIRST
         self._check_page()
 
     def _words(self, key: str) -> list[str]:
@@ -155,7 +143,7 @@ class JobSearch:
             self._values += [_pattern(_as_sent(as_text(self._query["keyword"])))] * len(columns)
 
     def ids(self, store: Store) -> list[int]:
-        """Return the ids of the jobs on the page that is asked for."""
+        """Return the ids of the jobs on the requested page."""
         clauses = f"WHERE {' AND '.join(self._where)} ORDER BY {self._order} LIMIT ? OFFSET ?"
         return store.select_ids(clauses, [*self._values, self.limit, self.offset])
 
@@ -181,13 +169,14 @@ def _seen(viewer: Viewer, users: Sequence[str] | None, clusters: Sequence[str] |
     return seen
 
 
-def _order(words: Sequence[str]) -> str:
-    """Return the order that two words ask for, a field and a way; what is no order is none."""
+def _order(words: Sequence[str], state: str) -> str:
+    """Return the ORDER BY for a field and a direction; the default for unknown words."""
     field, way = [*words, ""][:2]
-    if field not in _ORDERS or way not in _NULLS:
+    columns = {**_ORDERS, "state": state}
+    if field not in columns or way not in _NULLS:
         return _NEWEST_FIRST
     nulls = f" {_NULLS[way]}" if field in ("completionTime", "jobPriority") else ""
-    return f"{_ORDERS[field]} {way}{nulls}, id {way}"
+    return f"{columns[field]} {way}{nulls}, id {way}"
 
 
 def _as_sent(text: str) -> str:

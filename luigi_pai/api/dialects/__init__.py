@@ -1,0 +1,1 @@
+"""The two dialects of the REST API, and which one a server speaks."""

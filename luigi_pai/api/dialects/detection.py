@@ -1,0 +1,139 @@
+"""Detection of the dialect that a server speaks, unless the settings name it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from luigi_pai.api.dialects.v1 import V1Dialect
+from luigi_pai.api.dialects.v2 import V2Dialect
+from luigi_pai.errors import PaiHttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.session import Session
+    from luigi_pai.api.shared_state import SharedState
+
+__all__ = ["DialectDetector"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
+_V2_HINT = (
+    "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [OpenPai] in "
+    "luigi.cfg"
+)
+
+
+class DialectDetector:
+    """The dialect of a server, detected once for all forked processes.
+
+    Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. One of
+    0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so that reply is followed by one request
+    for the server's version. A bare 404 decides nothing.
+
+    Args:
+        session: the connection to the rest-server.
+        state: shared between forked processes; holds the result.
+        api_version: ``auto``, ``v1`` or ``v2``.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
+
+    Attributes:
+        given: ``v1`` or ``v2`` if set in the settings; None if it is detected.
+    """
+
+    def __init__(self, session: Session, state: SharedState, api_version: str, fs_uri: str | None) -> None:
+        self.given = None if api_version == "auto" else api_version
+        self._session = session
+        self._state = state
+        self._dialects: dict[str, Dialect] = {"v1": V1Dialect(session), "v2": V2Dialect(session, fs_uri)}
+
+    def with_version(self, api_version: str) -> DialectDetector:
+        """Return a copy with a fixed dialect."""
+        new = copy.copy(self)
+        new.given = api_version
+        return new
+
+    @property
+    def known(self) -> str | None:
+        """``v1`` or ``v2``; None as long as it is not known."""
+        return self.given or self._state.read().get("dialect")
+
+    @property
+    def current(self) -> Dialect:
+        """The dialect; v1 as long as it is not known."""
+        return self._dialects[self.known or "v1"]
+
+    def call(self, request: Callable[[Dialect], T]) -> T:
+        """Make a request in the current dialect; repeat it in v2 if the reply shows a v2 server."""
+        if self.known == "v2":
+            return request(self._dialects["v2"])
+        try:
+            return request(self._dialects["v1"])
+        except PaiHttpError as error:
+            if not self._shows_v2(error):
+                raise
+        return request(self._dialects["v2"])
+
+    def detect(self) -> str:
+        """Return ``v1`` or ``v2``; if it is not known, request the server's version, once."""
+        with self._state.locked("dialect"):
+            known = self.known
+            if known is None:
+                info = self._session.server_info()
+                known = "v2" if info.get("launcherType") == "k8s" else "v1"
+                self.record(known, release=str(info.get("version") or "") or None)
+            return known
+
+    def record(self, version: str, release: str | None = None) -> None:
+        """Record the dialect and the release of the server."""
+        with self._state.update() as state:
+            new = state.get("dialect") != version
+            state["dialect"] = version
+            if release is not None:
+                state["release"] = release
+        if new and version == "v2":
+            logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
+
+    def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
+        """Record the dialect if a refused submission shows it.
+
+        Raises:
+            PaiHttpError: the server speaks v2 only, and ``api_version = v1`` is set.
+        """
+        if dialect.version != "v1" or error.code not in _V2_ONLY:
+            return
+        if self.given is not None:
+            raise error.extended(_V2_HINT) from None
+        self.record("v2", release="1.1" if error.code == "NoApiError" else None)
+
+    def retention(self) -> float:
+        """Return for how many seconds the server keeps an ended job: 12 hours up to 0.17, 30 days later."""
+        short = self._dialects["v1"].can.retention
+        if self.current.version == "v1":
+            return short
+        release = self._state.read().get("release")
+        if release is None:
+            release = str(self._session.server_info().get("version") or "")
+            with self._state.update() as state:
+                state["release"] = release
+        return short if re.match(r"v?0\.|$", release) else self.current.can.retention
+
+    def _shows_v2(self, error: PaiHttpError) -> bool:
+        """Return whether the reply to a v1 request shows that the server speaks v2 only.
+
+        Raises:
+            PaiHttpError: it does, and ``api_version = v1`` is set.
+        """
+        if error.code == "NoApiError":
+            if self.given == "v1":
+                raise error.extended(_V2_HINT) from None
+            self.record("v2", release="1.1")
+            return True
+        return error.code == "NoJobError" and self.known is None and self.detect() == "v2"

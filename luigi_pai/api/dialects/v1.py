@@ -1,0 +1,191 @@
+"""V1Dialect: the REST API of OpenPAI 0.7 to 0.14."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.wire.replies import object_of, stop_accepted
+from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
+from luigi_pai.spec.job import PaiJob
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterable
+
+    from luigi_pai.api.session import Session
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["V1Dialect"]
+
+_JOBS = "/api/v1/jobs"
+_LAUNCHER_HINT = (
+    "the launcher of the cluster refused the job; the server does not pass on the reason. Launchers refuse "
+    "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
+)
+_TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another name for the task"
+
+
+class V1Dialect:
+    """The requests of API version v1, see ``Dialect``.
+
+    Args:
+        session: the connection to the rest-server.
+    """
+
+    version = "v1"
+    can = Capabilities(
+        logs=False,
+        events=False,
+        tags=False,
+        list_filters=False,
+        whole_lists=True,
+        shared_names=True,
+        output_folders=True,
+        retention=12 * 3600.0,
+    )
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._since_0_12 = False  # recognised by a reply
+
+    def job_name(self, name: str) -> str:
+        """Return the name as it is."""
+        return name
+
+    def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
+        """Return the job config that is posted."""
+        return _config_of(job).to_dict()
+
+    def submit(self, job: PaiJob | JobProtocol) -> None:
+        """Post a job; the server has accepted it when this returns (202, or 201 from 0.12 on)."""
+        config = _config_of(job)
+        try:
+            self._session.request("POST", _JOBS, body=config.to_json())
+        except PaiHttpError as error:
+            hint = None
+            if (error.code, error.server_message) == ("UnknownError", "Bad Request"):
+                hint = _LAUNCHER_HINT
+            elif error.code == "InvalidParametersError" and "~" in str(config.jobName):
+                hint = _TILDE_HINT
+            if hint is None:
+                raise
+            raise error.extended(hint) from None
+
+    def status(self, name: str) -> JobStatus:
+        """Return the status of a job."""
+        reply = self._session.request("GET", _path(name), authorize=False)
+        status = job_status(name, reply)
+        self._since_0_12 |= "retryDetails" in reply["jobStatus"]
+        return status
+
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return the job's status if it is its last start: these servers show no other."""
+        status = self.status(name)
+        if status.retries != number:
+            raise JobNotFound(f"this OpenPAI shows the last start of job {name!r} only, {status.retries}")
+        return status
+
+    def list(
+        self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return all jobs of a user, or of all, that the server still knows, in its order."""
+        del states, tags  # no filters, no tags
+        query = "" if username is None else f"?username={quote(username, safe='')}"
+        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False)
+        return listed_jobs(reply)
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        try:
+            path = f"{_path(name)}/executionType"
+            stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
+        except PaiHttpError as error:
+            if (error.status, error.code) != (404, "UnknownError"):
+                raise
+            # 0.7 passes on the launcher's reply for a job that does not exist
+            raise JobNotFound(
+                f"job {name!r} was not stopped: the server has no job of that name",
+                status=404,
+                code=error.code,
+                server_message=error.server_message,
+            ) from None
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return the job config that a job was submitted with.
+
+        It is an object on 0.7, a string with its JSON on 0.8 to 0.11.
+        """
+        path = f"{_path(name)}/config"
+        reply = self._session.request("GET", path, authorize=False)
+        if isinstance(reply, str):
+            try:
+                reply = json.loads(reply)
+            except ValueError:
+                raise InvalidReply(f"the server answered {path} with a text instead of JSON") from None
+        return object_of(reply, path)
+
+    def output_folder(self, config: dict[str, Any]) -> str | None:
+        """Return ``outputDir``; the server has replaced $PAI_DEFAULT_FS_URI by the URI of its HDFS."""
+        folder = config.get("outputDir")
+        return folder if isinstance(folder, str) and folder else None
+
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
+        """Return an empty list: these servers have no events."""
+        del name
+        return []
+
+    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+        """Return the pages of a task's logs on its YARN node, which a worker may or may not reach."""
+        pages = [task.log_url for task in status.tasks if (task.role, task.index) == (role, index)]
+        page = next(iter(pages), None)
+        if page is None:
+            return ()
+        start = "?start=-16384" if tail else ""
+        return tuple(
+            LogFile(name, f"{page.rstrip('/')}/{name}{start}", paged=True) for name in ("stdout", "stderr")
+        )
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with their capacity and usage."""
+        path = "/api/v1/virtual-clusters"
+        return object_of(self._session.request("GET", path, authorize=False), path)
+
+    def info(self) -> dict[str, Any]:
+        """Return nothing: these servers do not say what they are."""
+        return {}
+
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return none: jobs of these servers mount nothing."""
+        return []
+
+    def page(self, name: str, username: str) -> str:
+        """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
+
+        Replies of 0.10 and 0.11 are the same, so the link is wrong on 0.11.
+        """
+        del username  # with it, the page looks for another kind of job and finds none
+        page = "job-detail.html" if self._since_0_12 else "view.html"
+        return f"{page}?{urlencode({'jobName': name})}"
+
+
+def _config_of(job: PaiJob | JobProtocol) -> PaiJob:
+    if isinstance(job, PaiJob):
+        return job
+    wrong = (
+        "is a job of the YAML protocol, and this cluster (OpenPAI 0.7 to 0.14, API version v1) runs v1 job "
+        "configs only; use PaiJob or PaiTask"
+    )
+    raise SpecError(str(job.name), [Problem("", wrong)])
+
+
+def _path(name: str) -> str:
+    return f"{_JOBS}/{quote(name, safe='')}"

@@ -1,0 +1,337 @@
+"""V2Dialect: the REST API of OpenPAI 0.15 to 1.8 and of its successor LTP."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.request_limits import Kind
+from luigi_pai.api.wire.refusals import with_explanation
+from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
+from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.names import v2_name
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterable
+
+    from luigi_pai.api.session import Session
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["V2Dialect"]
+
+logger = logging.getLogger(__name__)
+
+_API = "/api/v2"
+_JOBS = f"{_API}/jobs"
+_PAGE = 5000  # the servers' default; they take up to 50,000
+_MOST_PAGES = 200
+_NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
+
+
+class V2Dialect:
+    """The requests of API version v2, see ``Dialect``.
+
+    A job's full name is ``USER~NAME``; every method takes the NAME of a job of the
+    session's user.
+
+    Args:
+        session: the connection to the rest-server.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
+    """
+
+    version = "v2"
+    can: Capabilities = Capabilities(
+        logs=True,
+        events=True,
+        tags=True,
+        list_filters=True,
+        whole_lists=True,
+        shared_names=False,
+        output_folders=False,
+        retention=30 * 86400.0,
+    )
+
+    def __init__(self, session: Session, fs_uri: str | None = None) -> None:
+        self._session = session
+        self._user = session.account.username
+        self._fs_uri = fs_uri
+
+    # jobs
+
+    def job_name(self, name: str) -> str:
+        """Return the name in characters that v2 servers allow."""
+        return v2_name(name)
+
+    def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
+        """Return the job protocol that is posted, secrets as ``******``."""
+        from luigi_pai.spec.templates.secrets import masked  # noqa: PLC0415  costs what no v1 cluster needs
+
+        return masked(self._protocol(job).to_dict())
+
+    def submit(self, job: PaiJob | JobProtocol) -> None:
+        """Post a job; the server has accepted it when this returns (202)."""
+        from luigi_pai.spec.submission import submission_text  # noqa: PLC0415  as above
+
+        self.post(submission_text(self._protocol(job, log_losses=True)))
+
+    def post(self, protocol: str) -> None:
+        """Post a job protocol, YAML text.
+
+        Raises:
+            PaiHttpError: the job was refused; the text lists the problems.
+        """
+        try:
+            self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
+        except PaiHttpError as error:
+            raise with_explanation(error, f"POST {self._session.url(_JOBS)}") from None
+
+    def _protocol(self, job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
+        """Return a job as a protocol; a v1 job is converted.
+
+        Raises:
+            SpecError: it cannot be converted.
+        """
+        if not isinstance(job, PaiJob):
+            return job
+        from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
+        from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+        conversion = convert(job, fs_uri=self._fs_uri)
+        if log_losses:
+            for loss in conversion.losses:
+                logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
+        check_protocol(conversion.protocol)
+        return conversion.protocol
+
+    def status(self, name: str) -> JobStatus:
+        """Return the status of a job."""
+        return job_status(name, self._of_job(name))
+
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return the status of an attempt of a job, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: the job or the attempt does not exist.
+            ServerFault: the server failed; LTP 1.5 sends this for a missing attempt too.
+        """
+        return job_status(name, self._of_job(name, f"/attempts/{number}"))
+
+    def list(
+        self,
+        username: str | None = None,
+        *,
+        keyword: str | None = None,
+        states: Iterable[str] = (),
+        virtual_clusters: Iterable[str] = (),
+        tags: Iterable[str] = (),
+        order: str | None = None,
+        limit: int | None = None,
+    ) -> list[JobStatus]:
+        """Return jobs that the server lists, in its order, page by page.
+
+        Releases before 1.2 ignore all filters but ``username`` (0.16 and later), those before 1.3
+        ignore ``tags``.
+
+        Args:
+            username: their owner; default: all users.
+            keyword: part of their name, owner or virtual cluster.
+            states: ``WAITING``, ``RUNNING``, ...
+            virtual_clusters: names.
+            tags: jobs with at least one of them.
+            order: ``FIELD,ASC`` or ``FIELD,DESC``, FIELD of jobName, submissionTime,
+                username, vc, retries, totalTaskNumber, totalGpuNumber, state,
+                completionTime; default: newest first.
+            limit: maximum number; default: all.
+        """
+        several = {"state": states, "vc": virtual_clusters, "tagsContain": tags}
+        query = {key: ",".join(values) for key, values in several.items()}
+        query |= {"username": username or "", "keyword": keyword or "", "order": order or ""}
+        query = {key: value for key, value in query.items() if value}
+        jobs: dict[tuple[str | None, str], JobStatus] = {}
+        for page in range(_MOST_PAGES):
+            size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
+            shown = urlencode({**query, "offset": page * _PAGE, "limit": size})
+            rows = listed_jobs(self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST))
+            known = len(jobs)
+            for job in rows:
+                jobs.setdefault((job.username, job.name), job)
+            enough = limit is not None and len(jobs) >= limit
+            if len(rows) != size or len(jobs) == known or enough:  # the last page, or a server without pages
+                break
+        mine = [job for job in jobs.values() if username is None or job.username in (None, username)]
+        return mine[:limit]
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job."""
+        path = f"{self._path(name)}/executionType"
+        stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return the job protocol that a job was submitted with, its secrets as ``******``."""
+        return self._object_of_job(name, "/config")
+
+    def output_folder(self, config: dict[str, Any]) -> str | None:
+        """Return the URI of the prerequisite of type output, if there is exactly one."""
+        prerequisites = config.get("prerequisites")
+        named = prerequisites if isinstance(prerequisites, list) else []
+        outputs = [
+            each.get("uri") for each in named if isinstance(each, dict) and each.get("type") == "output"
+        ]
+        only = outputs[0] if len(outputs) == 1 else None
+        return only if isinstance(only, str) and only else None
+
+    def page(self, name: str, username: str) -> str:
+        """Return the path of a job's page."""
+        return f"job-detail.html?{urlencode({'username': username, 'jobName': name})}"
+
+    # logs, attempts, events, tags
+
+    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+        """Return the logs of the last attempt of a task."""
+        attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
+        return self.logs(
+            status.name,
+            role,
+            index,
+            job_attempt=status.attempt or 0,
+            task_attempt=next(iter(attempts), None) or 0,
+            tail=tail,
+        )
+
+    def logs(
+        self,
+        name: str,
+        role: str,
+        index: int = 0,
+        *,
+        job_attempt: int = 0,
+        task_attempt: int = 0,
+        tail: bool = False,
+    ) -> tuple[LogFile, ...]:
+        """Return the logs of a task (1.4 and later; earlier releases have ``TaskStatus.log_url``).
+
+        Args:
+            name: of the job.
+            role: of the task, as the server shows it.
+            index: of the task in its role.
+            job_attempt: of the job, from 0.
+            task_attempt: of the task within it, from 0.
+            tail: only the end of them.
+        """
+        task = f"/attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
+        path = f"{task}/attempts/{task_attempt}/logs{'?tail-mode=true' if tail else ''}"
+        locations = self._object_of_job(name, path).get("locations")
+        return tuple(
+            LogFile(str(place.get("name")), place["uri"])
+            for place in (locations if isinstance(locations, list) else ())
+            if isinstance(place, dict) and isinstance(place.get("uri"), str)
+        )
+
+    def task_attempts(self, name: str, role: str, index: int = 0, *, job_attempt: int = 0) -> dict[str, Any]:
+        """Return a task with all its attempts, as the server sends it (1.4 and later)."""
+        task = f"attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}/attempts"
+        return self._object(f"{self._path(name)}/{task}")
+
+    def job_attempts(self, name: str) -> builtins.list[Any]:
+        """Return the earlier attempts of a job, as the server sends them.
+
+        Raises:
+            ServerFault: the cluster keeps no history.
+        """
+        return self._list(f"{self._path(name)}/job-attempts")
+
+    def events(self, name: str, kind: str | None = None) -> builtins.list[dict[str, Any]]:
+        """Return the Kubernetes events of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
+        query = f"?{urlencode({'type': kind})}" if kind else ""
+        rows = self._object_of_job(name, f"/events{query}").get("data")
+        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job (1.3 and later)."""
+        self._session.request("PUT", f"{self._path(name)}/tag", body={"value": tag})
+
+    def remove_tag(self, name: str, tag: str) -> None:
+        """Remove a tag from a job (1.3 and later)."""
+        self._session.request("DELETE", f"{self._path(name)}/tag", body={"value": tag})
+
+    # the cluster
+
+    def info(self) -> dict[str, Any]:
+        """Return the server's ``name``, ``version``, ``launcherType`` and ``authnMethod`` (1.0 and later)."""
+        return self._object(f"{_API}/info")
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with their capacity and usage."""
+        return self._object(f"{_API}/virtual-clusters")
+
+    def virtual_cluster(self, name: str) -> dict[str, Any]:
+        """Return one virtual cluster."""
+        return self._object(f"{_API}/virtual-clusters/{quote(name, safe='')}")
+
+    def storages(self, *, default: bool = False) -> builtins.list[dict[str, Any]]:
+        """Return the storages that the user may mount (1.0 and later), or the default ones only."""
+        rows = self._object(f"{_API}/storages{'?default=true' if default else ''}").get("storages")
+        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+    def storage(self, name: str) -> dict[str, Any]:
+        """Return one storage, with its server and path."""
+        return self._object(f"{_API}/storages/{quote(name, safe='')}")
+
+    def _path(self, name: str) -> str:
+        return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
+
+    def _object_of_job(self, name: str, rest: str) -> dict[str, Any]:
+        return object_of(self._of_job(name, rest), self._path(name) + rest)
+
+    def _of_job(self, name: str, rest: str = "") -> Any:
+        """GET something of a job.
+
+        Raises:
+            JobNotFound: the job does not exist.
+        """
+        path = self._path(name) + rest
+        try:
+            return self._session.request("GET", path)
+        except ServerFault as error:
+            wrong = self._session.redacted(f"Failed to retrieve job {self._user}~{name}.")
+            if (error.status, error.code, error.server_message) != (500, "UnknownError", wrong):
+                raise
+            fault = error
+        self.can = replace(self.can, whole_lists=False)
+        raise self._missing(name, path) or fault
+
+    def _missing(self, name: str, path: str) -> JobNotFound | None:
+        """Return the error for a job that does not exist; None if it exists.
+
+        LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
+        of its database. Its reply for a task of the job, any task, tells them apart.
+
+        Args:
+            name: of the job.
+            path: of the request with that reply, for the error.
+
+        Raises:
+            ServerFault: the database has failed.
+        """
+        try:
+            self._session.request("GET", self._path(name) + _NO_TASK)
+        except (AuthenticationError, RateLimited, ServerFault):
+            raise
+        except PaiHttpError as error:
+            message = self._session.redacted(f"Job {self._user}~{name} is not found.")
+            if isinstance(error, JobNotFound) and error.server_message == message:
+                return error.reworded(f"GET {self._session.url(path)}: {message}")
+        return None  # the task is missing, not the job
+
+    def _object(self, path: str) -> dict[str, Any]:
+        return object_of(self._session.request("GET", path), path)
+
+    def _list(self, path: str) -> builtins.list[Any]:
+        return list_of(self._session.request("GET", path), path)

@@ -1,0 +1,128 @@
+"""The error for a failed or stopped job."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.logs.failed_task import deciding_task, last_lines, printable
+from luigi_pai.api.watcher import Deadline
+from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
+from luigi_pai.redaction import redact_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.status import JobStatus, TaskStatus
+
+__all__ = ["NEXT_SUBMISSION", "job_failure"]
+
+NEXT_SUBMISSION = "run the task again to submit the job again"
+_MOST_LOGS = 10  # URLs of tasks' output in one error
+_MOST_FAILED = 5  # failed tasks that are listed
+_OWN_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # of the runtime of v2 clusters
+_LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in an error
+
+
+def job_failure(
+    cluster: Cluster,
+    status: JobStatus,
+    *,
+    missed: Deadline | None = None,
+    secrets: Sequence[str] = (),
+    next_step: str | None = None,
+) -> PaiJobFailed:
+    """Return the error for a job that failed or was stopped: end, cause, logs, pages, next step.
+
+    Args:
+        cluster: of the job; its log is requested.
+        status: of the job, at its end.
+        missed: the deadline for which it was stopped.
+        secrets: of the job; redacted, as the job's log may show them.
+        next_step: last line of the error.
+    """
+    status = _redacted_status(status, secrets)
+    last = last_lines(cluster, status)
+    lines = [_summary(status, log_is_known=last is not None)]
+    if missed is not None:
+        verb = "waited" if missed is Deadline.QUEUE else "ran"
+        lines.append(f"it was stopped because it {verb} for longer than {missed.value}")
+    lines += _failed_tasks(status)
+    if status.exit_reason:
+        lines.append(f"which means: {status.exit_reason}")
+    if status.exit_solution:
+        lines.append(f"what may help: {status.exit_solution}")
+    if last is not None:
+        task, log = last
+        shown = _end_of(redact_values(log, secrets))
+        lines.append(f"last lines of {task}:\n{shown}")
+    lines.append(f"job page: {cluster.page(status.name)}")
+    lines += _output_pages(status)
+    lines += [next_step] if next_step else []
+    kind = PaiJobFailed if missed is None else PaiJobTimeout
+    return kind(_joined(lines), status)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Join the lines of an error, all but the first indented, further lines of an entry more."""
+    first, *others = [line.split("\n") for line in lines]
+    text = ["\n    ".join(first)]
+    text += ["\n    ".join(other) for other in others]
+    return "\n  ".join(text)
+
+
+def _failed_tasks(status: JobStatus) -> Iterator[str]:
+    """Yield the failed tasks, first the one that caused the end."""
+    decided = deciding_task(status)
+    if decided is None or len(status.tasks) == 1:
+        return
+    failed = [decided, *(task for task in status.failed_tasks() if task != decided)]
+    shown = ", ".join(_with_exit_code(task) for task in failed[:_MOST_FAILED])
+    more = f" and {len(failed) - _MOST_FAILED} more" if len(failed) > _MOST_FAILED else ""
+    yield f"failed task{'' if len(failed) == 1 else 's'}: {shown}{more}"
+
+
+def _with_exit_code(task: TaskStatus) -> str:
+    return str(task) if task.exit_code is None else f"{task} with exit code {task.exit_code}"
+
+
+def _output_pages(status: JobStatus) -> Iterator[str]:
+    """Yield the URLs of tasks' output, those of failed tasks first."""
+    failed = [task for task in [deciding_task(status)] if task is not None]
+    failed += [task for task in status.failed_tasks() if task not in failed]
+    logged = [task for task in [*failed, *(t for t in status.tasks if t not in failed)] if task.log_url]
+    for task in logged[:_MOST_LOGS]:
+        yield f"output of {task}: {task.log_url}"
+    if len(logged) > _MOST_LOGS:
+        yield f"and {len(logged) - _MOST_LOGS} tasks more, on the job page"
+
+
+def _redacted_status(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
+    """Return a status with redacted diagnostics: they may contain the end of a log."""
+    if not status.diagnostics:
+        return status
+    return replace(status, diagnostics=redact_values(status.diagnostics, secrets))
+
+
+def _summary(status: JobStatus, *, log_is_known: bool) -> str:
+    text = f"job {status.name!r} ended as {status.raw_state}"
+    if status.exit_code is not None:
+        text += f" with exit code {status.exit_code}"
+    own = _OWN_EXIT_CODE.search(status.diagnostics or "")
+    if own and own[1] != str(status.exit_code):
+        text += f", its command with {own[1]}"
+    if status.exit_type:
+        text += f" ({status.exit_type})"
+    if status.retries:
+        text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
+    if status.diagnostics and not (own and log_is_known):  # such diagnostics contain the log
+        text += f": {_end_of(printable(status.diagnostics))}"
+    return text
+
+
+def _end_of(text: str) -> str:
+    text = text.strip()
+    cut = "... " if len(text) > _LONGEST_DIAGNOSTICS else ""
+    return f"{cut}{text[-_LONGEST_DIAGNOSTICS:]}"

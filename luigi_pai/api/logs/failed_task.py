@@ -1,0 +1,58 @@
+"""Logs of a job's tasks: the last lines, made printable."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import PaiApiError
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.status import JobStatus, TaskStatus
+
+__all__ = ["deciding_task", "last_lines", "printable"]
+
+logger = logging.getLogger(__name__)
+
+_STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
+_LAST_LINES = 20
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return a text without escape sequences and control characters of a terminal.
+
+    Of a line that was overwritten with carriage returns, such as a progress bar, the last version is kept.
+    """
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPE.sub("", text).split("\n"))
+    return "\n".join(_CONTROL.sub("", line) for line in lines)
+
+
+def deciding_task(status: JobStatus) -> TaskStatus | None:
+    """Return the task that caused the end of a job, or the first failed one."""
+    decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
+    return next(iter(decided + status.failed_tasks()), None)
+
+
+def last_lines(cluster: Cluster, status: JobStatus) -> tuple[TaskStatus, str] | None:
+    """Return the task that caused the end of a job, and the last lines of its log.
+
+    None if there is no log (1.4 and later have them), or if it cannot be read: that error must not
+    replace the one of the job.
+    """
+    task = deciding_task(status)
+    if task is None or not cluster.dialect.can.logs:
+        return None
+    try:
+        files = cluster.dialect.task_logs(status, task.role, task.index, tail=True)
+        named = {file.name: file for file in files}
+        logs = (cluster.log_files.text(named[name]) for name in _STREAMS if name in named)
+        text = next((log for log in logs if log.strip()), "")
+    except PaiApiError as error:
+        logger.debug("No log of %s: %s", status.name, error)
+        return None
+    lines = printable(text.rstrip()).split("\n")[-_LAST_LINES:]
+    return (task, "\n".join(lines)) if any(lines) else None

@@ -1,0 +1,87 @@
+"""Logs of tasks over HTTP: whole, or parts of them."""
+
+from __future__ import annotations
+
+import html
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from luigi_pai.api.wire.replies import is_success
+from luigi_pai.errors import PaiHttpError
+
+if TYPE_CHECKING:
+    import requests
+
+    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.session import Session
+
+__all__ = ["LogFiles"]
+
+_PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
+
+
+class LogFiles:
+    """Fetches logs. No token is sent: their addresses carry what is needed to read them.
+
+    Every method raises ``ClusterUnreachable`` if there is no answer (nodes of 0.x are often out of
+    reach of a worker), and ``PaiHttpError`` if it is no success.
+
+    Args:
+        session: the connections.
+        site: address of the cluster's site, to which those of logs are relative.
+    """
+
+    def __init__(self, session: Session, site: str) -> None:
+        self._session = session
+        self._site = f"{site}/"
+
+    def text(self, file: LogFile) -> str:
+        """Return the text of a log."""
+        response = self._get(file)
+        return (_shown_by_page(response) if file.paged else response.content).decode("utf-8", "replace")
+
+    def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
+        """Return a part of a log, and its length now.
+
+        Args:
+            file: the log.
+            start: first byte; negative, which pages do not take: so many before the end.
+            size: how many bytes at most.
+        """
+        if file.paged:
+            content = _shown_by_page(self._get(file, f"?start={start}&end={start + size}"))[:size]
+            return content, start + len(content)
+        wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
+        response = self._get(file, part=wanted)
+        if response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return b"", _whole_length(response, 0)
+        content = response.content
+        if response.status_code == HTTPStatus.PARTIAL_CONTENT:
+            return content, _whole_length(response, len(content))
+        return (content[start:] if start < 0 else content[start : start + size]), len(content)
+
+    def _get(self, file: LogFile, query: str = "", part: str | None = None) -> requests.Response:
+        url = urljoin(self._site, file.uri) + query
+        response = self._session.get(url, part=part)
+        past_the_end = part is not None and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+        if not is_success(response) and not past_the_end:
+            # the query carries what opens the log, and is not shown
+            shown = f"{url.partition('?')[0]}: {response.status_code} {response.reason}"
+            raise PaiHttpError(f"no log at {shown}", status=response.status_code)
+        return response
+
+
+def _shown_by_page(response: requests.Response) -> bytes:
+    """Return the part of a log that a YARN page shows: plain text, or the last ``<pre>`` of HTML."""
+    if "html" not in response.headers.get("Content-Type", ""):
+        return response.content
+    shown = _PRE.findall(response.content)
+    return html.unescape(shown[-1].decode("utf-8", "replace")).encode() if shown else b""
+
+
+def _whole_length(response: requests.Response, default: int) -> int:
+    """Return the length that ``Content-Range`` names: ``bytes 0-9/100``, ``bytes */100``."""
+    whole = response.headers.get("Content-Range", "").rpartition("/")[2]
+    return int(whole) if whole.isdecimal() else default

@@ -1,0 +1,326 @@
+"""The logs of a job's tasks, read line by line: whole, their last lines, or as they grow."""
+
+from __future__ import annotations
+
+import collections
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.retries import TRANSIENT, Retry, run_steps
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.status import JobStatus, TaskStatus
+
+__all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
+
+logger = logging.getLogger(__name__)
+
+STREAMS = ("stdout", "stderr")
+
+_PART = 2 * 1024 * 1024  # bytes of one request
+_TAIL = 64 * 1024  # bytes that are looked through first for the last lines
+_LONGEST_LINE = 1024 * 1024
+_PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
+_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that says nothing
+_GONE = (403, 404, 410)  # an address that has expired, or a container that is not there (yet, any more)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log.
+
+    Attributes:
+        role, index: the task.
+        stream: ``stdout`` or ``stderr``.
+        text: without its line end; as the job wrote it, control characters included.
+    """
+
+    role: str
+    index: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class UnreadableLog:
+    """A task whose logs cannot be read here.
+
+    Attributes:
+        role, index: the task.
+        page: for people, if there is one.
+        reason: why.
+    """
+
+    role: str
+    index: int
+    page: str | None
+    reason: str
+
+
+@dataclass
+class _Stream:
+    """One stream of one start of a task, and how far it has been read."""
+
+    task: TaskStatus
+    name: str
+    status: JobStatus  # of that start
+    last_lines: int | None  # so many of those that are there before
+    file: LogFile | None = None
+    offset: int = 0
+    rest: bytes = b""  # of a line whose end has not come
+    closed: bool = False
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """Which start of the job, and of the task in it."""
+        return self.status.attempt or 0, self.task.attempt or 0
+
+
+class LogReader:
+    """Reads the logs of a job.
+
+    Args:
+        cluster: where the job is.
+        name: of the job.
+        role: only tasks of this role.
+        index: only this task of each role.
+        streams: which of ``stdout`` and ``stderr``.
+        attempt: number of a start of the job by the cluster, from 0; the last where not given (v2).
+        lines: only so many of the last lines of each stream that is there at the beginning.
+
+    Attributes:
+        unreadable: the tasks whose logs could not be read, with the reasons.
+        status: of the job, as last looked up.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        *,
+        role: str | None = None,
+        index: int | None = None,
+        streams: Sequence[str] = STREAMS,
+        attempt: int | None = None,
+        lines: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._role, self._index = role, index
+        self._names = streams
+        self._attempt = attempt
+        self._lines = lines
+        self._streams: dict[tuple[str, int, str], _Stream] = {}
+        self._files: dict[tuple[str, int, tuple[int, int]], tuple[LogFile, ...]] = {}
+        self._first = True
+        self._retry = Retry(cluster.polling.patience, cluster.clock, f"logs of {name}")
+        self._next_request = 0.0
+        self._following = False
+        self.unreadable: list[UnreadableLog] = []
+        self.status: JobStatus | None = None
+
+    def tasks(self) -> list[TaskStatus]:
+        """Return the tasks whose logs are read, by the last lookup."""
+        tasks = self.status.tasks if self.status is not None else ()
+        return [
+            task for task in tasks if self._role in (None, task.role) and self._index in (None, task.index)
+        ]
+
+    def read(self) -> Iterator[LogLine]:
+        """Yield what the logs hold now, task after task.
+
+        Raises:
+            JobNotFound: there is no such job.
+            PaiApiError: the server does not answer, or refuses.
+        """
+        self._look_up()
+        for stream in self._refresh():
+            yield from self._new_lines(stream)
+            yield from self._last_line(stream)
+        self._collect_unreadable()
+
+    def follow(self) -> Iterator[LogLine]:
+        """Yield what the logs hold and what is added to them, until the job has ended; sleeps meanwhile.
+
+        Transient errors are retried for ``polling.patience`` seconds; two requests a second are made
+        at most. A task that the cluster starts again begins a new log, which is read from its start.
+        """
+        self._following = True
+        pause = _SHORTEST
+        while True:
+            run_steps(self._retry.call(self._look_up), self._cluster.clock.sleep)
+            status, found_some = self.status, False
+            for stream in self._refresh():
+                for line in self._new_lines(stream):
+                    found_some = True
+                    yield line
+                if stream.closed or (status is not None and status.finished):
+                    yield from self._last_line(stream)
+            self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
+            if status is not None and status.finished:
+                self._collect_unreadable()
+                return
+            pause = _SHORTEST if found_some else min(2 * pause, _LONGEST)
+            self._cluster.clock.sleep(pause)
+
+    def _look_up(self) -> None:
+        self._pace()
+        dialect = self._cluster.dialect
+        if self._attempt is not None and dialect.can.logs:
+            self.status = self._cluster.attempt(self._name, self._attempt)
+        else:
+            self.status = self._cluster.status(self._name)
+
+    def _refresh(self) -> list[_Stream]:
+        """Return the streams to be read now: those of the present starts, and those that these replace."""
+        found: list[_Stream] = []
+        if self.status is None:
+            return found
+        status = self.status
+        for task in self.tasks():
+            for name in self._names:
+                key = (task.role, task.index, name)
+                known = self._streams.get(key)
+                now = _Stream(task, name, status, self._lines if self._first else None)
+                if known is None or known.start != now.start:
+                    if known is not None:
+                        known.closed = True
+                        found.append(known)
+                        logger.info("%s of job %s was started again", task, self._name)
+                    known = self._streams[key] = now
+                found.append(known)
+        self._first = self._first and not found
+        return found
+
+    def _new_lines(self, stream: _Stream) -> Iterator[LogLine]:
+        """Yield the complete lines that a stream has got since it was last read."""
+        if stream.last_lines is not None:
+            count, stream.last_lines = stream.last_lines, None
+            yield from self._last_lines(stream, count)
+        while True:
+            part, whole = self._part(stream, stream.offset, _PART)
+            if whole < stream.offset:  # rotated: it begins anew
+                stream.offset, stream.rest = 0, b""
+                continue
+            stream.offset += len(part)
+            yield from self._split(stream, part)
+            if len(part) < _PART and stream.offset >= whole:
+                return
+            if not part:
+                return
+
+    def _last_lines(self, stream: _Stream, count: int) -> Iterator[LogLine]:
+        """Yield the last lines of a stream, and go on from there."""
+        if self._file_of(stream) is None:
+            return
+        kept: collections.deque[LogLine] = collections.deque(maxlen=count)
+        if stream.file is not None and not stream.file.paged:
+            size = _TAIL
+            while True:
+                part, whole = self._part(stream, -size, size)
+                if part.count(b"\n") > count or size >= whole:
+                    break
+                size = min(2 * max(size, 1), max(whole, 1))
+            cut = part.partition(b"\n")[2] if size < whole else part
+            stream.offset = whole
+            kept.extend(self._split(stream, cut))
+        else:
+            while True:
+                part, _ = self._part(stream, stream.offset, _PART)
+                stream.offset += len(part)
+                kept.extend(self._split(stream, part))
+                if len(part) < _PART:
+                    break
+        if stream.rest and not self._following:  # a last line without a line end
+            kept.append(self._line(stream, stream.rest))
+            stream.rest = b""
+        yield from kept
+
+    def _split(self, stream: _Stream, part: bytes) -> Iterator[LogLine]:
+        *lines, stream.rest = (stream.rest + part).split(b"\n")
+        for line in lines:
+            yield self._line(stream, line)
+        if len(stream.rest) > _LONGEST_LINE:
+            yield from self._last_line(stream)
+
+    def _last_line(self, stream: _Stream) -> Iterator[LogLine]:
+        """Yield what a stream holds after its last line end, if anything."""
+        if stream.rest:
+            rest, stream.rest = stream.rest, b""
+            yield self._line(stream, rest)
+
+    def _line(self, stream: _Stream, line: bytes) -> LogLine:
+        task = stream.task
+        return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
+
+    def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
+        """Return a part of a stream and its length; nothing where it cannot be read."""
+        for is_last in (False, True):
+            file = self._file_of(stream)
+            if file is None:
+                return b"", stream.offset
+            try:
+                self._pace()
+                answer = self._cluster.log_files.part(file, start, size)
+            except PaiApiError as error:
+                if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
+                    self._forget_file(stream)  # its address may have expired
+                    continue
+                stream.reasons.append(str(error))
+                if not self._following and isinstance(error, TRANSIENT) and not file.paged:
+                    raise
+                return b"", stream.offset
+            stream.reasons.clear()
+            return answer
+        return b"", stream.offset
+
+    def _file_of(self, stream: _Stream) -> LogFile | None:
+        if stream.file is not None:
+            return stream.file
+        task = stream.task
+        key = (task.role, task.index, stream.start)
+        if key not in self._files:
+            try:
+                self._pace()
+                dialect = self._cluster.dialect
+                self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
+            except ClusterUnreachable:
+                raise
+            except (JobNotFound, PaiHttpError) as error:
+                stream.reasons.append(str(error))
+                return None
+        named = {file.name: file for file in self._files.get(key, ())}
+        stream.file = named.get(stream.name)
+        return stream.file
+
+    def _forget_file(self, stream: _Stream) -> None:
+        stream.file = None
+        self._files.pop((stream.task.role, stream.task.index, stream.start), None)
+
+    def _pace(self) -> None:
+        """Keep to two requests a second while logs are followed."""
+        if not self._following:
+            return
+        clock = self._cluster.clock
+        now = clock.monotonic()
+        if now < self._next_request:
+            clock.sleep(self._next_request - now)
+        self._next_request = max(now, self._next_request) + _PER_REQUEST
+
+    def _collect_unreadable(self) -> None:
+        unread: dict[tuple[str, int], UnreadableLog] = {}
+        for stream in self._streams.values():
+            if stream.offset == 0 and stream.reasons:
+                task = stream.task
+                unread.setdefault(
+                    (task.role, task.index),
+                    UnreadableLog(task.role, task.index, task.log_url, stream.reasons[-1]),
+                )
+        self.unreadable = list(unread.values())

@@ -1,0 +1,49 @@
+"""The registry of a process: one Cluster for each set of settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luigi_pai.api.caches import Cache
+from luigi_pai.api.clock import Clock
+from luigi_pai.api.cluster import Cluster
+
+__all__ = ["CLUSTERS", "Clusters", "reset_clusters"]
+
+_MOST_CLUSTERS = 100
+
+
+class Clusters:
+    """The clusters of this process, by their settings.
+
+    Attributes:
+        clock: given to each new Cluster.
+        cache: for other modules, each with keys of its own; emptied by ``reset``.
+    """
+
+    def __init__(self) -> None:
+        self.clock: Clock = Clock()
+        self.cache: Cache = Cache()
+        self._clusters: Cache = Cache(most=_MOST_CLUSTERS)
+
+    def get(self, **settings: Any) -> Cluster:
+        """Return the Cluster for the arguments of its constructor; the same one each time."""
+        key = tuple(sorted(settings.items()))
+        cluster: Cluster = self._clusters.get_or_make(key, lambda: Cluster(**settings, clock=self.clock))
+        return cluster
+
+    def reset(self) -> None:
+        """Close all connections and forget all clusters, so that the process is as new."""
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._clusters.clear()
+        self.cache.clear()
+
+
+CLUSTERS = Clusters()
+"""The one registry of a process."""
+
+
+def reset_clusters() -> None:
+    """Close all connections and forget everything known of clusters and their jobs."""
+    CLUSTERS.reset()

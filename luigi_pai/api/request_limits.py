@@ -1,0 +1,158 @@
+"""The request limits of a server, counted together by all forked processes.
+
+OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
+and user, 60 submissions per hour and user. Each reply has the number left and the end of the window.
+A request beyond the limit is not sent (refused submissions count too). Polling is spread over the
+window, so that other requests stay possible.
+"""
+
+from __future__ import annotations
+
+import math
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import RateLimited
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.shared_state import SharedState
+
+__all__ = ["Kind", "Limits", "reset_after"]
+
+_KEY = "limits"
+_POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
+_SAME_WINDOW = 0.5  # of a window: ends closer than this are of one window, one reply was slow
+
+
+class Kind(Enum):
+    """The kinds of requests that a server counts separately."""
+
+    CALL = "call"
+    LIST = "list"
+    SUBMIT = "submit"
+
+
+_WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
+"""The length of each window in seconds."""
+
+
+class Limits:
+    """What is left of each limit.
+
+    Args:
+        state: shared between forked processes; holds the counts.
+        clock: measures the windows, on its monotonic clock.
+    """
+
+    def __init__(self, state: SharedState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    def reserve(self, kind: Kind, what: str) -> None:
+        """Count a request that is about to be sent.
+
+        Args:
+            kind: of the request.
+            what: the request, for the error.
+
+        Raises:
+            RateLimited: the server would refuse it; ``sent`` is False, ``reset_at`` the end of the window.
+        """
+        kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
+        if all(self._window(self._state.read(), each) is None for each in kinds):
+            return
+        with self._state.update() as state:
+            for each in kinds:
+                window = self._window(state, each)
+                if window is not None:
+                    self._check(window, what)
+                    state[_KEY] = {**state[_KEY], each.value: {**window, "left": window["left"] - 1}}
+
+    def _check(self, window: Mapping[str, Any], what: str) -> None:
+        if window["left"] > 0:
+            return
+        wait = window["ends"] - self._clock.monotonic()
+        raise RateLimited(
+            f"{what}: not sent, the server's request limit is reached for another {wait:.0f} s",
+            reset_at=self._clock.time() + wait,
+            sent=False,
+        )
+
+    def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
+        """Record the limit that a reply reports; most report none.
+
+        Args:
+            kind: of the request.
+            headers: of its reply.
+            refused: the reply is a 429.
+        """
+        left, size = _number(headers.get("X-RateLimit-Remaining")), _number(headers.get("X-RateLimit-Limit"))
+        wait = reset_after(headers, self._clock.time(), _WINDOWS[kind])
+        if wait is None or (left is None and not refused):
+            return
+        left = 0.0 if refused or left is None else left
+        ends = self._clock.monotonic() + wait
+        with self._state.update() as state:
+            known = self._window(state, kind)
+            if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
+                left = min(left, known["left"])  # requests of other processes are in flight
+                ends = known["ends"]
+            last = state.get(_KEY, {}).get(kind.value, {})
+            window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
+            state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
+
+    def left(self) -> dict[str, tuple[int, float]]:
+        """Return of each window that is open how many requests are left, and for how many seconds."""
+        state, now = self._state.read(), self._clock.monotonic()
+        windows = {kind.value: self._window(state, kind) for kind in Kind}
+        return {name: (int(of["left"]), of["ends"] - now) for name, of in windows.items() if of is not None}
+
+    def polling_wait(self, kind: Kind = Kind.CALL) -> float:
+        """Return for how many seconds polling should pause, so that requests last until the window's end."""
+        window = self._window(self._state.read(), kind)
+        if window is None or not window["of"]:
+            return 0.0
+        rest = window["ends"] - self._clock.monotonic()
+        even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests a second
+        return max(0.0, float(rest - window["left"] / even))
+
+    def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:
+        """Return the current window; None if none is known."""
+        window: dict[str, Any] | None = state.get(_KEY, {}).get(kind.value)
+        return window if window is not None and self._clock.monotonic() < window["ends"] else None
+
+
+def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
+    """Return the seconds until a limit ends; None if the server does not send them.
+
+    X-RateLimit-Reset is a time of the server's clock, as Date is. Retry-After is at most the window.
+
+    Args:
+        headers: of the reply.
+        now: seconds since 1970 UTC, for a server that sends no Date.
+        window: its length in seconds, where known.
+    """
+    moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
+    waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]
+    if moment is not None:
+        waits.append(moment - _server_time(headers, now))
+    return None if not waits else max(0.0, min(waits))
+
+
+def _server_time(headers: Mapping[str, str], now: float) -> float:
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).timestamp()
+    except (TypeError, ValueError):
+        return now
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

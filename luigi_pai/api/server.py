@@ -1,0 +1,99 @@
+"""What is known of a server beyond its jobs: who it is, its clock, the login, the limits, the storages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.wire.replies import error_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.api.dialects.detection import DialectDetector
+    from luigi_pai.api.session import Session
+
+__all__ = ["Greeting", "Server"]
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What answered at the address of a rest-server.
+
+    Attributes:
+        status: of the answer, an HTTP code.
+        is_page: it is HTML.
+        info: ``name``, ``version``, ``launcherType``, ``authnMethod`` (0.15 and later).
+        error_code: the code of a rest-server's error.
+        skew: seconds by which its clock is ahead of this machine's; None where it does not say.
+    """
+
+    status: int
+    is_page: bool
+    info: dict[str, Any]
+    error_code: str | None
+    skew: float | None
+
+
+class Server:
+    """The server of a cluster, for checks by people.
+
+    Args:
+        session: the connection.
+        detector: knows the dialect.
+    """
+
+    def __init__(self, session: Session, detector: DialectDetector) -> None:
+        self._session = session
+        self._detector = detector
+
+    def greeting(self) -> Greeting:
+        """Ask who is there; whatever answers is described, not judged.
+
+        Raises:
+            ClusterUnreachable: nobody answered in time.
+        """
+        response = self._session.get(self._session.url("/api/v1/"))
+        try:
+            reply = response.json()
+        except ValueError:
+            reply = None
+        return Greeting(
+            status=response.status_code,
+            is_page="html" in response.headers.get("Content-Type", ""),
+            info=reply if isinstance(reply, dict) else {},
+            error_code=error_of(response)[0],
+            skew=_skew(response.headers, self._session.clock.time()),
+        )
+
+    def token_life(self) -> float | None:
+        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
+
+        Raises:
+            AuthenticationError: the login was refused.
+        """
+        return self._session.token_life()
+
+    def api_version(self) -> str:
+        """Return ``v1`` or ``v2``; where it is not known, the server is asked what it is, once."""
+        return self._detector.detect()
+
+    def info(self) -> dict[str, Any]:
+        """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; else nothing)."""
+        return self._detector.call(lambda dialect: dialect.info())
+
+    def storages(self) -> list[dict[str, Any]]:
+        """Return the storages that the user may mount (1.0 and later; else none)."""
+        return self._detector.call(lambda dialect: dialect.storages())
+
+    def requests_left(self) -> dict[str, tuple[int, float]]:
+        """Return of each request limit that the server has named how many are left, for how many seconds."""
+        return self._session.limits.left()
+
+
+def _skew(headers: Mapping[str, str], now: float) -> float | None:
+    try:
+        return parsedate_to_datetime(headers.get("Date", "")).timestamp() - now
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,315 @@
+"""Why a job waits: what its virtual cluster has free, and what the job asks for."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.status import JobState
+from luigi_pai.errors import PaiApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["Demand", "Resources", "WaitingReasons", "free_in", "oversize_warning", "shortage"]
+
+logger = logging.getLogger(__name__)
+
+_CLUSTERS_KEPT = 10.0
+_FIRST_AFTER, _AGAIN_AFTER = 1.0, 60.0
+_NAMES = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "memory_mb": ("MB of memory", "MB of memory")}
+_LONGEST_EVENT = 300
+
+
+@dataclass(frozen=True)
+class Resources:
+    """GPUs, CPUs and MB of memory; None where a release does not say.
+
+    Attributes:
+        gpus, cpus: their number.
+        memory_mb: MB.
+    """
+
+    gpus: float | None = None
+    cpus: float | None = None
+    memory_mb: float | None = None
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            *((mine or 0) + (its or 0) for mine, its in zip(_values(self), _values(other), strict=True))
+        )
+
+    def times(self, count: int) -> Resources:
+        """Return that many times as much."""
+        return Resources(*((value or 0) * count for value in _values(self)))
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a job asks for.
+
+    Attributes:
+        whole: of all its instances together.
+        largest: by resource, the most that one instance asks for.
+        gang: all instances start together, or none.
+        virtual_cluster: where it is to run.
+    """
+
+    whole: Resources
+    largest: Resources
+    gang: bool
+    virtual_cluster: str
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> Demand:
+        """Return what a stored job asks for: a v1 job config, or a job protocol."""
+        if "protocolVersion" in config:
+            return _of_protocol(config)
+        roles = config.get("taskRoles")
+        instances = [
+            (_count(role.get("taskNumber")), _resources(role, "gpuNumber", "cpuNumber", "memoryMB"))
+            for role in (roles if isinstance(roles, list) else ())
+            if isinstance(role, dict)
+        ]
+        return _demand(instances, gang=True, virtual_cluster=config.get("virtualCluster"))
+
+    @property
+    def at_once(self) -> Resources:
+        """What must be free before anything of it starts."""
+        return self.whole if self.gang else self.largest
+
+
+class WaitingReasons:
+    """Why jobs of a cluster wait, asked for no more often than it changes.
+
+    Args:
+        cluster: where the jobs are.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._demands: dict[str, Demand] = {}
+        self._asked: dict[str, float] = {}
+        self._last: dict[str, str | None] = {}
+        self._waits_since: dict[str, float] = {}
+
+    def idle(self, status: JobStatus) -> float:
+        """Return in how many seconds ``of`` will look again; infinity where the job does not wait."""
+        if status.state is not JobState.WAITING:
+            return math.inf
+        now = self._cluster.clock.monotonic()
+        since = self._waits_since.setdefault(status.name, now)
+        due = self._asked[status.name] + _AGAIN_AFTER if status.name in self._asked else since + _FIRST_AFTER
+        return max(0.0, due - now)
+
+    def of(self, status: JobStatus) -> str | None:
+        """Return why a job waits, as far as the release tells; None where it does not wait or no one knows.
+
+        A job that starts within a second is not asked about. What cannot be asked is no error:
+        the job's own status counts, not this.
+        """
+        name = status.name
+        if status.state is not JobState.WAITING:
+            for memory in (self._asked, self._last, self._waits_since):
+                memory.pop(name, None)
+            return None
+        if self.idle(status) <= 0:
+            self._asked[name] = self._cluster.clock.monotonic()
+            try:
+                self._last[name] = self.now(status)
+            except PaiApiError as error:
+                logger.debug("Why %s waits is not known: %s", name, error)
+        return self._last.get(name)
+
+    def now(self, status: JobStatus) -> str | None:
+        """Ask the server why a job waits.
+
+        Raises:
+            PaiApiError: it cannot be asked.
+        """
+        dialect = self._cluster.dialect  # not through the cluster, which learns from answers what it speaks
+        name = dialect.job_name(status.name)
+        if status.name not in self._demands:
+            self._demands[status.name] = Demand.of_config(dialect.config(name))
+        demand = self._demands[status.name]
+        reasons = [shortage(demand, self._virtual_clusters(dialect), status.virtual_cluster)]
+        if dialect.can.events:
+            reasons.append(_last_warning(dialect.events(name)))
+        elif status.diagnostics:
+            reasons.append(f"the cluster says: {' '.join(status.diagnostics.split())[:_LONGEST_EVENT]}")
+        return "; ".join(filter(None, reasons)) or None
+
+    def _virtual_clusters(self, dialect: Dialect) -> Mapping[str, Any]:
+        now = self._cluster.clock.monotonic()
+        kept: tuple[float, Mapping[str, Any]] | None = self._cluster.cache.get("virtual clusters")
+        if kept is None or not 0 <= now - kept[0] < _CLUSTERS_KEPT:
+            kept = now, dialect.virtual_clusters()
+            self._cluster.cache.put("virtual clusters", kept)
+        return kept[1]
+
+
+def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
+    """Return of which resource a virtual cluster has too little for a job: free, in all, wanted.
+
+    Args:
+        demand: what the job asks for.
+        clusters: the answer of a server, virtual clusters by name.
+        name: of the virtual cluster; that of the demand where not given.
+    """
+    name = name or demand.virtual_cluster
+    about = clusters.get(name)
+    if not isinstance(about, dict):
+        return None
+    total, used = _of_cluster(about.get("resourcesTotal")), _of_cluster(about.get("resourcesUsed"))
+    if total == Resources():
+        return _without_total(demand, name, about, used)
+    short = list(_short(demand.at_once, total, used))
+    if not short:
+        return None
+    never = any(impossible for impossible, _ in short)
+    texts = [text for impossible, text in short if impossible or not never]
+    end = "; it can never start there" if never else ""
+    return f"virtual cluster {name} has {', '.join(texts)}{end}"
+
+
+def _without_total(demand: Demand, name: str, about: Mapping[str, Any], used: Resources) -> str | None:
+    """Return what releases tell that do not say what a virtual cluster has (to 0.8): what is in use."""
+    wanted = [(resource, want) for resource, want, _ in _by_resource(demand.at_once, used) if want]
+    in_use = dict(zip(_NAMES, _values(used), strict=True))
+    resource, want = next(iter(wanted), ("gpus", 0))
+    if in_use[resource] is None:
+        return None
+    pending = int(_number(about.get("numPendingJobs")) or 0)
+    others = f" and {pending} job{'' if pending == 1 else 's'} pending" if pending else ""
+    there = f"{_amount(in_use[resource] or 0, resource)} in use{others}"
+    return f"virtual cluster {name} has {there}, the job wants {_plain(want)}"
+
+
+def free_in(about: object) -> str | None:
+    """Return how many GPUs and CPUs of a virtual cluster are free; None where the server does not say."""
+    given = about if isinstance(about, Mapping) else {}
+    total, used = _of_cluster(given.get("resourcesTotal")), _of_cluster(given.get("resourcesUsed"))
+    texts = [
+        f"{_plain(max(0, has - (in_use or 0)))} of {_amount(has, resource)}"
+        for resource, has, in_use in zip(_NAMES, _values(total), _values(used), strict=True)
+        if has is not None and resource != "memory_mb"
+    ]
+    return f"{' and '.join(texts)} free" if texts else None
+
+
+def oversize_warning(cluster: Cluster, job: PaiJob | JobProtocol) -> str | None:
+    """Return why a job can never start: an instance, or the gang, is larger than the whole virtual cluster.
+
+    None where it may start, or where the server does not say what the virtual cluster has.
+    """
+    demand = Demand.of_config(job.to_dict())
+    about = cluster.virtual_clusters().get(demand.virtual_cluster)
+    total = _of_cluster(about.get("resourcesTotal")) if isinstance(about, dict) else Resources()
+    texts = [
+        f"{_amount(has, resource)}, and {'all its instances want' if demand.gang else 'an instance wants'}"
+        f" {_plain(wanted)}"
+        for resource, wanted, has in _by_resource(demand.at_once, total)
+        if has is not None and wanted > has
+    ]
+    if not texts:
+        return None
+    return f"virtual cluster {demand.virtual_cluster} has {', '.join(texts)}: it would wait for ever"
+
+
+def _of_protocol(config: Mapping[str, Any]) -> Demand:
+    roles, defaults = config.get("taskRoles"), config.get("defaults")
+    extras = config.get("extras")
+    instances = [
+        (_count(role.get("instances")), _resources(role.get("resourcePerInstance"), "gpu", "cpu", "memoryMB"))
+        for role in (roles.values() if isinstance(roles, dict) else ())
+        if isinstance(role, dict)
+    ]
+    gang = not (isinstance(extras, dict) and extras.get("gangAllocation") is False)
+    name = defaults.get("virtualCluster") if isinstance(defaults, dict) else None
+    return _demand(instances, gang=gang, virtual_cluster=name)
+
+
+def _demand(instances: list[tuple[int, Resources]], *, gang: bool, virtual_cluster: object) -> Demand:
+    whole = Resources(0, 0, 0)
+    for count, each in instances:
+        whole += each.times(count)
+    largest = Resources(
+        *(max(column, default=0) for column in zip(*(_values(each) for _, each in instances), strict=True))
+    )
+    name = virtual_cluster if isinstance(virtual_cluster, str) and virtual_cluster else "default"
+    return Demand(whole, largest, gang, name)
+
+
+def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
+    """Yield each resource of which there is too little: whether for ever, and how much."""
+    for (resource, want, has), in_use in zip(_by_resource(wanted, total), _values(used), strict=True):
+        if has is None:
+            continue
+        if want > has:
+            yield True, f"{_amount(has, resource)} in all, the job wants {_plain(want)}"
+        elif in_use is not None and want > has - in_use:
+            free = f"{_plain(max(0, has - in_use))} of {_amount(has, resource)} free"
+            yield False, f"{free}, the job wants {_plain(want)}"
+
+
+def _by_resource(wanted: Resources, has: Resources) -> Iterator[tuple[str, float, float | None]]:
+    for resource, want, there in zip(_NAMES, _values(wanted), _values(has), strict=True):
+        yield resource, want or 0, there
+
+
+def _values(of: Resources) -> tuple[float | None, float | None, float | None]:
+    return of.gpus, of.cpus, of.memory_mb
+
+
+def _resources(of: object, gpus: str, cpus: str, memory: str) -> Resources:
+    given = of if isinstance(of, Mapping) else {}
+    return Resources(*(_number(given.get(key)) or 0 for key in (gpus, cpus, memory)))
+
+
+def _of_cluster(of: object) -> Resources:
+    """Return resources as servers of either dialect name them."""
+    given = of if isinstance(of, Mapping) else {}
+    return Resources(
+        _number(given.get("GPUs", given.get("gpu"))),
+        _number(given.get("vCores", given.get("cpu"))),
+        _number(given.get("memory")),
+    )
+
+
+def _count(value: object) -> int:
+    return max(1, int(_number(value) or 1))
+
+
+def _number(value: object) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None  # type: ignore[arg-type]  # it is a number
+
+
+def _amount(value: float, resource: str) -> str:
+    one, many = _NAMES[resource]
+    return f"{_plain(value)} {one if value == 1 else many}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}" if value != int(value) else str(int(value))
+
+
+def _last_warning(events: list[dict[str, Any]]) -> str | None:
+    """Return what Kubernetes warned of last."""
+    warnings = [
+        event for event in events if event.get("type") == "Warning" and isinstance(event.get("message"), str)
+    ]
+    if not warnings:
+        return None
+    last = max(warnings, key=lambda event: str(event.get("lastTimestamp") or ""))
+    text = " ".join(last["message"].split())
+    return f"the cluster says: {text[:_LONGEST_EVENT]}"

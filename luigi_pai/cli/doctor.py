@@ -1,0 +1,44 @@
+"""``luigi-pai doctor``: what is wrong with the configuration, the cluster, HDFS, or the way to them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE
+from luigi_pai.cli.tables import coloured
+
+if TYPE_CHECKING:
+    from luigi_pai.diagnosis import Check
+
+__all__ = ["doctor"]
+
+_COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
+_EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
+
+
+@click.command(short_help="Check configuration, cluster and HDFS.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
+def doctor(*, as_json: bool) -> None:
+    """Check the configuration, the way to the cluster, the cluster, and its HDFS.
+
+    One line a check: ok, warn or fail, and what mends it. A folder is made and removed in /tmp
+    on HDFS; nothing is submitted. Exit code 0 if nothing fails, 2 for the configuration, 3 if
+    the cluster cannot be reached, else 1.
+    """
+    from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi
+
+    checks: list[Check] = []
+    for check in diagnose():
+        checks.append(check)
+        if not as_json:
+            click.echo(f"{coloured(f'{check.state:4}', _COLOURS[check.state])}  {check.name}: {check.text}")
+            if check.mend:
+                click.echo(f"      {check.mend}")
+    if as_json:
+        click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
+    failed = [check for check in checks if check.state == "fail"]
+    sys.exit(_EXIT_CODES.get(failed[0].name, EXIT_FAILED) if failed else 0)

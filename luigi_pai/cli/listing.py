@@ -1,0 +1,96 @@
+"""``luigi-pai list``: the jobs of a user."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import connect
+from luigi_pai.cli.tables import duration, table
+
+if TYPE_CHECKING:
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["facts", "list_jobs"]
+
+_STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
+
+
+@click.command("list", short_help="List your jobs.")
+@click.option(
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    help="Only jobs in this state; may be repeated.",
+)
+@click.option("-t", "--tag", "tags", multiple=True, help="Only jobs with this tag (OpenPAI 1.3 and later).")
+@click.option("-u", "--user", metavar="USER", help="Jobs of another user.")
+@click.option("--all-users", is_flag=True, help="Jobs of all users.")
+@click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
+@click.argument("pattern", required=False, metavar="['GLOB']")
+def list_jobs(
+    *,
+    states: tuple[str, ...],
+    tags: tuple[str, ...],
+    user: str | None,
+    all_users: bool,
+    quiet: bool,
+    as_json: bool,
+    pattern: str | None,
+) -> None:
+    """List your jobs, newest first; those whose names match GLOB, if one is given."""
+    if user and all_users:
+        give_up("list", "--user and --all-users exclude each other", EXIT_USAGE)
+    with plain_failures("list", "stopped"):
+        cluster = connect()
+        whose = None if all_users else user or cluster.username
+        jobs = cluster.list(username=whose, states=[state.upper() for state in states], tags=tags)
+    if pattern is not None:
+        from fnmatch import fnmatchcase  # noqa: PLC0415  costs what only a pattern needs
+
+        jobs = [job for job in jobs if fnmatchcase(job.name, pattern)]
+    jobs.sort(key=lambda job: -(job.created_ms or 0))
+    if as_json:
+        click.echo(json.dumps([facts(job) for job in jobs], indent=2))
+        return
+    if quiet:
+        for job in jobs:
+            click.echo(job.name)
+        return
+    if not jobs:
+        click.echo("no job" + (" of that kind" if states or tags or pattern else ""), err=True)
+        return
+    others = all_users or (user is not None)
+    titles = ["NAME", "STATE", *(["USER"] if others else []), "GPUS", "SUBMITTED", "TOOK", "CLUSTER"]
+    rows = [_row(job, with_user=others) for job in jobs]
+    for line in table(titles, rows, states=1):
+        click.echo(line)
+
+
+def facts(job: JobStatus) -> dict[str, Any]:
+    """Return a job's status as JSON has it: the fields of ``JobStatus``."""
+    return {**dataclasses.asdict(job), "state": job.state.value, "retry_causes": dict(job.retry_causes)}
+
+
+def _row(job: JobStatus, *, with_user: bool) -> list[str]:
+    now = time.time()
+    created = (job.created_ms or 0) / 1000
+    end = job.completed_ms / 1000 if job.completed_ms else now
+    began = job.launched_ms / 1000 if job.launched_ms else created
+    return [
+        job.name,
+        job.state.value,
+        *([job.username or ""] if with_user else []),
+        "" if job.gpus is None else str(job.gpus),
+        f"{duration(now - created)} ago" if job.created_ms else "",
+        duration(end - began) if job.launched_ms or job.completed_ms else "",
+        job.virtual_cluster or "",
+    ]

@@ -1,0 +1,107 @@
+"""``luigi-pai logs``: what a job's tasks write."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.logs.reader import LogLine, LogReader
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["logs", "print_lines", "report_unreadable"]
+
+
+@click.command(short_help="Show what a job's tasks write.")
+@click.argument("job", type=JOB)
+@click.argument("task", required=False, metavar="[ROLE[/INDEX]]")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the logs grow, until the job has ended.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0), metavar="LINES", help="Only the last lines of each log."
+)
+@click.option("--stdout", "only", flag_value="stdout", help="Only standard output.")
+@click.option("--stderr", "only", flag_value="stderr", help="Only standard error.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Of the cluster's Nth start of the job, counted from 0.  [default: the last]",
+)
+def logs(
+    job: str, task: str | None, *, follow: bool, lines: int | None, only: str | None, attempt: int | None
+) -> None:
+    """Show what the tasks of JOB write to standard output and standard error.
+
+    JOB is a name, the address of its page, or @latest. Lines of several tasks have
+    `ROLE/INDEX |` in front. OpenPAI 1.4 and later give logs out whole; before, they are read
+    from the node where the task ran, if this machine reaches it.
+    """
+    from luigi_pai.api.logs.reader import STREAMS, LogReader  # noqa: PLC0415  costs what only logs needs
+
+    role, index = _task(task)
+    with plain_failures("logs", "stopped; the job goes on"):
+        cluster = connect()
+        name = latest_submission(cluster, named(cluster, job))
+        streams = STREAMS if only is None else (only,)
+        reader = LogReader(
+            cluster, name, role=role, index=index, streams=streams, attempt=attempt, lines=lines
+        )
+        _check_task(cluster, name, role, index)
+        print_lines(reader, reader.follow() if follow else reader.read())
+        report_unreadable(reader)
+    status = reader.status
+    if follow and status is not None:
+        click.echo(f"{name}: {status.raw_state}", err=True)
+        sys.exit(0 if status.succeeded else EXIT_FAILED)
+    sys.exit(EXIT_FAILED if reader.unreadable else 0)
+
+
+def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
+    """Print lines of logs, without what a terminal would obey; with the task where there are several."""
+    from luigi_pai.api.logs.failed_task import printable  # noqa: PLC0415  as above
+
+    for line in lines:
+        several = len(reader.tasks()) > 1
+        width = max(len(f"{task.role}/{task.index}") for task in reader.tasks()) if several else 0
+        label = f"{f'{line.role}/{line.index}':{width}} | " if several else ""
+        click.echo(f"{label}{printable(line.text)}")
+
+
+def report_unreadable(reader: LogReader) -> None:
+    """Say of which tasks the logs could not be read, and where a person finds them."""
+    for task in reader.unreadable:
+        page = f"; its page: {task.page}" if task.page else ""
+        click.echo(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
+
+
+def _task(text: str | None) -> tuple[str | None, int | None]:
+    if text is None:
+        return None, None
+    role, _, index = text.partition("/")
+    if index and not index.isdecimal():
+        give_up("logs", f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
+    return role, int(index) if index else None
+
+
+def _check_task(cluster: Cluster, name: str, role: str | None, index: int | None) -> None:
+    """Refuse a role or an index that the job does not have."""
+    status = cluster.status(name)
+    if role is None or not status.tasks:
+        return
+    of_role = [task for task in status.tasks if task.role == role]
+    if not of_role:
+        give_up("logs", f"job {name} has no task role {role!r}; it has {_roles(status)}", EXIT_USAGE)
+    if index is not None and index not in [task.index for task in of_role]:
+        give_up("logs", f"job {name} has no {role}/{index}; {role} has {len(of_role)} tasks", EXIT_USAGE)
+
+
+def _roles(status: JobStatus) -> str:
+    return ", ".join(dict.fromkeys(task.role for task in status.tasks))

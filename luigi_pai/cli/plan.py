@@ -1,0 +1,143 @@
+"""``luigi-pai plan``: what a run of a task would do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.tables import coloured
+from luigi_pai.cli.task_argument import task_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import luigi
+
+__all__ = ["plan"]
+
+_COLOURS = {
+    "done": "SUCCEEDED",
+    "running": "RUNNING",
+    "to submit": "WAITING",
+    "to run": "WAITING",
+    "blocked": "STOPPED",
+}
+
+
+@dataclass
+class _Planned:
+    """A task of the tree.
+
+    Attributes:
+        task: as Luigi writes it.
+        state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
+        attempt: number of the submission; None for tasks without jobs.
+        gpus: of the job, all its instances together.
+        requires: the tasks before it.
+        shown_above: it stands further up, with what it requires.
+    """
+
+    task: str
+    state: str
+    attempt: int | None = None
+    gpus: int = 0
+    requires: list[_Planned] = field(default_factory=list)
+    shown_above: bool = False
+
+
+@click.command(
+    short_help="Show what a run of a task would do.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("module")
+@click.argument(
+    "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a tree of objects.")
+def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
+    """Show the tree of TASK of MODULE: what is done, runs, would be submitted, or is blocked.
+
+    Nothing is submitted. Exit code 0: there is nothing to do; 1: there is.
+    """
+    with plain_failures("plan", "stopped"):
+        root = _planned(task_named("plan", module, arguments), {})
+    if as_json:
+        click.echo(json.dumps(_facts(root), indent=2))
+    else:
+        for line in _lines(root, "", ""):
+            click.echo(line)
+        click.echo(_totals(list(_each(root))))
+    sys.exit(0 if root.state == "done" else EXIT_FAILED)
+
+
+def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
+    """Return a task with those that it requires; like Luigi, without those of a task that is done."""
+    from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  loads Luigi
+
+    if task.task_id in known:
+        above = known[task.task_id]
+        return _Planned(above.task, above.state, above.attempt, above.gpus, shown_above=True)
+    found = known[task.task_id] = _Planned(str(task), "to run")
+    if isinstance(task, JobTask):
+        forecast = task.forecast()
+        found.state, found.attempt = forecast.state, forecast.number
+        found.gpus = _gpus(task)
+    elif task.complete():
+        found.state = "done"
+    if found.state != "done":
+        found.requires = [_planned(before, known) for before in task.deps()]
+        is_ready = all(before.state == "done" for before in found.requires)
+        if found.state in ("to submit", "to run") and not is_ready:
+            found.state = "blocked"
+    return found
+
+
+def _gpus(task: Any) -> int:
+    from luigi_pai.api.waiting import Demand  # noqa: PLC0415  as above
+
+    return int(Demand.of_config(task.job().to_dict()).whole.gpus or 0)
+
+
+def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
+    text = coloured(planned.state, _COLOURS[planned.state])
+    if planned.attempt is not None and planned.attempt > 1:
+        text += f" (attempt {planned.attempt})"
+    if planned.gpus and planned.state != "done":
+        text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
+    above = "  (as above)" if planned.shown_above else ""
+    yield f"{first}{planned.task}  {text}{above}"
+    for number, before in enumerate(planned.requires, start=1):
+        is_last = number == len(planned.requires)
+        yield from _lines(
+            before, f"{further}{'└─ ' if is_last else '├─ '}", f"{further}{'   ' if is_last else '│  '}"
+        )
+
+
+def _each(planned: _Planned) -> Iterator[_Planned]:
+    if not planned.shown_above:
+        yield planned
+    for before in planned.requires:
+        yield from _each(before)
+
+
+def _totals(tasks: Sequence[_Planned]) -> str:
+    jobs = [task for task in tasks if task.attempt is not None]
+    coming = [job for job in jobs if job.state in ("to submit", "blocked")]
+    gpus = sum(job.gpus for job in coming)
+    counts = {state: sum(job.state == state for job in jobs) for state in ("running", "done")}
+    parts = [
+        f"{len(coming)} job{'' if len(coming) == 1 else 's'} to submit"
+        + (f", {gpus} GPUs in all" if gpus else "")
+    ]
+    parts += [f"{count} {state}" for state, count in counts.items() if count]
+    return "; ".join(parts)
+
+
+def _facts(planned: _Planned) -> dict[str, Any]:
+    facts = {"task": planned.task, "state": planned.state, "attempt": planned.attempt, "gpus": planned.gpus}
+    return {**facts, "requires": [_facts(before) for before in planned.requires]}

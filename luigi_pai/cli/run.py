@@ -1,0 +1,149 @@
+"""``luigi-pai run``: a task with a quiet console, and a progress line on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED
+from luigi_pai.cli.tables import duration, is_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["run"]
+
+_START = """\
+import sys
+import luigi.configuration, luigi.retcodes
+config = luigi.configuration.get_config()
+config.set("core", "no_configure_logging", "true")
+codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1, "scheduling_error": 4,
+         "unhandled_exception": 4}
+for name, code in codes.items():
+    config.set("retcode", name, str(code))
+from luigi_pai.console import install
+install()
+luigi.retcodes.run_with_retcodes(sys.argv[1:])
+"""
+_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+_REDRAWN = 1.0
+
+
+@click.command(
+    short_help="Run a task with a quiet console.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("module")
+@click.argument("task")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--param VALUE]...")
+def run(module: str, task: str, arguments: Sequence[str]) -> None:
+    """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
+
+    A line for each change of a job, and on a terminal a progress line below; a failure is shown
+    by the job's own error. Ctrl-C ends Luigi: jobs go on, or are stopped, as on_kill says, and
+    the next run takes them over. Exit code 0: all is done; 1: a job failed, or the task did; 4:
+    something could not be run.
+    """
+    from luigi_pai.console import PROGRESS_FD  # noqa: PLC0415  costs what only run needs
+
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
+    environment = {**os.environ, PROGRESS_FD: str(writing)}
+    path = [os.getcwd(), environment.get("PYTHONPATH", "")]  # noqa: PTH109  as luigi.cfg is looked for
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    command = [sys.executable, "-c", _START, "--module", module, task, *arguments]
+    with subprocess.Popen(  # noqa: S603  Luigi, with the user's own words
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(writing,),
+    ) as luigi:
+        os.close(writing)
+        with open(reading, "rb", buffering=0) as events:  # noqa: PTH123  a file descriptor
+            assert luigi.stdout is not None
+            _show(luigi, luigi.stdout, events)
+        code = luigi.wait()
+    sys.exit(code if code >= 0 else EXIT_FAILED)
+
+
+def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) -> None:
+    """Copy lines to standard output until Luigi has ended, with the progress below them on a terminal."""
+    progress = _Progress()
+    streams = {output.fileno(): progress.above, events.fileno(): progress.note}
+    rest = dict.fromkeys(streams, b"")
+    with selectors.DefaultSelector() as selector:
+        for number in streams:
+            selector.register(number, selectors.EVENT_READ)
+        while selector.get_map():
+            try:
+                ready = selector.select(_REDRAWN)
+            except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Luigi has it too, and says what goes on
+                continue
+            for key, _ in ready:
+                part = os.read(key.fd, 65536)
+                *lines, rest[key.fd] = (rest[key.fd] + part).split(b"\n")
+                for line in lines:
+                    streams[key.fd](line)
+                if not part:
+                    selector.unregister(key.fd)
+            progress.draw()
+            if luigi.poll() is not None and not ready:
+                break  # a job of the user's own may hold the pipes open
+    progress.clear()
+
+
+class _Progress:
+    """The progress line: how many jobs are in which state."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+        self._began = time.monotonic()
+        self._shown = ""
+
+    def note(self, event: bytes) -> None:
+        """Take the change of a job."""
+        job = json.loads(event)
+        self._states[job["job"]] = job["state"]
+
+    def above(self, line: bytes) -> None:
+        """Print a line above the progress line."""
+        self.clear()
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+    def draw(self) -> None:
+        """Draw the line anew, on a terminal."""
+        if not is_terminal() or not self._states:
+            return
+        states = list(self._states.values())
+        counts = {"done": states.count("SUCCEEDED")}
+        counts["failed"] = states.count("FAILED") + states.count("STOPPED")
+        counts["waiting"] = states.count("WAITING")
+        counts["running"] = sum(state not in (*_ENDED, "WAITING") for state in states)
+        parts = [f"{count} {what}" for what, count in counts.items() if count]
+        width = shutil.get_terminal_size().columns - 1
+        text = f"{duration(time.monotonic() - self._began)}: {', '.join(parts)}"[:width]
+        if text != self._shown:
+            self.clear()
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._shown = text
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            sys.stdout.write("\r\x1b[K")
+            sys.stdout.flush()
+            self._shown = ""

@@ -1,0 +1,157 @@
+"""``luigi-pai status``: what a job does, why it waits, why it ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.listing import facts
+from luigi_pai.cli.tables import coloured, duration, fields, moment
+from luigi_pai.errors import JobNotFound, PaiApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.status import JobStatus, TaskStatus
+
+__all__ = ["status"]
+
+_MOST_TASKS = 20
+
+
+@click.command(short_help="Show what a job does, why it waits, why it ended.")
+@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
+def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
+    """Show what each JOB does: a name, the address of its page, or @latest.
+
+    The name of a task shows its latest submission, and the states of those before. Exit code
+    1 if a job is not there.
+    """
+    found: list[dict[str, Any]] = []
+    missing = False
+    with plain_failures("status", "stopped"):
+        cluster = connect()
+        shown = 0
+        for text in jobs:
+            try:
+                name = latest_submission(cluster, named(cluster, text))
+                job = cluster.status(name)
+            except JobNotFound as error:
+                missing = True
+                click.echo(f"luigi-pai status: {error}", err=True)
+                continue
+            reason = _waits_because(cluster, job)
+            page = cluster.page(name)
+            if as_json:
+                found.append({**facts(job), "waits_because": reason, "page": page})
+                continue
+            if shown:
+                click.echo()
+            shown += 1
+            click.echo(_headline(job))
+            for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
+                click.echo(line)
+            for line in _what_next(job):
+                click.echo(line)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    raise SystemExit(EXIT_FAILED if missing else 0)
+
+
+def _headline(job: JobStatus) -> str:
+    state = coloured(job.raw_state or job.state.value, job.state.value)
+    now = time.time()
+    if job.completed_ms and (began := job.launched_ms or job.created_ms):
+        return f"{job.name}  {state} after {duration((job.completed_ms - began) / 1000)}"
+    since = job.launched_ms or job.created_ms
+    return f"{job.name}  {state}" + (f" for {duration(now - since / 1000)}" if since else "")
+
+
+def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
+    from luigi_pai.api.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
+    from luigi_pai.api.logs.failed_task import printable  # noqa: PLC0415  as above
+
+    yield "waits", reason or ""
+    yield "user", job.username or ""
+    yield "virtual cluster", job.virtual_cluster or ""
+    yield "submitted", moment(job.created_ms)
+    yield "started", moment(job.launched_ms)
+    yield "ended", moment(job.completed_ms)
+    yield "retries", _retries(job)
+    yield "tags", ", ".join(job.tags)
+    code = "" if job.exit_code is None else str(job.exit_code)
+    own = re.search(r"^\s*originUserExitCode: (\d+)$", job.diagnostics or "", re.MULTILINE)
+    of_command = f", its command with {own[1]}" if own and own[1] != code else ""
+    yield "exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
+    yield "meaning", job.exit_reason or ""
+    yield "usual cause", usual_cause(int(own[1]) if own else job.exit_code) or ""
+    yield "what may help", job.exit_solution or ""
+    yield "diagnostics", "" if own or job.succeeded else printable((job.diagnostics or "").strip())
+    yield "tasks", "\n".join(_tasks(job))
+
+
+def _retries(job: JobStatus) -> str:
+    if not job.retries:
+        return ""
+    causes = ", ".join(f"{count} by {cause}" for cause, count in job.retry_causes)
+    return f"{job.retries}" + (f" ({causes})" if causes else "")
+
+
+def _tasks(job: JobStatus) -> Iterator[str]:
+    failed = {(task.role, task.index) for task in job.failed_tasks()}
+    tasks = sorted(job.tasks, key=lambda task: (task.role, task.index) not in failed)
+    for task in tasks[:_MOST_TASKS]:
+        yield _task(task)
+    if len(tasks) > _MOST_TASKS:
+        yield f"and {len(tasks) - _MOST_TASKS} more"
+
+
+def _task(task: TaskStatus) -> str:
+    parts = [f"{task.role}/{task.index}", task.state or ""]
+    parts += [] if task.exit_code is None else [f"exit code {task.exit_code}"]
+    parts += [f"started {task.attempt + 1} times"] if task.attempt else []
+    return "  ".join(filter(None, parts))
+
+
+def _submissions(cluster: Cluster, job: JobStatus) -> Iterator[tuple[str, str]]:
+    """Yield the states of the submissions of the same piece of work before this one."""
+    from luigi_pai.spec.names import attempt_name, base_name, latest_attempts  # noqa: PLC0415  as above
+
+    base = base_name(job.name)
+    number = latest_attempts([job.name]).get(base, 1)
+    lines = []
+    for earlier in range(1, number):
+        name = attempt_name(base, earlier)
+        try:
+            before = cluster.status(name)
+        except PaiApiError:
+            continue
+        code = "" if before.exit_code is None else f", exit code {before.exit_code}"
+        lines.append(f"{name}  {before.raw_state}{code}")
+    yield "before", "\n".join(lines)
+
+
+def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
+    from luigi_pai.api.waiting import WaitingReasons  # noqa: PLC0415  as above
+
+    if job.state.value != "WAITING":
+        return None
+    try:
+        return WaitingReasons(cluster).now(job)
+    except PaiApiError:
+        return None
+
+
+def _what_next(job: JobStatus) -> Iterator[str]:
+    if not job.finished:
+        yield f"  logs: luigi-pai logs -f {job.name}    stop: luigi-pai stop {job.name}"
+    elif not job.succeeded:
+        yield f"  logs: luigi-pai logs {job.name}    again: luigi-pai submit --like {job.name}"

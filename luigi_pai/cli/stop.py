@@ -1,0 +1,97 @@
+"""``luigi-pai stop``: end jobs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, listed, named
+from luigi_pai.errors import PaiApiError
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["stop"]
+
+_PATTERN = frozenset("*?[")
+_MOST_SHOWN = 10
+_POLL, _LONGEST = 0.5, 60.0
+
+
+@click.command(short_help="Stop jobs.")
+@click.argument("jobs", nargs=-1, type=JOB, metavar="JOB|'GLOB'...")
+@click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
+@click.option("--yes", is_flag=True, help="Do not ask, however many jobs there are.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
+def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bool) -> None:
+    """Stop each JOB: a name, the address of its page, @latest, or a pattern in quotes.
+
+    Patterns and tags mean your jobs that have not ended; they are shown, and you are asked.
+    """
+    if not jobs and not tags:
+        give_up("stop", "name a JOB, a 'GLOB' or a --tag", EXIT_USAGE)
+    with plain_failures("stop", "interrupted; jobs that were asked to stop go on stopping"):
+        cluster = connect()
+        single = [job for job in jobs if not _PATTERN.intersection(job) or job.startswith("http")]
+        several = [job for job in jobs if job not in single]
+        going_on = [job for pattern in several for job in listed(cluster, pattern) if not job.finished]
+        going_on += [job for job in (cluster.list(tags=tags) if tags else ()) if not job.finished]
+        names = list(dict.fromkeys(job.name for job in going_on))
+        if (several or tags) and not names and not single:
+            click.echo("no job of these is going on", err=True)
+            return
+        if names and not yes:
+            _ask(names)
+        names += [latest_submission(cluster, named(cluster, text)) for text in single]
+        failed = _stop_all(cluster, list(dict.fromkeys(names)), wait=not no_wait)
+    sys.exit(EXIT_FAILED if failed else 0)
+
+
+def _ask(names: list[str]) -> None:
+    """Show jobs and ask whether to stop them; without a terminal, refuse."""
+    for name in names[:_MOST_SHOWN]:
+        click.echo(f"  {name}", err=True)
+    if len(names) > _MOST_SHOWN:
+        click.echo(f"  and {len(names) - _MOST_SHOWN} more", err=True)
+    if not sys.stdin.isatty():
+        give_up("stop", f"{len(names)} jobs match; give --yes to stop them", EXIT_USAGE)
+    if not click.confirm(f"Stop {len(names)} job{'' if len(names) == 1 else 's'}?", err=True):
+        give_up("stop", "nothing was stopped", EXIT_FAILED)
+
+
+def _stop_all(cluster: Cluster, names: list[str], *, wait: bool) -> bool:
+    """Stop jobs, and say what became of each; return whether one could not be."""
+    failed, asked = False, []
+    for name in names:
+        try:
+            status = cluster.status(name)
+            if status.finished:
+                click.echo(f"{name}: has ended already ({status.raw_state})")
+                continue
+            cluster.stop(name)
+        except PaiApiError as error:
+            failed = True
+            click.echo(f"luigi-pai stop: {error}", err=True)
+        else:
+            asked.append(name)
+            if not wait:
+                click.echo(f"{name}: asked to stop")
+    if wait:
+        deadline = time.monotonic() + _LONGEST
+        for name in asked:
+            ended = _until_ended(cluster, name, deadline)
+            click.echo(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
+    return failed
+
+
+def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
+    while True:
+        status = cluster.status(name)
+        if status.finished or time.monotonic() >= deadline:
+            return status
+        time.sleep(_POLL)

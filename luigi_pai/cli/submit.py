@@ -1,0 +1,238 @@
+"""``luigi-pai submit``: send a job file, or an earlier job once more."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.job import Job
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["submit"]
+
+_MASKED = "******"
+
+
+@click.command(short_help="Submit a job file.")
+@click.argument("file", required=False, metavar="FILE|-")
+@click.option("--like", "like", type=JOB, metavar="JOB", help="Submit an earlier job of yours once more.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of a job protocol, or a path in the file, such as taskRoles.worker.instances=4; "
+    "may be repeated.",
+)
+@click.option("--name", metavar="NAME", help="The job's name, in place of the file's.")
+@click.option("--wait", is_flag=True, help="Wait until the job has ended; exit code 1 if it failed.")
+@click.option("-f", "--follow", is_flag=True, help="Wait, and show its logs meanwhile.")
+def submit(
+    file: str | None,
+    *,
+    like: str | None,
+    settings: tuple[str, ...],
+    name: str | None,
+    wait: bool,
+    follow: bool,
+) -> None:
+    """Submit FILE, a v1 job config in JSON or a job protocol in YAML; `-` reads standard input.
+
+    The name of the job is printed, alone, on standard output: the command returns as soon as the
+    cluster has taken the job.
+
+    \b
+      name=$(luigi-pai submit train.yaml --set epochs=20 --name train-20)
+      luigi-pai logs -f $name
+    """  # noqa: D301 - the backslash is click's, and no backslash
+    if (file is None) == (like is None):
+        give_up("submit", "give a FILE (or - for standard input), or --like JOB", EXIT_USAGE)
+    changes = [_change(text) for text in settings]
+    with plain_failures("submit", "stopped; if the job was submitted, it goes on"):
+        cluster = connect()
+        if like is not None:
+            document = _earlier(cluster, like, named_anew=name is not None)
+            source = f"--like {like}"
+        else:
+            document, source = _of_file(str(file))
+        job = _job(document, changes, name, source)
+        _warn_of_size(cluster, job)
+        handle = cluster.submit(job)
+        click.echo(handle.name, err=follow)
+        if follow:
+            _follow(handle)
+        elif wait:
+            _wait(handle)
+        else:
+            click.echo(f"page: {handle.url}\nlogs: luigi-pai logs -f {handle.name}", err=True)
+
+
+def _of_file(file: str) -> tuple[dict[str, Any], str]:
+    """Return the document of a file, or of standard input, and what errors call it."""
+    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
+    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
+    from luigi_pai.spec.validate_protocol import refused  # noqa: PLC0415
+
+    shown = "standard input" if file == "-" else file
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(file)
+        if file == "-":
+            path = Path(folder, "job")
+            path.write_bytes(sys.stdin.buffer.read())
+        if not path.is_file():
+            give_up("submit", f"{file}: there is no such file", EXIT_USAGE)
+        try:
+            job = read_job_file(path)
+            problems = refused(job.problems(), lenient=True)
+        except SpecError as error:
+            problems = list(error.problems)
+        if problems:
+            for problem in problems:
+                click.echo(f"{shown}: {problem}", err=True)
+            sys.exit(EXIT_FAILED)
+    document: dict[str, Any] = job.document
+    return document, shown
+
+
+def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
+    """Return the document of an earlier job, under a name that is not taken."""
+    from luigi_pai.spec.names import base_name  # noqa: PLC0415  as above
+
+    name = latest_submission(cluster, named(cluster, text))
+    document = cluster.config(name)
+    if _MASKED in json.dumps(document.get("secrets", "")):
+        give_up(
+            "submit",
+            f"job {name} has secrets, which the server does not give out: submit its file instead",
+            EXIT_USAGE,
+        )
+    key = "name" if "protocolVersion" in document else "jobName"
+    if not named_anew:
+        document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
+    return document
+
+
+def _change(text: str) -> tuple[list[str], Any]:
+    """Return the path and the value of a ``--set``."""
+    key, equals, value = text.partition("=")
+    path = key.split(".")
+    if not equals or not all(path):
+        give_up("submit", f"--set {key}: write KEY=VALUE, such as epochs=20", EXIT_USAGE)
+    if path[0] == "secrets":
+        give_up(
+            "submit", "--set secrets: a command line can be read by others; put it into the file", EXIT_USAGE
+        )
+    try:
+        return path, json.loads(value)
+    except ValueError:
+        return path, value
+
+
+def _job(
+    document: dict[str, Any], changes: Sequence[tuple[list[str], Any]], name: str | None, source: str
+) -> PaiJob | JobProtocol:
+    """Return the job of a document with the changes that were asked for."""
+    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+
+    is_protocol = "protocolVersion" in document
+    for path, value in changes:
+        whole = ["parameters", *path] if is_protocol and len(path) == 1 else path
+        _put(document, whole, value, source)
+    if name is not None:
+        document["name" if is_protocol else "jobName"] = name
+    return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
+
+
+def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
+    """Set a value in a document; what is on the way to it must be there, parameters excepted."""
+    *above, last = path
+    at = document
+    for step in above:
+        if step == "parameters" and isinstance(at, dict):
+            at = at.setdefault(step, {})
+            continue
+        at = _item(at, step, ".".join(path), source)
+    if isinstance(at, list):
+        _item(at, last, ".".join(path), source)
+        at[int(last)] = value
+    elif isinstance(at, dict):
+        at[last] = value
+    else:
+        give_up("submit", f"--set {'.'.join(path)}: {source} has no such place", EXIT_USAGE)
+
+
+def _item(at: Any, step: str, path: str, source: str) -> Any:
+    if isinstance(at, dict) and step in at:
+        return at[step]
+    if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
+        return at[int(step)]
+    known = (
+        ", ".join(map(str, at))
+        if isinstance(at, dict)
+        else f"0 to {len(at) - 1}"
+        if isinstance(at, list)
+        else ""
+    )
+    hint = f"; there is {known}" if known else ""
+    return give_up("submit", f"--set {path}: {source} has no {step}{hint}", EXIT_USAGE)
+
+
+def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
+    from luigi_pai.api.waiting import oversize_warning  # noqa: PLC0415  as above
+    from luigi_pai.errors import ClusterUnreachable, PaiApiError  # noqa: PLC0415
+
+    try:
+        warning = oversize_warning(cluster, job)
+    except ClusterUnreachable:
+        raise
+    except PaiApiError:
+        return  # the submission says what is wrong
+    if warning is not None:
+        click.echo(f"luigi-pai submit: warning: {warning}", err=True)
+
+
+def _wait(handle: Job) -> None:
+    """Wait for a job, say what changes, and end with what became of it."""
+    from luigi_pai.api.waiting import WaitingReasons  # noqa: PLC0415  as above
+
+    reasons = WaitingReasons(handle.cluster)
+
+    def show(status: Any) -> None:
+        reason = reasons.of(status)
+        click.echo(f"{status.name}: {status.summary()}" + (f": {reason}" if reason else ""), err=True)
+
+    handle.wait(on_change=show)
+    _end(handle)
+
+
+def _follow(handle: Job) -> None:
+    from luigi_pai.api.logs.reader import LogReader  # noqa: PLC0415  as above
+    from luigi_pai.cli.logs import print_lines, report_unreadable  # noqa: PLC0415
+
+    reader = LogReader(handle.cluster, handle.name)
+    print_lines(reader, reader.follow())
+    report_unreadable(reader)
+    _end(handle)
+
+
+def _end(handle: Job) -> None:
+    failure = handle.failure()
+    if failure is not None:
+        click.echo(str(failure), err=True)
+        sys.exit(EXIT_FAILED)
+    click.echo(f"{handle.name}: {handle.status().raw_state}", err=True)

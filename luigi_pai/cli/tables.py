@@ -1,0 +1,120 @@
+"""Tables, colours and durations for people, within the width of their terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["coloured", "duration", "fields", "is_terminal", "moment", "table"]
+
+_COLOURS = {
+    "SUCCEEDED": "green",
+    "RUNNING": "cyan",
+    "WAITING": "yellow",
+    "RETRY_PENDING": "yellow",
+    "FAILED": "red",
+    "STOPPED": "magenta",
+}
+_NARROWEST = 8
+_GAP = 2
+
+
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def coloured(text: str, state: str) -> str:
+    """Return a text in the colour of a state; as it is without a terminal, and where NO_COLOR is set."""
+    colour = _COLOURS.get(state)
+    if colour is None or os.environ.get("NO_COLOR") or not is_terminal():
+        return text
+    return click.style(text, fg=colour)
+
+
+def table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, states: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a table, columns below each other.
+
+    On a terminal, lines are no longer than it is wide: the widest columns are cut. Elsewhere
+    nothing is cut.
+
+    Args:
+        titles: of the columns.
+        rows: texts, one for each column.
+        states: number of the column that holds states, which are coloured.
+    """
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    if is_terminal():
+        available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
+        while sum(widths) > available and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    for number, row in enumerate([titles, *rows]):
+        cells = [_cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
+        cells[-1] = cells[-1].rstrip()
+        if states is not None and number > 0:
+            cells[states] = coloured(cells[states], row[states])
+        yield (" " * _GAP).join(cells).rstrip()
+
+
+def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str]:
+    """Yield lines ``name  value``, the values below each other; empty values are left out.
+
+    On a terminal, long values are wrapped, except for those without a space.
+    """
+    shown = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    columns = shutil.get_terminal_size().columns if is_terminal() else 10_000
+    hanging = " " * (len(indent) + width + _GAP)
+    for name, value in shown:
+        first = f"{indent}{name.ljust(width)}{' ' * _GAP}"
+        for line in value.split("\n"):
+            for piece in _wrapped(line, max(20, columns - len(hanging))):
+                yield f"{first}{piece}".rstrip()
+                first = hanging
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    whole = max(0, int(seconds))
+    if whole < 60:  # noqa: PLR2004  seconds of a minute
+        return f"{whole} s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if hours < 1:
+        return f"{minutes} min"
+    if days < 1:
+        return f"{hours} h {minutes % 60} min"
+    return f"{days} d {hours % 24} h"
+
+
+def moment(milliseconds: int | None) -> str:
+    """Return a moment in local time, and how long ago it was; empty for none."""
+    if milliseconds is None:
+        return ""
+    at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
+    return f"{at:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    words, piece = line.split(" "), ""
+    for word in words:
+        if piece and len(piece) + 1 + len(word) > width:
+            yield piece
+            piece = word
+        else:
+            piece = f"{piece} {word}" if piece else word
+    yield piece

@@ -1,0 +1,44 @@
+"""MODULE TASK [--param VALUE]... on the command line: the task of Luigi that is meant."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from luigi_pai.cli.failures import EXIT_USAGE, give_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import luigi
+
+__all__ = ["task_named"]
+
+
+def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Task:
+    """Return a task of a module with the parameters that are given as to luigi; or end the command.
+
+    Args:
+        command: the name of the command, for errors.
+        module: where the task is; the current folder is looked in first.
+        arguments: the name of the task, and its parameters.
+    """
+    from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
+    from luigi.parameter import ParameterException  # noqa: PLC0415
+    from luigi.task_register import TaskClassException  # noqa: PLC0415
+
+    sys.path.insert(0, "")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
+        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+    try:
+        with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
+            task: luigi.Task = parser.get_task_obj()
+    except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
+        give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+    return task

@@ -1,0 +1,274 @@
+"""Checks of the configuration, the way to the cluster, the cluster and its HDFS, one after the other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import luigi.configuration
+
+from luigi_pai.config import OpenPai
+from luigi_pai.config_file import SECTION, misspelled_sections, unknown_keys
+from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.hdfs import WebHdfs
+
+__all__ = ["Check", "diagnose"]
+
+_MOST_SKEW = 60.0  # seconds; tokens are signed with times
+_SHORT_LIFE = 600.0
+_DAY = 86400.0
+_NOT_FOUND = 404
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check and its result.
+
+    Attributes:
+        name: what was checked.
+        state: ``ok``, ``warn`` or ``fail``.
+        text: what was found.
+        mend: what to do, if something is wrong.
+    """
+
+    name: str
+    state: str
+    text: str
+    mend: str = ""
+
+
+def diagnose() -> Iterator[Check]:
+    """Carry out the checks, each when the one before is through; stop where the rest cannot work.
+
+    Nothing is submitted. On HDFS a folder is made in /tmp and removed.
+    """
+    level = logging.getLogger("luigi-interface").level
+    logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each thing is said once, below
+    try:
+        settings = None
+        for check in _configuration():
+            yield check
+            if check.state == "fail":
+                return
+        settings = OpenPai.current()
+        failed = False
+        for check in _network(settings):
+            yield check
+            failed = failed or check.state == "fail"
+        if not failed:
+            yield from _cluster(settings)
+        yield from _hdfs(settings)
+    finally:
+        logging.getLogger("luigi-interface").setLevel(level)
+
+
+def _configuration() -> Iterator[Check]:
+    files = _files_read()
+    if files:
+        yield Check("configuration", "ok", f"read {', '.join(files)}")
+    else:
+        yield Check(
+            "configuration",
+            "warn",
+            "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH",
+            "copy luigi.cfg.example to luigi.cfg and fill it in",
+        )
+    for problem in misspelled_sections():
+        yield Check("configuration", "fail", problem)
+    try:
+        settings = OpenPai.current()
+    except ConfigError as error:
+        yield Check("configuration", "fail", str(error))
+        return
+    known = [name for name, _ in settings.get_params()]  # type: ignore[no-untyped-call]
+    for key, advice in unknown_keys(known).items():
+        yield Check("configuration", "warn", f"[{SECTION}] has a key {key!r}, which does not exist", advice)
+    how = "token" if settings.token else "password" if settings.password else None
+    if how is None:
+        yield Check(
+            "configuration",
+            "fail",
+            f"[{SECTION}] has neither password nor token for user {settings.username}",
+            "write password = ... or token = ...",
+        )
+        return
+    yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")
+
+
+def _files_read() -> list[str]:
+    parser = luigi.configuration.get_config()
+    paths = getattr(parser, "_config_paths", [])
+    return [str(path) for path in paths if Path(path).is_file()]
+
+
+def _network(settings: OpenPai) -> Iterator[Check]:
+    parts = urlsplit(settings.pai_url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    proxies = [name for name in _PROXIES if os.environ.get(name)]
+    if proxies:
+        yield Check("network", "ok", f"{', '.join(proxies)} set: requests may go through a proxy")
+    else:
+        try:
+            addresses = sorted({entry[4][0] for entry in socket.getaddrinfo(host, port)})
+        except OSError as error:
+            yield Check(
+                "network", "fail", f"{host} has no address: {error}", "check the host in pai_url, VPN and DNS"
+            )
+            return
+        yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
+    try:
+        greeting = settings.cluster().server.greeting()
+    except ClusterUnreachable as error:
+        yield Check("network", "fail", str(error))
+        return
+    except PaiError as error:
+        yield Check("server", "fail", str(error))
+        return
+    yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} answers")
+    if greeting.skew is not None and abs(greeting.skew) > _MOST_SKEW:
+        ahead = "behind" if greeting.skew > 0 else "ahead of"
+        yield Check(
+            "clock",
+            "warn",
+            f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's",
+            "set it by NTP: tokens are signed with times",
+        )
+    elif greeting.skew is not None:
+        yield Check("clock", "ok", "agrees with the server's")
+
+
+def _cluster(settings: OpenPai) -> Iterator[Check]:
+    cluster = settings.cluster()
+    try:
+        greeting = cluster.server.greeting()
+        dialect = settings.api_version if settings.api_version != "auto" else cluster.server.api_version()
+        info = cluster.server.info() if dialect == "v2" else {}
+        version = greeting.info.get("version") or info.get("version")
+        if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
+            yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
+        release = f"OpenPAI {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
+        yield Check("server", "ok", f"{release}, spoken to in {dialect}")
+    except PaiError as error:
+        yield Check("server", "fail", str(error), "is pai_url the rest-server, not the web portal?")
+        return
+    try:
+        life = cluster.server.token_life()
+    except AuthenticationError as error:
+        yield Check("login", "fail", str(error))
+        return
+    except PaiError as error:
+        yield Check("login", "fail", str(error), "is pai_url the rest-server, not the web portal?")
+        return
+    yield _login(settings, life)
+    yield from _jobs(cluster)
+    yield from _virtual_clusters(cluster)
+    yield from _storages(cluster)
+    for name, (left, seconds) in cluster.server.requests_left().items():
+        state = "ok" if left > 0 else "warn"
+        yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
+
+
+def _login(settings: OpenPai, life: float | None) -> Check:
+    if life is None:
+        return Check("login", "ok", f"as {settings.username}; the token does not say how long it lives")
+    if life <= 0:
+        return Check("login", "fail", "the token has expired", "make a new one and write it as token = ...")
+    shown = f"{life / _DAY:.0f} days" if life > 2 * _DAY else f"{life / 60:.0f} min"
+    if settings.token and life < _SHORT_LIFE:
+        return Check("login", "warn", f"the token lives {shown} only", "make a new one")
+    return Check("login", "ok", f"as {settings.username}; the token lives {shown}")
+
+
+def _jobs(cluster: Cluster) -> Iterator[Check]:
+    try:
+        jobs = cluster.list()
+    except PaiError as error:
+        yield Check("jobs", "fail", str(error))
+        return
+    going_on = sum(not job.finished for job in jobs)
+    yield Check("jobs", "ok", f"{len(jobs)} known, {going_on} of them waiting or running")
+
+
+def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
+    from luigi_pai.api.waiting import free_in  # noqa: PLC0415  costs what only this needs
+
+    try:
+        clusters = cluster.virtual_clusters()
+    except PaiError as error:
+        yield Check("virtual clusters", "fail", str(error))
+        return
+    if not clusters:
+        yield Check("virtual clusters", "warn", "you may use none", "ask the administrator for one")
+        return
+    shown = [f"{name} ({free})" if (free := free_in(about)) else name for name, about in clusters.items()]
+    yield Check("virtual clusters", "ok", ", ".join(sorted(shown)))
+
+
+def _storages(cluster: Cluster) -> Iterator[Check]:
+    if not cluster.dialect.can.logs:
+        return
+    try:
+        names = sorted(str(storage.get("name")) for storage in cluster.server.storages())
+    except PaiError as error:
+        yield Check("storages", "warn", str(error))
+        return
+    yield Check("storages", "ok", ", ".join(names) or "none; jobs of yours mount nothing")
+
+
+def _hdfs(settings: OpenPai) -> Iterator[Check]:
+    try:
+        account = settings.hdfs_account()
+        if account is None:
+            yield Check(
+                "hdfs",
+                "warn",
+                "no WebHDFS is configured: outputs and completion flags cannot be kept there",
+                "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)",
+            )
+            return
+        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+
+        fs = WebHdfs.from_config()
+        fs.exists("/")
+        yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+        yield _hdfs_writes(fs)
+    except PaiError as error:
+        yield Check("hdfs", "fail", str(error))
+
+
+def _hdfs_writes(fs: WebHdfs) -> Check:
+    """Write, read and rename a file: the way to the DataNodes, which WebHDFS redirects to, is another one."""
+    folder = f"/tmp/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"  # noqa: S108  on HDFS
+    try:
+        fs.mkdir(folder)
+        try:
+            with fs.open_writer(f"{folder}/a") as writer:
+                writer.write(b"luigi-pai\n")
+            fs.rename_dont_move(f"{folder}/a", f"{folder}/b")
+            with fs.open_reader(f"{folder}/b") as reader:
+                same = reader.read() == b"luigi-pai\n"
+        finally:
+            fs.remove(folder)
+    except PaiError as error:
+        return Check(
+            "hdfs",
+            "fail",
+            f"a file cannot be written and read in /tmp: {error}",
+            "DataNodes must be reachable too; webhdfs_redirect names where they are, if their names are not",
+        )
+    if not same:
+        return Check("hdfs", "fail", "what was written was not what was read")
+    return Check("hdfs", "ok", "wrote, renamed, read and removed a file in /tmp")

@@ -1,0 +1,174 @@
+"""Running a command with a local server that exists for as long as the command runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.config.settings import PASSWORD_VARIABLE
+from luigi_pai.local.container.environment import without_proxies
+from luigi_pai.local.guard import Guard
+from luigi_pai.local.luigi_config import compose, earlier_config, open_pai_section
+from luigi_pai.local.scratch import Scratch, sweep
+from luigi_pai.local.server import LocalServer
+from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
+from luigi_pai.local.store.database import now_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from luigi_pai.local.config.settings import Settings
+
+__all__ = ["CommandEnd", "run_command", "run_in_foreground"]
+
+_FORWARDED = (*STOPPING, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+_EXIT_NOT_FOUND = 127
+_EXIT_NOT_EXECUTABLE = 126
+_SIGNALLED = 128
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """How a command and its jobs ended.
+
+    Attributes:
+        exit_code: the exit code for a shell: the command's own, or 128 + the signal that ended it.
+        jobs: how many jobs were submitted.
+        failed: the names of those that failed, the newest first.
+        data: the data folder; None if it was removed.
+    """
+
+    exit_code: int
+    jobs: int
+    failed: Sequence[str]
+    data: Path | None
+
+
+async def run_command(
+    settings: Settings,
+    command: Sequence[str],
+    ready: Callable[[LocalServer], None],
+    *,
+    temporary_data: bool,
+) -> CommandEnd:
+    """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
+
+    A temporary data folder is removed at the end, unless a job has failed. What
+    earlier runs left is removed, too: `scratch.sweep`.
+
+    Args:
+        settings: how to run.
+        command: the program and its arguments.
+        ready: called once, before the command starts.
+        temporary_data: use a temporary data folder, not that of the settings.
+
+    Raises:
+        ConfigError: the settings, the port, the data folder or the user's
+            configuration cannot be used.
+    """
+    sweep()
+    scratch = Scratch()
+    keep = False
+    try:
+        if temporary_data:
+            settings = replace(settings, data=scratch.data)
+        earlier = earlier_config()
+        begun = now_ms()
+        server = LocalServer(settings)
+        try:
+            config = scratch.folder / "luigi.cfg"
+            section = open_pai_section(
+                server.address, server.hdfs, settings.user, server.password(), settings.api
+            )
+            with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(compose(earlier, section))
+            ready(server)
+            code = await run_in_foreground(command, _environment(server, config), scratch.folder)
+            if temporary_data:
+                server.stop_jobs()  # a server that shows the kept folder must not run them
+            jobs, failed = server.jobs_since(begun)
+            keep = temporary_data and bool(failed)
+        finally:
+            with on_signals(stopping_signals(), lambda _: server.hurry()):
+                await server.close()
+    finally:
+        if keep:
+            scratch.keep()
+        else:
+            scratch.remove()
+    return CommandEnd(code, jobs, failed, None if temporary_data and not keep else settings.data)
+
+
+async def run_in_foreground(command: Sequence[str], environment: dict[str, str], scratch: Path) -> int:
+    """Run a command in the foreground, passing on the signals that reach this process.
+
+    Args:
+        command: the program and its arguments.
+        environment: its environment.
+        scratch: the temporary folder, which a `Guard` removes if this process is killed.
+
+    Returns:
+        The exit code for a shell.
+    """
+    process: asyncio.subprocess.Process | None = None
+    early: list[signal.Signals] = []
+
+    def forward(number: signal.Signals) -> None:
+        if process is None:
+            early.append(number)
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # that has sent it, too
+            _signal(process, number)
+
+    with on_signals(_FORWARDED, forward):
+        try:
+            process = await asyncio.create_subprocess_exec(*command, env=environment)
+        except FileNotFoundError:
+            sys.stderr.write(f"luigi-pai local: {command[0]}: command not found\n")
+            return _EXIT_NOT_FOUND
+        except OSError as error:
+            sys.stderr.write(f"luigi-pai local: {command[0]}: {error.strerror}\n")
+            return _EXIT_NOT_EXECUTABLE
+        for number in early:
+            _signal(process, number)
+        guard = Guard(process.pid, scratch)
+        try:
+            code = await process.wait()
+        finally:
+            guard.close()
+    return code if code >= 0 else _SIGNALLED - code
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _environment(server: LocalServer, config: Path) -> dict[str, str]:
+    environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
+    return without_proxies(environment) | {
+        "LUIGI_CONFIG_PATH": str(config),
+        "PAI_DEFAULT_FS_URI": server.hdfs.fs_uri,
+        "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url,
+        "HADOOP_USER_NAME": server.settings.user,
+        "PATH": os.pathsep.join([str(server.bin), environment.get("PATH", os.defpath)]),
+    }
+
+
+def _in_foreground_of_terminal() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

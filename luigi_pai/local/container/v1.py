@@ -1,0 +1,114 @@
+"""What stands in for the containers of v1 jobs: their environment, script and exit codes on OpenPAI 0.7."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
+from luigi_pai.local.container.task_start import ContainerExit, Preparation
+from luigi_pai.runtime import variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from luigi_pai.local.container.task_files import TaskFiles
+    from luigi_pai.local.container.task_start import TaskStart
+    from luigi_pai.local.store.records import Job
+
+__all__ = ["exit_of", "prepare"]
+
+
+def prepare(start: TaskStart) -> Preparation:
+    """Return what a v1 task needs before its process starts."""
+    make_files = partial(_make_files, start.files, start.role["command"], start.notes)
+    return Preparation(make_files, _environment(start))
+
+
+def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> ContainerExit:
+    """Return a command's exit code as it is, which is how OpenPAI 0.7 reports it."""
+    return ContainerExit(code)
+
+
+def _make_files(files: TaskFiles, command: str, notes: Iterable[str]) -> None:
+    """Make the folder, the script and the two logs.
+
+    The command stands in the script as in OpenPAI 0.7's: its lines run one
+    after the other, and the exit code of the last one counts.
+
+    Args:
+        files: the files of the task.
+        command: the role's command.
+        notes: sentences to begin the error log with.
+
+    Raises:
+        OSError: the files cannot be written.
+    """
+    files.work.mkdir(parents=True)
+    script = f"{command} || exit $?\n\nexit 0\n"
+    (files.folder / "command.sh").write_text(script, "utf-8", "surrogatepass")
+    files.stdout.touch()
+    files.stderr.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
+
+
+def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
+    """Return dataDir, outputDir and codeDir with ``$PAI_DEFAULT_FS_URI`` replaced, as the server does.
+
+    An outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
+    """
+    output = job.spec["outputDir"] or f"{fs_uri}/Output/{job.username}/{job.name}"
+    given = {"dataDir": job.spec["dataDir"], "outputDir": output, "codeDir": job.spec["codeDir"]}
+    return {key: value.replace("$PAI_DEFAULT_FS_URI", fs_uri, 1) for key, value in given.items()}
+
+
+def _environment(start: TaskStart) -> dict[str, str]:
+    job, task, role = start.job, start.task, start.role
+    roles = job.roles
+    directories = _hdfs_directories(job, start.hdfs.fs_uri)
+    values = {
+        "application": start.application_id,
+        "job": job.name,
+        "fs_uri": start.hdfs.fs_uri,
+        "virtual_cluster": job.virtual_cluster,
+        "user": job.username,
+        "data_dir": directories["dataDir"],
+        "output_dir": directories["outputDir"],
+        "code_dir": directories["codeDir"],
+        "role": role["name"],
+        "index": task.index,
+        "count": role["taskNumber"],
+        "cpus": role["cpuNumber"],
+        "memory_mb": role["memoryMB"],
+        "shm_mb": role["shmMB"],
+        "gpus": role["gpuNumber"],
+        "min_failed": _or_empty(role["minFailedTaskCount"]),
+        "min_succeeded": _or_empty(role["minSucceededTaskCount"]),
+        "kill_all": "",
+        "tasks": sum(item["taskNumber"] for item in roles),
+        "role_count": len(roles),
+        "roles": ",".join(item["name"] for item in roles),
+        "container": task.container_id,
+        "host": CONTAINER_IP,
+        "http": task.ports["http"][0],
+        "ssh": task.ports["ssh"][0],
+        "own_ports": ";".join(f"{label}:{_commas(ports)}" for label, ports in task.ports.items()),
+    }
+    environment = base_variables(start)
+    for key, value in values.items():
+        environment |= variables("v1", key, value)
+    for label, ports in task.ports.items():
+        environment |= variables("v1", "own_label", _commas(ports), label=label)
+    for item in roles:
+        addresses = (
+            f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in start.tasks if other.role == item["name"]
+        )
+        environment |= variables("v1", "hosts", ",".join(addresses), role=item["name"])
+    return environment
+
+
+def _commas(ports: Sequence[int]) -> str:
+    return ",".join(map(str, ports))
+
+
+def _or_empty(value: int | None) -> str:
+    return "" if value is None else str(value)

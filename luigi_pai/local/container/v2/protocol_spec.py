@@ -1,0 +1,126 @@
+"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.container.v2.plugin_parameters import read_parameters
+from luigi_pai.spec.templates.callbacks import PLUGIN
+from luigi_pai.spec.templates.commands import entrypoints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["job_spec", "server_name"]
+
+_ALWAYS_PORTS = ("ssh", "http")
+"""Labels of the ports that every v2 task has."""
+
+
+def server_name(role: str) -> str:
+    """Return a role's name as the server shows it: lower case, letters and digits only."""
+    return re.sub(r"[^a-z0-9]", "", role.lower())
+
+
+def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
+    """Return a valid protocol as the launcher reads it, without its secrets.
+
+    Args:
+        document: the protocol, as plain data.
+        shm_mb: MB of shared memory of a task that asks for none.
+
+    Returns:
+        ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
+        keys of a v1 role with the server's defaults filled in, its protocol's
+        own name as ``shown``, the memory that it shares as ``sharedMemoryMB``,
+        and ``plugins`` in the order of their start. A plugin whose parameters
+        the runtime cannot read has the reason as ``fault``.
+
+    Raises:
+        SpecError: the commands of a role cannot be rendered.
+    """
+    commands = entrypoints(document)
+    extras = document.get("extras") or {}
+    return {
+        "retryCount": document.get("jobRetryCount") or 0,
+        "gang": extras.get("gangAllocation") is not False,
+        "storages": [item for item in extras.get("storages") or () if item.get("name")],
+        "taskRoles": [
+            {**_role(name, role, commands[name], document), "sharedMemoryMB": _shared_memory(role) or shm_mb}
+            for name, role in document["taskRoles"].items()
+        ],
+    }
+
+
+def _shared_memory(role: Mapping[str, Any]) -> Any:
+    """Return the MB of shared memory that a role asks for, which variables name; 0 if it asks for none."""
+    return (role.get("extraContainerOptions") or {}).get("shmMB", 0)
+
+
+def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    instances = role.get("instances") or 1
+    wanted = role["resourcePerInstance"]
+    completion = role.get("completion") or {}
+    return {
+        "name": server_name(name),
+        "shown": name,
+        "taskNumber": instances,
+        "cpuNumber": wanted["cpu"],
+        "memoryMB": wanted["memoryMB"],
+        "gpuNumber": wanted["gpu"],
+        "shmMB": _shared_memory(role),
+        "portList": [
+            {"label": label, "beginAt": 0, "portNumber": count} for label, count in _ports(wanted).items()
+        ],
+        "command": command,
+        "minFailedTaskCount": completion.get("minFailedInstances") or 1,
+        "minSucceededTaskCount": completion.get("minSucceededInstances") or instances,
+        "taskRetryCount": role.get("taskRetryCount") or 0,
+        "plugins": [_as_read(plugin, document, name) for plugin in _plugins(name, role, document)],
+    }
+
+
+def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many ports of each label a task has.
+
+    The schema of 1.8 takes counts below 0, which give no port, and lists, whose labels are their indexes.
+    """
+    asked = wanted.get("ports") or {}
+    labels = (
+        asked.items() if isinstance(asked, dict) else ((str(at), count) for at, count in enumerate(asked))
+    )
+    counts = {label: max(0, count) if isinstance(count, int) else 0 for label, count in labels}
+    return {**counts, **{label: counts.get(label, 1) for label in _ALWAYS_PORTS}}
+
+
+def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a role's runtime plugins: first its prerequisites that are plugins, then those of extras."""
+    by_name = {item["name"]: item for item in document.get("prerequisites") or ()}
+    plugins = []
+    for wanted in role.get("prerequisites") or ():
+        item = dict(by_name[wanted])
+        kind = item.pop("plugin", None)
+        if isinstance(kind, str) and kind.startswith(PLUGIN):
+            policy = item.pop("failurePolicy", "fail")
+            item.pop("type", None)
+            kind = kind[len(PLUGIN) + 1 :]  # whatever stands between the two, and perhaps nothing
+            plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
+    plugins.extend(
+        {
+            "plugin": item["plugin"],
+            "failurePolicy": item.get("failurePolicy", "fail"),
+            "parameters": item.get("parameters", ""),
+        }
+        for item in (document.get("extras") or {}).get(PLUGIN) or ()
+        if name in item.get("taskroles", [name])
+    )
+    return plugins
+
+
+def _as_read(plugin: dict[str, Any], document: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """Return a plugin with the parameters that it gets, but for secrets, which wait for the task's start."""
+    try:
+        return {**plugin, "parameters": read_parameters(plugin["parameters"], document, role)}
+    except ValueError as error:
+        return {**plugin, "parameters": None, "fault": str(error)}

@@ -1,0 +1,84 @@
+"""The preparation of a v2 task, and the exit code that OpenPAI's runtime makes of its command's."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.container.storages import absolute_mounts, mount_notes
+from luigi_pai.local.container.task_start import ContainerExit, Preparation
+from luigi_pai.local.container.v2.environment import task_environment
+from luigi_pai.local.container.v2.role_scripts import role_scripts
+from luigi_pai.local.container.v2.runtime_exit import runtime_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from luigi_pai.local.container.task_files import TaskFiles
+from luigi_pai.local.container.task_start import TaskStart
+
+__all__ = ["exit_of", "prepare"]
+
+
+def prepare(start: TaskStart) -> Preparation:
+    """Return what a v2 task needs before its process starts.
+
+    Raises:
+        ValueError: a storage cannot be mounted.
+    """
+    scripts = role_scripts(
+        start.job.spec,
+        start.role,
+        start.secrets,
+        [other.name for other in start.tasks if other is not start.task],
+        os.fsencode(start.files.folder).decode("utf-8", "replace"),  # scripts are UTF-8 whatever the locale
+    )
+    links = start.storages.mounts(start.job.spec["storages"])
+    warnings = mount_notes(absolute_mounts(links, scripts.values()))
+    notes = [*mount_notes(links), *start.notes]
+    make_files = partial(_make_files, start.files, scripts, links, notes, warnings)
+    return Preparation(make_files, task_environment(start))
+
+
+def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> ContainerExit:
+    """Return the exit code and the information that the runtime makes of a failure."""
+    return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
+
+
+def _make_files(
+    files: TaskFiles,
+    scripts: Mapping[str, str],
+    links: Mapping[str, Path],
+    notes: Iterable[str],
+    warnings: Iterable[str],
+) -> None:
+    """Make the folder, scripts and logs of a task.
+
+    Args:
+        files: the files of the task.
+        scripts: their texts by file name; they contain secrets, so only this user may read them.
+        links: folders that appear within the working folder, by the path that they have there.
+        notes: sentences to begin the plugins' log with.
+        warnings: sentences to begin the error log with.
+
+    Raises:
+        OSError: the files cannot be written.
+    """
+    files.work.mkdir(parents=True)
+    for name, text in scripts.items():
+        script = files.folder / name
+        script.touch(mode=0o600)
+        script.write_text(text, "utf-8", "surrogatepass")
+    for path, folder in links.items():
+        link = files.work / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(folder)
+    files.stdout.touch()
+    files.stderr.write_text(_log_lines(warnings), "utf-8")
+    files.runtime.write_text(_log_lines(notes), "utf-8")
+
+
+def _log_lines(sentences: Iterable[str]) -> str:
+    return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)

@@ -1,0 +1,98 @@
+"""The two renames of HDFS: into a folder, as Unix's ``mv``, and onto an exact path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.hdfs.webhdfs.places import Places, is_there
+from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from luigi_pai.local.hdfs.webhdfs.permissions import Access
+
+__all__ = ["Renames"]
+
+
+class Renames:
+    """Moves files and folders of a namespace.
+
+    Every method raises RemoteFault where HDFS refuses.
+
+    Args:
+        root: the folder that is ``/``.
+        places: the places of paths in it.
+        access: the permissions in it.
+    """
+
+    def __init__(self, root: Path, places: Places, access: Access) -> None:
+        self._root = root
+        self._places = places
+        self._access = access
+
+    def into(self, path: str, destination: str, user: str) -> bool:
+        """Rename as HDFS's first ``rename`` does: into a folder that exists, never onto a file.
+
+        Returns:
+            False where it was not done.
+        """
+        place, goal = self._places.place(path), self._places.goal(destination, user)
+        self._access.check_way(user, place)
+        if place == self._root or not is_there(place):
+            return False
+        self._check_rename(place, goal, user)
+        if place == goal:
+            return not place.is_dir()
+        if goal.is_dir():
+            goal = goal.resolve() / place.name
+        if is_there(goal) or place in goal.parents or not goal.parent.is_dir():
+            return False
+        with disk_faults(path):
+            place.rename(goal)
+        return True
+
+    def onto(self, path: str, destination: str, user: str, *, overwrite: bool) -> None:
+        """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
+        place, goal = self._places.place(path), self._places.goal(destination, user)
+        self._access.check_way(user, place)
+        if place == self._root:
+            raise RemoteFault("IOException", "rename source cannot be the root")
+        if not is_there(place):
+            raise RemoteFault("FileNotFoundException", f"rename source {path} is not found.")
+        self._check_rename(place, goal, user)
+        if goal == self._root:
+            raise RemoteFault("IOException", "rename destination cannot be the root")
+        if place == goal:
+            text = f"The source {path} and destination {destination} are the same"
+            raise RemoteFault("FileAlreadyExistsException", text)
+        if place in goal.parents:
+            text = f"Rename destination {destination} is a directory or file under source {path}"
+            raise RemoteFault("IOException", text)
+        if not goal.parent.is_dir():
+            text = f"rename destination parent {destination} not found."
+            raise RemoteFault("FileNotFoundException", text)
+        with disk_faults(path):
+            if is_there(goal):
+                self._check_replaced(place, goal, (path, destination), overwrite=overwrite)
+            place.rename(goal)
+
+    def _check_rename(self, place: Path, goal: Path, user: str) -> None:
+        """Refuse a user who may not move this."""
+        self._access.check_take(user, place)
+        if goal != self._root:
+            self._access.check_make(user, goal / place.name if goal.is_dir() else goal)
+
+    @staticmethod
+    def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:
+        """Refuse a destination that may not be replaced."""
+        source, destination = paths
+        if goal.is_dir() != place.is_dir():
+            text = f"Source {source} and destination {destination} must both be directories"
+            raise RemoteFault("IOException", text)
+        if not overwrite:
+            text = f"rename destination {destination} already exists"
+            raise RemoteFault("FileAlreadyExistsException", text)
+        if goal.is_dir() and any(goal.iterdir()):
+            text = f"rename destination directory is not empty: {destination}"
+            raise RemoteFault("IOException", text)

@@ -1,0 +1,225 @@
+"""The processes of an attempt's tasks: started, waited for, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import sqlite3
+from typing import TYPE_CHECKING
+
+from luigi_pai.local.container import processes
+from luigi_pai.local.container.redaction import redactor
+from luigi_pai.local.container.runtimes import runtime_of
+from luigi_pai.local.container.scripted import prepare_scripted
+from luigi_pai.local.container.task_start import TaskStart
+from luigi_pai.local.store.database import now_ms
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from luigi_pai.local.container.task_files import TaskFiles
+    from luigi_pai.local.container.task_start import Preparation
+    from luigi_pai.local.launcher.services import Services
+    from luigi_pai.local.store.records import Attempt, Job, Task
+
+__all__ = ["EXIT_NOT_STARTED", "TaskLost", "TaskRunner"]
+
+EXIT_NOT_STARTED = 1
+"""Exit code of a task whose process cannot be started."""
+
+_SIGNALLED = 128
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class TaskLost(Exception):
+    """A task's process is gone and left no exit code."""
+
+
+class TaskRunner:
+    """Runs the tasks of an attempt.
+
+    Args:
+        job: the job.
+        attempt: the attempt.
+        services: the services of the server.
+        notes: sentences for the begin of a task's log, by container id.
+
+    Attributes:
+        must_end: set when no further task is to start.
+    """
+
+    def __init__(
+        self, job: Job, attempt: Attempt, services: Services, notes: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._job = job
+        self._attempt = attempt
+        self._services = services
+        self._notes = notes
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._unsaved: dict[str, Task] = {}
+        self._starts: set[asyncio.Task[None]] = set()
+        self.must_end = asyncio.Event()
+
+    def end_time(self, task: Task) -> float:
+        """Return when a task wrote its exit code, in seconds since 1970; infinity if it has not."""
+        return self._files(task).end_time()
+
+    async def start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
+        """Start the process of a task; once begun, that goes on even if the caller is cancelled.
+
+        Args:
+            task: the task.
+            tasks: all tasks of the attempt.
+            allocated: the container ids of those that have resources.
+        """
+        start = asyncio.create_task(self._start(task, tasks, allocated))
+        self._starts.add(start)
+        start.add_done_callback(self._starts.discard)
+        await asyncio.shield(start)
+
+    async def _start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
+        """Start the process of a task; one that cannot be started has failed.
+
+        On a full disk it waits for space, or for the end of its attempt.
+        """
+        files = self._files(task)
+        if task.launched is None:
+            task.launched = now_ms()
+            self._save(task)
+        try:
+            preparation = self._prepare(task, tasks, allocated)
+            started = await self._start_process(files, preparation)
+        except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
+            reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
+            with contextlib.suppress(OSError):
+                files.log_error(f"the task could not be started: {reason}")
+            task.exit_code = EXIT_NOT_STARTED
+            task.completed = now_ms()
+        else:
+            if started is None:
+                return
+            child, task.pid_started = started
+            self._children[task.container_id] = child
+            task.pid = child.pid
+        self._save(task)
+
+    def _prepare(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> Preparation:
+        services = self._services
+        start = TaskStart(
+            job=self._job,
+            attempt=self._attempt,
+            tasks=tasks,
+            task=task,
+            files=self._files(task),
+            notes=self._notes.get(task.container_id, ()),
+            allocated=allocated,
+            application_id=self._attempt.application_id(services.store.cluster_timestamp),
+            secrets=services.store.secrets(self._job),
+            bin=services.bin,
+            hdfs=services.hdfs,
+            storages=services.storages,
+        )
+        script = services.scripts.of(self._job.id)
+        return runtime_of(self._job).prepare(start) if script is None else prepare_scripted(start, script)
+
+    async def _start_process(
+        self, files: TaskFiles, preparation: Preparation
+    ) -> tuple[subprocess.Popen[bytes], str | None] | None:
+        """Start the process of a task once its files can be written; None if the attempt ends before."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._services.folders.start, files, preparation)
+            except OSError as error:
+                if error.errno not in _DISK_FULL:
+                    raise
+            await asyncio.to_thread(files.remove)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.must_end.wait(), self._services.retry_seconds)
+                return None
+
+    async def ended(self, task: Task) -> None:
+        """Wait until a task has ended, end what it left behind, and save its exit code.
+
+        Raises:
+            TaskLost: a task of a gang has left no exit code. (Without gang allocation it has failed with
+                -101, and is retried by itself.)
+        """
+        if task.exit_code is not None:
+            return
+        if task.pid is None and self.must_end.is_set():  # it was not started
+            await asyncio.Event().wait()
+        code = await self._exit_code(task)
+        await self._end([task], grace=0)
+        if code is None and self._job.gang:
+            raise TaskLost(f"task {task.name} ended while no server was running, and left no exit code")
+        task.completed = now_ms()
+        if code is None:
+            task.exit_code = self._job.release.launcher.exit_lost
+        else:
+            await self._set_exit(task, code)
+        self._save(task)
+
+    async def _exit_code(self, task: Task) -> int | None:
+        """Wait until a task's process has ended, and return the exit code that it wrote.
+
+        Of a child that wrote none it is that of its process; None if that is no child.
+        """
+        child = self._children.get(task.container_id)
+        if child is None:
+            if task.pid is not None:
+                await processes.wait_ended(task.pid, task.pid_started)
+            return self._files(task).exit_code()
+        status = await processes.wait_child(child)
+        del self._children[task.container_id]
+        code = self._files(task).exit_code()
+        code = status if code is None else code
+        return code if code >= 0 else _SIGNALLED - code
+
+    async def _set_exit(self, task: Task, code: int) -> None:
+        """Set the exit code of a task as its release reports it."""
+        if code:
+            redact = redactor(self._services.store.secrets(self._job))
+            exit_of = runtime_of(self._job).exit_of
+            reported = await asyncio.to_thread(exit_of, code, self._files(task), redact)
+            task.exit_info = None if reported.info is None else json.dumps(reported.info)
+            code = reported.code
+        task.exit_code = code
+
+    async def clean_up(self, tasks: Iterable[Task]) -> None:
+        """End every process that is left of the tasks, and reap it; remove scripts that contain secrets."""
+        self.must_end.set()  # a task that waits for disk space is not started any more
+        await asyncio.gather(*self._starts, return_exceptions=True)
+        await self._end(tasks, self._services.stop_grace)
+        for child in self._children.values():
+            await asyncio.to_thread(child.wait)
+        self.remove_scripts(tasks)
+
+    def remove_scripts(self, tasks: Iterable[Task]) -> None:
+        """Remove the scripts of tasks if secrets are in them."""
+        if self._services.store.secrets(self._job):
+            for task in tasks:
+                self._files(task).remove_scripts()
+
+    async def _end(self, tasks: Iterable[Task], grace: float) -> None:
+        folders = {str(self._files(task).folder): task.pid for task in tasks}
+        await processes.end(folders, grace, self._services.hurry)
+
+    def _save(self, task: Task) -> None:
+        """Save a task; on a full disk, that is made up for at the end of the attempt."""
+        try:
+            self._services.store.save_task(task)
+        except sqlite3.Error:
+            self._unsaved[task.container_id] = task
+        else:
+            self._unsaved.pop(task.container_id, None)
+
+    def save_rest(self) -> None:
+        """Save the tasks that could not be saved before."""
+        for task in self._unsaved.values():
+            self._services.store.save_task(task)
+
+    def _files(self, task: Task) -> TaskFiles:
+        return self._services.folders.of_task(task.folder)

@@ -1,0 +1,120 @@
+"""The SQLite file of the server: transactions, and the removal of deleted secrets from the disk.
+
+Every change is committed before the caller goes on, so that an answer never
+promises what a crash of the server could take back. One connection, used by
+the event loop's thread only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.store.schema import durably, open_database, transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+__all__ = ["Database", "now_ms"]
+
+_BUSY_TIMEOUT = 5000  # ms
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+class Database:
+    """An open SQLite file.
+
+    Raises:
+        ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_database(path)
+        self._when_committed: list[Callable[[], None]] = []
+        self._secrets_in_log = True  # an earlier server may have left some
+        self._empty_log()
+
+    def close(self) -> None:
+        """Close the file; the object is of no use afterwards."""
+        self._connection.close()
+
+    def execute(self, sql: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
+        """Run a statement."""
+        return self._connection.execute(sql, tuple(values))
+
+    def rows(self, sql: str, values: Iterable[Any] = ()) -> list[sqlite3.Row]:
+        """Run a statement, and return its rows."""
+        return self.execute(sql, values).fetchall()
+
+    @contextmanager
+    def changing(self, *records: Any) -> Iterator[None]:
+        """Make every change inside take effect together, or none of them; may be nested.
+
+        Args:
+            *records: objects whose attributes are set back if the changes fail.
+        """
+        before = [(record, vars(record).copy()) for record in records]
+        try:
+            with self._transaction():
+                yield
+        except BaseException:
+            for record, values in before:
+                vars(record).update(values)
+            raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._connection.in_transaction:
+            yield
+            return
+        try:
+            with transaction(self._connection):
+                yield
+            committed = self._when_committed
+        finally:
+            self._when_committed = []
+        for action in committed:
+            action()
+        self._empty_log()
+
+    @contextmanager
+    def durably(self) -> Iterator[None]:
+        """Make what is committed inside survive a failure of the machine, unless it is part of more."""
+        if self._connection.in_transaction:
+            yield
+            return
+        with durably(self._connection):
+            yield
+
+    def when_committed(self, action: Callable[[], None]) -> None:
+        """Call a function once the changes that are being made are committed; never if they fail."""
+        if self._connection.in_transaction:
+            self._when_committed.append(action)
+        else:
+            action()
+
+    def _delete_secrets(self, condition: str, values: Iterable[Any] = ()) -> None:
+        """Delete the secrets of jobs, from the disk too."""
+        deleted = self.execute(f"DELETE FROM secrets WHERE {condition}", values)  # noqa: S608 - constants
+        self._secrets_in_log = self._secrets_in_log or deleted.rowcount > 0
+        self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Empty SQLite's write-ahead log if deleted secrets may still be in it."""
+        if self._secrets_in_log and not self._connection.in_transaction:
+            # where another program reads the file, or the disk is full, the next change tries again
+            self.execute("PRAGMA busy_timeout = 0")
+            try:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    checkpoint = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    self._secrets_in_log = bool(checkpoint[0])
+            finally:
+                self.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")

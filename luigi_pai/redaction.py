@@ -1,0 +1,72 @@
+"""Redaction: the mask, the redactor of texts, and the filter for what urllib3 logs.
+
+A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
+log of a task, ``sig=`` for a log that is kept in Azure. urllib3 logs the URLs of its requests, and
+names them in warnings when a connection breaks.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["MASK", "logged_forms", "redact", "redact_urllib3_logs", "redact_values"]
+
+MASK: Final = "******"
+"""What is shown in place of a secret, by OpenPAI's servers too."""
+
+_SHORTEST = 4  # characters; a shorter secret is part of ordinary words
+_URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+
+def redact(text: str) -> str:
+    """Return a text with ``******`` in place of each token in a URL and each private key."""
+    return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", text))
+
+
+def redact_values(text: str, secrets: Iterable[str | None]) -> str:
+    """Return a text with ``******`` in place of values known to be secret.
+
+    Args:
+        text: what is shown or logged.
+        secrets: the values; None, and values of fewer than 4 characters, are ignored.
+    """
+    known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
+    for secret in sorted(known, key=len, reverse=True):  # the longest first: one may contain another
+        text = text.replace(secret, MASK)
+    return text
+
+
+def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
+    """Yield each secret as a log may have it: whole, line by line, and HTML-escaped as the runtime does."""
+    for text in secrets:
+        for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
+            if part.strip():
+                yield part.strip()
+
+
+class _Redactor(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the record, and keep it."""
+        text = record.getMessage()
+        redacted = redact(text)
+        if redacted != text:
+            record.msg, record.args = redacted, None
+        return True
+
+
+_FILTER = _Redactor()
+
+
+def redact_urllib3_logs() -> None:
+    """Redact what urllib3 logs in this process. May be called more than once."""
+    for name in ("urllib3.connectionpool", "urllib3.util.retry"):
+        logging.getLogger(name).addFilter(_FILTER)  # logging keeps a filter once

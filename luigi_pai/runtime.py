@@ -1,0 +1,776 @@
+"""A task's view of its job, inside the container: names, addresses, ports, folders, and reports of progress.
+
+One file of the standard library alone, for Python 3.6 and later: images need no luigi_pai. It is
+imported as ``luigi_pai.runtime``, or as the copy ``pai_runtime`` that ``luigi-pai runtime`` writes
+and ``runtime = True`` of a task puts beside the code. Functions import what only they use, so that
+this is loaded in a few milliseconds.
+
+It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), as
+docs/container.md lists them. Outside a container it shows a job of one task.
+"""
+
+import functools
+import json
+import os
+import re
+import sys
+import time
+from collections import namedtuple
+
+MYPY = False
+if MYPY:  # to type checkers this is true
+    import socket
+
+__all__ = [
+    "ATTEMPT_SUFFIX",
+    "REPORTS",
+    "VARIABLES",
+    "BarrierTimeout",
+    "ContainerError",
+    "Peer",
+    "Task",
+    "Variable",
+    "attempt_of",
+    "barrier",
+    "current",
+    "export_torch",
+    "mpi_hosts",
+    "report",
+    "tf_config",
+    "variables",
+]
+
+# ---------------------------------------------------------------- the variables
+
+Variable = namedtuple("Variable", ["meaning", "v1", "v2"])
+"""The meaning of a value, and the names of its variables in each API, the one that is read first."""
+
+
+def _row(meaning: str, v1: str, v2: "str | None" = None) -> Variable:
+    """Return a row of the table; names are separated by spaces, those of v2 are the same if left out."""
+    return Variable(meaning, tuple(v1.split()), tuple((v1 if v2 is None else v2).split()))
+
+
+VARIABLES = {
+    "job": _row("job; v2: `USER~JOB`", "PAI_JOB_NAME FRAMEWORK_NAME", "PAI_JOB_NAME PAI_FRAMEWORK_NAME"),
+    "user": _row("who submitted it", "PAI_USER_NAME PAI_USERNAME"),
+    "virtual_cluster": _row("virtual cluster", "PAI_JOB_VC_NAME", "PAI_VIRTUAL_CLUSTER"),
+    "fs_uri": _row("HDFS of the cluster; v2: empty", "PAI_DEFAULT_FS_URI"),
+    "data_dir": _row("data folder", "PAI_DATA_DIR", ""),
+    "code_dir": _row("code folder", "PAI_CODE_DIR", ""),
+    "output_dir": _row("output folder", "PAI_OUTPUT_DIR", ""),
+    "work_dir": _row("working folder in the container", "PAI_WORK_DIR"),
+    "tasks": _row("number of tasks", "PAI_JOB_TASK_COUNT PAI_TASKS_NUM"),
+    "role_count": _row(
+        "number of task roles",
+        "PAI_JOB_TASK_ROLE_COUNT PAI_TASK_ROLES_NUM",
+        "PAI_TASK_ROLE_COUNT PAI_TASK_ROLES_NUM PAI_JOB_TASK_ROLE_COUNT",
+    ),
+    "roles": _row("task roles, `A,B`", "PAI_TASK_ROLE_LIST PAI_JOB_TASK_ROLE_LIST"),
+    "instances": _row("all tasks, `A:0,A:1,B:0`", "", "PAI_TASK_ROLE_INSTANCES"),
+    "role": _row(
+        "own task role",
+        "PAI_CURRENT_TASK_ROLE_NAME PAI_TASK_ROLE_NAME",
+        "PAI_CURRENT_TASK_ROLE_NAME",
+    ),
+    "index": _row(
+        "own index in the role, from 0",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX PAI_TASK_INDEX PAI_TASK_ROLE_INDEX",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX PAI_TASK_INDEX",
+    ),
+    "count": _row(
+        "number of tasks of the role; v1: of the own one",
+        "PAI_CURRENT_TASK_ROLE_TASK_COUNT PAI_TASK_ROLE_NUM",
+        "PAI_TASK_ROLE_TASK_COUNT_{role}",
+    ),
+    "cpus": _row("own CPUs", "PAI_CURRENT_TASK_ROLE_CPU_COUNT PAI_TASK_CPU_NUM", ""),
+    "memory_mb": _row("own memory in MB", "PAI_CURRENT_TASK_ROLE_MEM_MB PAI_TASK_MEM_MB", ""),
+    "shm_mb": _row("own shared memory in MB", "PAI_CURRENT_TASK_ROLE_SHM_MB", ""),
+    "gpus": _row("own GPUs", "PAI_CURRENT_TASK_ROLE_GPU_COUNT PAI_TASK_GPU_NUM", ""),
+    "resources": _row("`GPUS,CPUS,MEMORY_MB,SHM_MB` of a role's task", "", "PAI_RESOURCE_{role}"),
+    "min_failed": _row(
+        "failed tasks of the role that fail the job",
+        "PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT",
+        "PAI_MIN_FAILED_TASK_COUNT_{role}",
+    ),
+    "min_succeeded": _row(
+        "succeeded tasks of the role that complete the job",
+        "PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT",
+        "PAI_MIN_SUCCEEDED_TASK_COUNT_{role}",
+    ),
+    "kill_all": _row("ended tasks that end the job", "PAI_KILL_ALL_ON_COMPLETED_TASK_NUM", ""),
+    "host": _row("own address", "PAI_CONTAINER_HOST_IP PAI_CURRENT_CONTAINER_IP"),
+    "http": _row("own port labelled `http`", "PAI_CONTAINER_HOST_PORT PAI_CURRENT_CONTAINER_PORT"),
+    "ssh": _row("own port labelled `ssh`", "PAI_CONTAINER_SSH_PORT"),
+    "own_ports": _row("own ports, `LABEL:P,P;LABEL:P`", "PAI_CONTAINER_HOST_PORT_LIST"),
+    "own_label": _row("own ports of a label, `P,P`", "PAI_CONTAINER_HOST_{label}_PORT_LIST"),
+    "hosts": _row("`HOST:HTTP_PORT` of each task of a role", "PAI_TASK_ROLE_{role}_HOST_LIST"),
+    "task_host": _row("address of a task", "", "PAI_HOST_IP_{role}_{index}"),
+    "task_ports": _row(
+        "ports of a task, `P,P`",
+        "",
+        "PAI_PORT_LIST_{role}_{index}_{label} PAI_{role}_{index}_{label}_PORT",
+    ),
+    "container": _row("the container's id", "PAI_CONTAINER_ID", ""),
+    "application": _row("the attempt's YARN application", "APP_ID", ""),
+    "hadoop_user": _row("user on HDFS", "HADOOP_USER_NAME", ""),
+    "checkpoint_dir": _row("checkpoint folder, of all submissions of a task", "LUIGI_PAI_CHECKPOINT_DIR"),
+    "attempt": _row("number of the submission, from 1", "LUIGI_PAI_ATTEMPT"),
+}
+"""Every variable of OpenPAI, and the two that luigi_pai sets, by the value that they carry."""
+
+
+def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
+    """Return the environment variables that carry a value in containers of an API.
+
+    Args:
+        api: ``v1`` or ``v2``.
+        key: the value's key in `VARIABLES`.
+        value: the value.
+        fields: the role, index and label that are part of names.
+    """
+    names = getattr(VARIABLES[key], api)
+    return {name.format(**fields): str(value) for name in names}
+
+
+ATTEMPT_SUFFIX = "__attempt"
+"""What a job is called after that is submitted again: ``NAME__attempt2``, ``NAME__attempt3``."""
+
+_ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
+
+
+def attempt_of(job: str) -> "tuple[str, int]":
+    """Return the task's name and the number of the submission that a job's name says: ``NAME__attempt2``."""
+    found = _ATTEMPT.fullmatch(job)
+    return (found.group("name"), int(found.group("number"))) if found else (job, 1)
+
+
+# ---------------------------------------------------------------- the job
+
+_TASK_PORTS = re.compile(
+    VARIABLES["task_ports"].v2[0].format(role="([a-z0-9]+)", index="([0-9]+)", label="(.+)")
+)
+
+
+class ContainerError(RuntimeError):
+    """Something is asked for that this job, or this release of OpenPAI, does not offer."""
+
+
+class BarrierTimeout(ContainerError):
+    """Tasks did not reach a barrier in time; the message names them."""
+
+
+class Peer:
+    """A task of the job, as the other tasks see it.
+
+    Attributes:
+        role, index: which task it is.
+        host: its address; None while it has none (v2, without gang allocation).
+        ports: its ports by label, as far as they are known here.
+        gpus: how many GPUs it has; None where OpenPAI does not say (v1, another role).
+    """
+
+    def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
+        self.role = role
+        self.index = index
+        self.host = host
+        self.ports: "dict[str, list[int]]" = {}
+        self.gpus: "int | None" = None
+
+    def __str__(self) -> str:
+        return f"{self.role}[{self.index}]"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self} {self.host} {self.ports}>"
+
+    def port(self, label: str = "http") -> int:
+        """Return its first port of a label.
+
+        Raises:
+            ContainerError: it has none, or this release does not say.
+        """
+        try:
+            return self.ports[label][0]
+        except LookupError:
+            raise ContainerError(
+                f"port {label!r} of {self} is not known here, only: {', '.join(sorted(self.ports))}; "
+                "reserve it in the job. On OpenPAI 0.7 to 0.14 (v1) a task sees no port of others but 'http'"
+            ) from None
+
+    def address(self, label: str = "http") -> str:
+        """Return ``HOST:PORT``.
+
+        Raises:
+            ContainerError: it has no address yet, or no such port.
+        """
+        if self.host is None:
+            raise ContainerError(
+                f"{self} has no address yet: without gang allocation a task starts before others have "
+                "resources; set extras.gangAllocation to true, or read the address later"
+            )
+        return f"{self.host}:{self.port(label)}"
+
+
+class Task:
+    """The task that runs here, and its job.
+
+    Attributes:
+        api: ``v1`` or ``v2``; None outside a container.
+        user, virtual_cluster: whose job it is, and where it runs.
+        job: the job's name, without ``USER~``.
+        name: the name of the Luigi task's work: the same, without ``__attempt2``.
+        attempt: number of the submission, from 1.
+        role, index: which task of the job this is.
+        roles: the tasks of each role. A role is also found under the name that it had before it was
+            converted for v2 (``my_role`` for ``myrole``).
+        peers: all tasks of the job, in the order of their ranks.
+        cpus, gpus, memory_mb, shm_mb: own resources; None where OpenPAI does not say.
+        work_dir: the working folder.
+    """
+
+    def __init__(self, environ: "dict[str, str]") -> None:
+        self._environ = environ
+        self.api: "str | None" = None
+        if environ.get(VARIABLES["job"].v1[0]):
+            self.api = "v2" if VARIABLES["instances"].v2[0] in environ else "v1"
+        self.user = self._read("user") or ""
+        self.virtual_cluster = self._read("virtual_cluster") or ""
+        job = self._read("job") or "local"
+        self.job = job[len(self.user) + 1 :] if job.startswith(f"{self.user}~") and self.api == "v2" else job
+        self.name, number = attempt_of(self.job)
+        self.attempt = int(self._read("attempt") or number)
+        self.role = (self._read("role") if self.api else None) or "main"
+        self.index = int((self._read("index") if self.api else None) or 0)
+        self.roles = _Roles()
+        for role in (self._read("roles") or self.role).split(",") if self.api else ["main"]:
+            self.roles[role] = self._tasks_of(role)
+        self.peers = [peer for role in self.roles.values() for peer in role]
+        self.own = self._own()
+        self.gpus, self.cpus, self.memory_mb, self.shm_mb = self._resources(self.role)
+        self.work_dir = self._read("work_dir") or os.getcwd()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.own} of job {self.job}>"
+
+    @property
+    def count(self) -> int:
+        """Number of tasks of the own role."""
+        return len(self.roles[self.role])
+
+    @property
+    def rank(self) -> int:
+        """Number of this task among all of the job, from 0: roles in the job's order, then indexes."""
+        return self.peers.index(self.own)
+
+    @property
+    def world_size(self) -> int:
+        """Number of tasks of the job."""
+        return len(self.peers)
+
+    @property
+    def host(self) -> str:
+        """Own address."""
+        return self.own.host or ""
+
+    @property
+    def ports(self) -> "dict[str, list[int]]":
+        """Own ports by label."""
+        return self.own.ports
+
+    @property
+    def data_dir(self) -> str:
+        """The job's data folder, often on HDFS; outside a container, the working folder."""
+        return self._folder("data_dir", "dataDir")
+
+    @property
+    def code_dir(self) -> str:
+        """The folder that the code was copied from; outside a container, the working folder."""
+        return self._folder("code_dir", "codeDir")
+
+    @property
+    def output_dir(self) -> str:
+        """The job's output folder, often on HDFS; outside a container, the working folder."""
+        return self._folder("output_dir", "outputDir")
+
+    @property
+    def checkpoint_dir(self) -> str:
+        """The folder for checkpoints, the same for every submission of a Luigi task."""
+        return self._read("checkpoint_dir") or f"{self.output_dir.rstrip('/')}/_checkpoint"
+
+    def peers_of(self, roles: "list[str] | None" = None) -> "list[Peer]":
+        """Return the tasks of some roles, in that order; all tasks of the job where None."""
+        return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
+
+    def _read(self, key: str, **fields: object) -> "str | None":
+        """Return what the first variable says that is set and not empty, looked up by both APIs' names."""
+        names = [*(VARIABLES[key].v2 if self.api == "v2" else ()), *VARIABLES[key].v1, *VARIABLES[key].v2]
+        values = (self._environ.get(name.format(**fields)) for name in names if fields or "{" not in name)
+        return next(filter(None, values), None)
+
+    def _folder(self, key: str, field: str) -> str:
+        found = self._read(key)
+        if found or self.api is None:
+            return found or self.work_dir
+        export = f", or export {VARIABLES[key].v1[0]} in its commands" if self.api == "v2" else ""
+        raise ContainerError(f"job {self.job} has no {field}: give it one{export}")
+
+    def _tasks_of(self, role: str) -> "list[Peer]":
+        if self.api is None:
+            alone = Peer(role, 0, "127.0.0.1")
+            alone.ports = _FreePorts()
+            return [alone]
+        peers = self._tasks_v1(role) if self.api == "v1" else self._tasks_v2(role)
+        if self.api == "v2" or role == self.role:
+            for peer in peers:
+                peer.gpus = self._resources(role)[0]
+        return peers
+
+    def _tasks_v1(self, role: str) -> "list[Peer]":
+        peers = []
+        for index, address in enumerate(filter(None, (self._read("hosts", role=role) or "").split(","))):
+            host, _, port = address.rpartition(":")
+            peers.append(Peer(role, index, host))
+            peers[-1].ports = {"http": [int(port)]}
+        return peers
+
+    def _tasks_v2(self, role: str) -> "list[Peer]":
+        folded = _folded(role)
+        instances = (self._read("instances") or "").split(",")
+        peers = [
+            Peer(role, index, self._read("task_host", role=folded, index=index))
+            for index in sorted(
+                int(each.rpartition(":")[2]) for each in instances if each.startswith(f"{folded}:")
+            )
+        ]
+        for name, value in self._environ.items():
+            found = _TASK_PORTS.fullmatch(name)
+            if found and found.group(1) == folded and int(found.group(2)) < len(peers):
+                peers[int(found.group(2))].ports[found.group(3)] = _numbers(value)
+        return peers
+
+    def _own(self) -> Peer:
+        """Return this task, with all that is known of it."""
+        peers: "list[Peer]" = self.roles[self.role]
+        if self.index >= len(peers):
+            raise ContainerError(
+                f"the environment does not fit together: this is {self.role}[{self.index}], and the role has "
+                f"{len(peers)} tasks by {VARIABLES['hosts'].v1[0].format(role=self.role)}"
+            )
+        own = peers[self.index]
+        own.host = own.host or self._read("host")
+        for entry in filter(None, (self._read("own_ports") or "").split(";")):
+            label, _, numbers = entry.partition(":")
+            own.ports[label] = _numbers(numbers)
+        return own
+
+    def _resources(self, role: str) -> "list[int | None]":
+        """Return GPUs, CPUs, memory and shared memory of a role's task; on v1, of the own role's."""
+        text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
+        if text:
+            gpus, cpus, memory, shared = _numbers(text)
+            return [gpus, cpus, memory, shared or None]
+        values = [self._read(key) for key in ("gpus", "cpus", "memory_mb", "shm_mb")]
+        return [None if value is None else int(value) for value in values]
+
+
+class _Roles(dict):  # type: ignore[type-arg]
+    """The tasks of each role, found under a role's earlier name, too."""
+
+    def __missing__(self, role: str) -> "list[Peer]":
+        for name, peers in self.items():
+            if _folded(name) == _folded(role):
+                return list(peers)
+        raise ContainerError(f"the job has no task role {role!r}, only {', '.join(self)}")
+
+
+class _FreePorts(dict):  # type: ignore[type-arg]
+    """The ports of a task outside a container: any label has one that is free."""
+
+    def __missing__(self, label: str) -> "list[int]":
+        import socket
+
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self[label] = [probe.getsockname()[1]]
+        return list(self[label])
+
+
+def _folded(role: str) -> str:
+    """Return a role's name as v2 writes it in names of variables."""
+    return re.sub("[^a-z0-9]", "", role.lower())
+
+
+def _numbers(text: str) -> "list[int]":
+    return [int(number) for number in text.split(",") if number]
+
+
+def current() -> Task:
+    """Return the task that runs here, as its environment describes it.
+
+    Raises:
+        ContainerError: the variables of OpenPAI contradict each other.
+    """
+    return Task(dict(os.environ))
+
+
+# ---------------------------------------------------------------- for frameworks
+
+
+def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[str, str]":
+    """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, one process for each task, and return them.
+
+    ``torch.distributed.init_process_group("gloo")`` then needs no arguments.
+
+    Args:
+        port: label of the first task's port to meet at; on v1 there is ``http`` only.
+        roles: the roles that take part; all where None.
+
+    Raises:
+        ContainerError: this task has none of the roles, or the port is not known here.
+    """
+    task = current()
+    peers = task.peers_of(roles)
+    host, _, number = peers[0].address(port).rpartition(":")
+    rank, size = str(_rank(task, peers)), str(len(peers))
+    exported = {"MASTER_ADDR": host, "MASTER_PORT": number, "RANK": rank, "WORLD_SIZE": size}
+    os.environ.update(exported)
+    return exported
+
+
+def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
+    """Return the value of TF_CONFIG: the addresses of each role, and which of them this task is.
+
+    Args:
+        port: label of the port that each task serves at; on v1 there is ``http`` only.
+        roles: the roles that take part; all where None. A role keeps its name as ``type``.
+
+    Raises:
+        ContainerError: a port is not known here, or a task has no address yet.
+    """
+    task = current()
+    chosen = list(task.roles) if roles is None else roles
+    cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in chosen}
+    return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}})
+
+
+def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> str:
+    """Return the host list of ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
+
+    Args:
+        slots: processes for each task; its number of GPUs where None, 1 without any.
+        roles: the roles that take part; all where None.
+
+    Raises:
+        ContainerError: slots must be given (v1 does not say how many GPUs other roles have), or a task has
+            no address yet.
+    """
+    hosts = []
+    for peer in current().peers_of(roles):
+        if slots is None and peer.gpus is None and current().api is not None:
+            raise ContainerError(
+                f"OpenPAI v1 does not say how many GPUs {peer} has: give mpi_hosts(slots=...)"
+            )
+        hosts.append(f"{peer.address().rpartition(':')[0]}:{slots or peer.gpus or 1}")
+    return ",".join(hosts)
+
+
+def _rank(task: Task, peers: "list[Peer]") -> int:
+    """Return the place of this task among those that take part."""
+    if task.own not in peers:
+        raise ContainerError(f"{task.own} is none of the tasks that take part: {', '.join(map(str, peers))}")
+    return peers.index(task.own)
+
+
+# ---------------------------------------------------------------- barrier
+
+_RETRY = 0.1  # seconds until a task that is not there yet is tried again
+_LONGEST = 4096  # bytes of what a task says
+_LINGER = 2.0  # seconds that the first task waits for the others to close their connections
+
+
+def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
+    """Wait until every task has come to the barrier of this name.
+
+    The first task listens at its reserved port, which must be free for that long; the others connect to it.
+
+    Args:
+        name: of the barrier; each is passed once by each task.
+        timeout: seconds.
+        port: label of that port; on v1 there is ``http`` only.
+        roles: the roles that take part; all where None.
+
+    Raises:
+        BarrierTimeout: tasks did not come; the message names them.
+        ContainerError: this task has none of the roles, or the port is not known here or in use.
+    """
+    task = current()
+    peers = task.peers_of(roles)
+    rank = _rank(task, peers)
+    if len(peers) == 1:
+        return
+    peers[0].address(port)
+    meeting = _Meeting(f"{task.job} {name}", peers, port, time.monotonic() + timeout)
+    missing = meeting.gather() if rank == 0 else meeting.join(rank)
+    if missing:
+        names = ", ".join(str(peers[other]) for other in missing)
+        raise BarrierTimeout(
+            f"barrier {name!r}: {names} did not come within {timeout:g} s; the logs of these tasks say why"
+        )
+
+
+class _Meeting:
+    """A barrier at the port of the first task, which tells the others who is missing, at last nobody.
+
+    Where one gives up, it says so, and all others give up with it.
+
+    Args:
+        word: what all say who mean this barrier.
+        peers: who takes part; their places in this list are their ranks.
+        port: label of the port.
+        deadline: when it ends in vain, by the monotonic clock.
+    """
+
+    def __init__(self, word: str, peers: "list[Peer]", port: str, deadline: float) -> None:
+        self._word = word
+        self._peers = peers
+        self._port = port
+        self._deadline = deadline
+        self._texts: "dict[socket.socket, bytes]" = {}
+        self._ranks: "dict[socket.socket, int]" = {}
+        self._is_over = False
+
+    def gather(self) -> "list[int]":
+        """Wait for all others as the first task, and return the ranks of those that did not come."""
+        import socket
+
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            number = self._peers[0].port(self._port)
+            try:
+                server.bind(("127.0.0.1" if self._peers[0].host == "127.0.0.1" else "", number))
+            except OSError as error:
+                raise ContainerError(
+                    f"the barrier cannot use port {self._port!r} ({number}) of {self._peers[0]}: "
+                    f"{error.strerror}; reserve a port for it alone and give barrier(port=...)"
+                ) from None
+            server.listen(128)
+            try:
+                while self._missing() and self._left() > 0 and not self._is_over:
+                    self._step(server)
+                missing = self._missing()
+                self._is_over = True
+                self._tell(missing)
+                self._part()
+            finally:
+                for connection in self._texts:
+                    connection.close()
+        return missing
+
+    def _step(self, server: "socket.socket") -> None:
+        """Wait for a connection or a message, and take what has come."""
+        import select
+
+        ready = select.select([server, *self._texts], [], [], self._left())[0]
+        for connection in ready:
+            if connection is server:
+                accepted = server.accept()[0]
+                accepted.settimeout(_LINGER)
+                self._texts[accepted] = b""
+            elif not self._take(connection):
+                self._drop(connection)
+        if ready:
+            self._tell(self._missing())
+
+    def _take(self, connection: "socket.socket") -> bool:
+        """Take what a task says; False if it is none of this barrier, or gone."""
+        try:
+            text = connection.recv(_LONGEST)
+        except OSError:
+            return False
+        self._texts[connection] += text
+        said = self._texts[connection]
+        if not text or len(said) > _LONGEST:
+            return False
+        if connection in self._ranks:  # it gives up
+            self._is_over = True
+        elif b"\n" in said:
+            try:
+                word, rank = json.loads(said.decode("utf-8"))
+            except ValueError:
+                return False
+            if word != self._word or rank not in range(1, len(self._peers)):
+                return False
+            self._ranks[connection] = rank
+        return True
+
+    def _drop(self, connection: "socket.socket") -> None:
+        connection.close()
+        self._texts.pop(connection, None)
+        self._ranks.pop(connection, None)
+
+    def _tell(self, missing: "list[int]") -> None:
+        for connection in list(self._ranks):
+            try:
+                connection.sendall(json.dumps([missing, self._is_over]).encode("ascii") + b"\n")
+            except OSError:
+                self._drop(connection)
+
+    def _missing(self) -> "list[int]":
+        """Return who has not come, as the first task sees it."""
+        return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
+
+    def _part(self) -> None:
+        """Let the others close their connections first, so that the port is free again at once."""
+        import select
+
+        end = time.monotonic() + _LINGER
+        while self._ranks and time.monotonic() < end:
+            for connection in select.select(list(self._ranks), [], [], _RETRY)[0]:
+                self._drop(connection)
+
+    def join(self, rank: int) -> "list[int]":
+        """Wait for all others as one of them, and return the ranks of those that did not come."""
+        import socket
+
+        missing = [0]
+        while self._left() > 0:
+            try:
+                with socket.create_connection(
+                    (str(self._peers[0].host), self._peers[0].port(self._port)), min(self._left(), _LINGER)
+                ) as connection:
+                    connection.sendall(json.dumps([self._word, rank]).encode("ascii") + b"\n")
+                    connection.settimeout(max(self._left(), 0.001))
+                    with connection.makefile("rb") as lines:
+                        try:
+                            for line in lines:
+                                missing, is_over = json.loads(line.decode("ascii"))
+                                if is_over:
+                                    return list(missing)
+                                connection.settimeout(max(self._left(), 0.001))
+                        except socket.timeout:
+                            connection.sendall(b"\n")
+            except (OSError, ValueError):
+                pass
+            time.sleep(min(_RETRY, max(self._left(), 0)))
+        return missing
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
+
+# ---------------------------------------------------------------- reports
+
+REPORTS = "_reports"
+"""The folder in the output folder that reports go to: a file ``ROLE-INDEX.jsonl`` for each task."""
+
+_SEND_EVERY = 10.0  # seconds between two calls of the hdfs command
+_KEPT = 10_000  # lines that wait while HDFS does not take them
+
+
+def report(**values: object) -> None:
+    """Report progress: one line of JSON in ``OUTPUT_DIR/_reports/ROLE-INDEX.jsonl``.
+
+    The Luigi task shows the last report, and ``step`` with ``steps``, or ``progress`` from 0 to 1, as its
+    progress. To HDFS lines are sent in the background with the image's ``hdfs`` command, every 10 s and at
+    the end. Where that is not possible, the line is printed: a report never fails a job.
+
+    Args:
+        values: names and numbers or texts, such as ``step=10, loss=0.3``.
+    """
+    task = current()
+    try:
+        folder = f"{task.output_dir.rstrip('/')}/{REPORTS}"
+    except ContainerError:
+        folder = ""
+    line = json.dumps({"time": round(time.time(), 3), "attempt": task.attempt, **values}, default=_plain)
+    _reporter(folder, f"{task.role}-{task.index}.jsonl").add(line)
+
+
+def _plain(value: object) -> object:
+    """Return a number of numpy or torch as one of Python, anything else as text."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+@functools.lru_cache(maxsize=None)
+def _reporter(folder: str, name: str) -> "_Reporter":
+    """Return the one reporter of this process."""
+    return _Reporter(folder, name)
+
+
+class _Reporter:
+    """The reports of this process on their way.
+
+    Args:
+        folder: where their file lies; none if it is empty.
+        name: of the file.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        import atexit
+        import threading
+
+        self._is_hdfs = folder.startswith(("hdfs:", "viewfs:", "webhdfs:"))
+        self._folder = folder[len("file://") :] if folder.startswith("file://") else folder
+        if "://" in self._folder and not self._is_hdfs:
+            self._folder = ""
+        self._path = f"{self._folder}/{name}"
+        self._lines: "list[str]" = []
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        if self._is_hdfs:
+            threading.Thread(target=self._run, name="reports", daemon=True).start()
+            atexit.register(self.send, last=True)
+
+    def add(self, line: str) -> None:
+        """Send a line, at once or soon."""
+        with self._lock:
+            self._lines = [*self._lines[1 - _KEPT :], line]
+        if not self._is_hdfs:
+            self.send(last=True)
+
+    def _run(self) -> None:
+        while True:
+            self.send()
+            time.sleep(_SEND_EVERY)
+
+    def send(self, *, last: bool = False) -> None:
+        """Send what waits; what cannot be sent waits on or, the last time, is printed."""
+        import subprocess
+
+        with self._sending:
+            with self._lock:
+                lines, self._lines = self._lines, []
+            if not lines:
+                return
+            try:
+                self._append("".join(f"{line}\n" for line in lines).encode("utf-8"))
+            except (OSError, subprocess.SubprocessError):
+                if last:
+                    sys.stdout.write("".join(f"report: {line}\n" for line in lines))
+                    return
+                with self._lock:
+                    self._lines = lines + self._lines
+
+    def _append(self, data: bytes) -> None:
+        if not self._folder:
+            raise OSError("there is no output folder that can be written here")
+        if self._is_hdfs:
+            _hdfs("-mkdir", "-p", self._folder)
+            _hdfs("-appendToFile", "-", self._path, data=data)
+            return
+        os.makedirs(self._folder, exist_ok=True)
+        with open(self._path, "ab") as file:
+            file.write(data)
+
+
+def _hdfs(*words: str, data: bytes = b"") -> None:
+    import subprocess
+
+    subprocess.run(  # noqa: S603  fixed words, and the job's own folder
+        ["hdfs", "dfs", *words],
+        input=data,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        timeout=120,
+    )

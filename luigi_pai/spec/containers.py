@@ -1,0 +1,82 @@
+"""What a task's job gives its containers beside what OpenPAI does: two variables, and ``pai_runtime.py``."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from luigi_pai import runtime
+from luigi_pai.runtime import VARIABLES, attempt_of
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.protocol import JobProtocol
+
+if TYPE_CHECKING:
+    from luigi_pai.spec.protocol import Role
+
+__all__ = ["RUNTIME_FILE", "RUNTIME_NAME", "for_containers"]
+
+RUNTIME_FILE = Path(runtime.__file__)
+"""The file that runs in containers."""
+
+RUNTIME_NAME = "pai_runtime.py"
+"""Its name there."""
+
+_ATTEMPT = VARIABLES["attempt"].v1[0]
+_CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
+_OUTPUT = VARIABLES["output_dir"].v1[0]
+
+AnyJob = TypeVar("AnyJob", PaiJob, JobProtocol)
+
+
+def for_containers(job: AnyJob, name: str, *, with_runtime: bool) -> AnyJob:
+    """Return the job as it is submitted under a name, with what its containers need of this package.
+
+    A command that names LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR begins with their export, and
+    every command does ``with_runtime``. The commands of a protocol also begin with one that writes
+    ``pai_runtime.py`` into the working folder then; to v1 jobs it comes with their uploads.
+
+    Args:
+        job: the job; it is left as it is.
+        name: of the submission.
+        with_runtime: ``pai_runtime.py`` is wanted.
+    """
+    if isinstance(job, PaiJob):
+        plain = copy.copy(job)
+        plain.jobName = name
+        plain.taskRoles = [copy.copy(role) for role in job.taskRoles]
+        for role in plain.taskRoles:
+            if with_runtime or _names_variables(role.command):
+                role.command = f"{_export(name)}; {role.command}"
+        return plain
+    protocol = job.renamed(name)
+    for protocol_role in protocol.taskRoles.values():
+        _prepare(protocol_role, name, with_runtime=with_runtime)
+    return protocol
+
+
+def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
+    first = [_unpacking()] if with_runtime else []
+    if with_runtime or any(map(_names_variables, role.commands)):
+        role.commands = [_export(name), *first, *role.commands]
+
+
+def _names_variables(command: object) -> bool:
+    return isinstance(command, str) and (_ATTEMPT in command or _CHECKPOINTS in command)
+
+
+def _export(name: str) -> str:
+    """Return the command that exports the two variables; without an output folder the second is empty."""
+    folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
+    return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
+
+
+def _unpacking() -> str:
+    """Return the command that writes ``pai_runtime.py``, and lets Python find it from any folder."""
+    packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
+    return (
+        f"echo {packed} | base64 -d | gzip -d >{RUNTIME_NAME} && "
+        'export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"'
+    )

@@ -1,0 +1,63 @@
+"""Numbers and texts as JavaScript writes them."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["javascript_number", "javascript_text"]
+
+_LARGEST_PLAIN_EXPONENT = 21
+_SMALLEST_PLAIN_EXPONENT = -6
+
+
+def javascript_number(value: float) -> int | float:
+    """Return a double as JSON.stringify writes it: below 1e21 whole numbers are integers.
+
+    Of such an integer the first 17 digits count, and zeros follow: 2**67 is 147573952589676410000.
+    """
+    if abs(value) < 10.0**_LARGEST_PLAIN_EXPONENT and value == int(value):
+        return int(Decimal(repr(value)))
+    return value
+
+
+def javascript_text(value: Any) -> str:
+    """Return a JSON value as String(value) writes it: ``true``, ``1e+21``, ``a,b``, ``[object Object]``."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return _number_text(value)
+    if isinstance(value, list):
+        return ",".join("" if item is None else javascript_text(item) for item in value)
+    return "[object Object]"
+
+
+def _number_text(value: float) -> str:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "0"
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    point = len(text) + int(exponent)  # where the decimal point stands among the digits
+    if len(text) <= point <= _LARGEST_PLAIN_EXPONENT:
+        shown = text + "0" * (point - len(text))
+    elif 0 < point <= _LARGEST_PLAIN_EXPONENT:
+        shown = f"{text[:point]}.{text[point:]}"
+    elif _SMALLEST_PLAIN_EXPONENT < point <= 0:
+        shown = f"0.{'0' * -point}{text}"
+    else:
+        mantissa = text if len(text) == 1 else f"{text[0]}.{text[1:]}"
+        shown = f"{mantissa}e{point - 1:+d}"
+    return f"-{shown}" if sign else shown

@@ -1,0 +1,1 @@
+"""Modules shared by the task classes: runs, outputs, submission record and completion flag."""

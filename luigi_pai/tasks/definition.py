@@ -1,0 +1,60 @@
+"""JobDefinition: what a run needs of a task: its job, outputs, uploads and secrets."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import luigi
+
+    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.tasks.job_task import JobTask
+
+__all__ = ["JobDefinition"]
+
+
+class JobDefinition(abc.ABC):
+    """What a run needs of a task: its job, outputs, uploads and secrets.
+
+    Attributes:
+        task: the Luigi task; the callbacks that a worker sets on it while it runs are called.
+        name: of the task's job; its first submission has this name.
+        api_version: ``v1`` or ``v2`` if the job runs on such clusters only.
+        compares_stored_job: without a submission record, compare the job that the server has stored.
+    """
+
+    api_version: str | None = None
+    compares_stored_job: bool = False
+
+    def __init__(self, task: JobTask, name: str) -> None:
+        self.task = task
+        self.name = name
+
+    @property
+    def output_folder(self) -> str | None:
+        """The job's output folder; None if it has none, or none that is known here."""
+        return None
+
+    def job(self) -> PaiJob | JobProtocol:
+        """Return the job as the task defines it."""
+        return self.task.job()
+
+    @abc.abstractmethod
+    def job_named(self, name: str) -> PaiJob | JobProtocol:
+        """Return the job under the name of a submission."""
+
+    @abc.abstractmethod
+    def targets(self) -> list[luigi.Target]:
+        """Return the targets of the task's own ``output()``, flat; an empty list without one."""
+
+    def secrets(self) -> Sequence[str]:
+        """Return the job's secrets, as its logs may show them."""
+        return ()
+
+    def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:  # noqa: B027  most have none
+        """Send the task's uploads to HDFS; ``code_dir`` is the job's code folder."""

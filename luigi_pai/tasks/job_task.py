@@ -1,0 +1,123 @@
+"""JobTask: the base class of PaiTask and PaiProtocolTask."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from typing import TYPE_CHECKING
+
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.luigi_page import has_page
+
+if TYPE_CHECKING:
+    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.task_run import Forecast
+
+__all__ = ["JobTask"]
+
+# luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
+logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
+
+
+class JobTask(Task):
+    """A Luigi task that runs as a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
+
+    @attribute
+    def on_forgotten(self) -> str | None:
+        """``fail`` or ``submit``: what to do if the job was submitted and its result is not known.
+
+        None: the setting of the same name.
+        """
+        return None
+
+    @attribute
+    def on_kill(self) -> str | None:
+        """``leave`` or ``stop``: what becomes of the job when the process that watches it is ended.
+
+        The setting of the same name where None.
+        """
+        return None
+
+    @attribute
+    def queue_timeout(self) -> float | None:
+        """Seconds in the queue after which the job is stopped; None: the setting of the same name."""
+        return None
+
+    @attribute
+    def run_timeout(self) -> float | None:
+        """Seconds of running after which the job is stopped; None: the setting of the same name."""
+        return None
+
+    @attribute
+    def runtime(self) -> bool:
+        """Whether the containers have ``pai_runtime.py``, a copy of ``luigi_pai.runtime``."""
+        return False
+
+    @attribute
+    def accepts_messages(self) -> bool:
+        """Whether Luigi's web page may send ``stop``, which stops the job."""
+        return has_page()
+
+    @abc.abstractmethod
+    def job(self) -> PaiJob | JobProtocol:
+        """Return the job that ``run()`` submits."""
+
+    def render(self, *, filled: bool = False) -> str:
+        """Return the text of the job as it is submitted: JSON, or YAML with secrets as ``******``.
+
+        Args:
+            filled: only the command of each role, as the server renders it.
+
+        Raises:
+            SpecError: the job is not valid.
+        """
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  only needed here
+        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
+
+        job = self.job()
+        if isinstance(job, PaiJob):
+            job = for_containers(job, job.jobName, with_runtime=self.runtime)
+        else:
+            job = for_containers(job, job.name, with_runtime=self.runtime)
+        return rendered(job, filled=filled)
+
+    def complete(self) -> bool:
+        """Return whether the task is complete.
+
+        It is if one of the user's submissions has succeeded. When the server no longer knows the job, the
+        completion flag in the output folder decides. Where there is none (no HDFS is configured, or the
+        output folder is not on it), the task is complete if ``output()`` is overridden and all its targets
+        exist.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            PaiNameTaken: the name belongs to another user.
+            PaiOutputElsewhere: the job of this name wrote to another output folder.
+            PaiApiError: the lookup failed. That does not mean "not complete".
+            HdfsError: HDFS was needed and failed.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
+
+        return TaskRun(self._definition()).is_complete()
+
+    def forecast(self) -> Forecast:
+        """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
+
+        Raises:
+            PaiError: as ``complete()``.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        return TaskRun(self._definition()).forecast()
+
+    def _run(self) -> None:
+        """Find or submit the job, and wait for its end."""
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        TaskRun(self._definition()).execute()
+
+    @abc.abstractmethod
+    def _definition(self) -> JobDefinition:
+        """Return what a run needs of this task."""

@@ -1,0 +1,51 @@
+"""Luigi's web page of a running task: the link to its job, and the button that stops it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.configuration
+import luigi.worker
+from luigi.cmdline_parser import CmdlineParser
+from luigi.task_status import RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["has_page", "link_job_page"]
+
+
+def link_job_page(task: luigi.Task, url: str) -> None:
+    """Add a link to a job's page to the web page of its task.
+
+    Luigi's own callback (3.2 to 3.8) registers the task again as one that accepts no messages, which
+    removes the stop button. So the task is registered here instead, if the callback is Luigi's own.
+    """
+    callback: Callable[[str], None] | None = getattr(task, "set_tracking_url", None)
+    if callback is None:
+        return
+    reporter: Any = getattr(callback, "__self__", None)
+    if not (task.accepts_messages and isinstance(reporter, luigi.worker.TaskStatusReporter)):
+        callback(url)
+        return
+    reporter._scheduler.add_task(  # noqa: SLF001  as TaskStatusReporter.update_tracking_url does it
+        task_id=reporter._task_id,  # noqa: SLF001
+        worker=reporter._worker_id,  # noqa: SLF001
+        status=RUNNING,
+        tracking_url=url,
+        accepts_messages=True,
+    )
+
+
+def has_page() -> bool:
+    """Return whether there is a web page that may send messages: not with ``--local-scheduler``.
+
+    For a task that accepts messages, Luigi's worker needs a queue: two open files for each running job.
+    A task cannot detect ``luigi.build(..., local_scheduler=True)``.
+    """
+    parser = CmdlineParser.get_instance()
+    known = getattr(parser, "known_args", None)
+    if known is not None and getattr(known, "core_local_scheduler", None) is not None:
+        return not known.core_local_scheduler
+    return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)

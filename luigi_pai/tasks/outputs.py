@@ -1,0 +1,129 @@
+"""Outputs: a task's output folder and targets, and the completion that they show."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.tasks.record import CompletionFlag, SubmissionRecord
+
+__all__ = ["Outputs", "overridden_targets"]
+
+
+def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
+    """Return the targets of a task's ``output()``, flat; an empty list if it is that of ``default``."""
+    if type(task).output is default.output:
+        return []
+    targets: list[luigi.Target] = luigi.task.flatten(task.output())
+    return targets
+
+
+class Outputs:
+    """The output folder of a job, and the targets of the task's own ``output()``.
+
+    If the output folder is on the configured HDFS, it contains the completion flag, and the flag alone
+    decides whether the task is complete. Without a flag Luigi's own rule decides: there are targets, and
+    all of them exist.
+
+    Args:
+        hdfs: the cluster's HDFS; None if none is configured.
+        folder: the output folder; None for a job without one.
+        targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
+    """
+
+    def __init__(
+        self, hdfs: WebHdfs | None, folder: str | None, targets: Callable[[], Sequence[luigi.Target]]
+    ) -> None:
+        self._hdfs = hdfs
+        self._folder = folder
+        self._targets = targets
+
+    def completion_flag(self) -> CompletionFlag | None:
+        """Return the completion flag; None without an output folder on HDFS."""
+        hdfs = self.hdfs_of(self._folder)
+        if hdfs is None or self._folder is None:
+            return None
+        from luigi_pai.tasks.record import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+
+        return CompletionFlag(hdfs, self._folder)
+
+    def submission_record(self, job: str) -> SubmissionRecord | None:
+        """Return the record of a job's submissions; None without an output folder on HDFS."""
+        hdfs = self.hdfs_of(self._folder)
+        if hdfs is None or self._folder is None:
+            return None
+        from luigi_pai.tasks.record import SubmissionRecord  # noqa: PLC0415  as above
+
+        return SubmissionRecord(hdfs, self._folder, job)
+
+    def hdfs_of(self, folder: str | None) -> WebHdfs | None:
+        """Return the HDFS of a folder; None if it is not on HDFS, or no HDFS is configured.
+
+        A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
+        ``output()`` has a LocalTarget at or below it: it is then a mount with the same path in containers.
+        """
+        if self._hdfs is None or folder is None:
+            return None
+        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
+
+        return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
+
+    def are_complete(self, job: str, *, submitted_here: bool) -> bool:
+        """Return whether the outputs are those of a complete task.
+
+        Args:
+            job: the name of the task's job.
+            submitted_here: there is a record of its submission.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        flag = self.completion_flag()
+        if flag is not None:
+            return flag.holds(job, submitted_here=submitted_here)
+        targets = self._checkable_targets()
+        return bool(targets) and all(target.exists() for target in targets)
+
+    def any_exists(self) -> bool:
+        """Return whether any output exists, so that the job may have run before.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        hdfs = self.hdfs_of(self._folder)
+        if hdfs is not None and self._folder is not None:
+            return bool(hdfs.exists(self._folder))
+        return any(target.exists() for target in self._checkable_targets())
+
+    def completion_fallback(self) -> str:
+        """Return a text: why there is no flag, and what decides instead."""
+        why = "webhdfs_url is not set in [OpenPai]"
+        if self._folder is None:
+            why = "its output folder is not known here"
+        elif self._hdfs is not None:
+            why = f"the output folder {self._folder} is not on HDFS"
+        if self._checkable_targets():
+            return (
+                f"{why}; once the server no longer knows the job, the task is complete if all outputs exist"
+            )
+        return f"{why}; once the server no longer knows the job, the task is not complete"
+
+    def _is_local(self, folder: str) -> bool:
+        inside = f"{folder.rstrip('/')}/"
+        local = (target for target in self._targets() if isinstance(target, luigi.LocalTarget))
+        return any(f"{target.path}/".startswith(inside) for target in local)
+
+    def _checkable_targets(self) -> Sequence[luigi.Target]:
+        """Return the targets; an empty list if one of them is on HDFS and no HDFS is configured."""
+        targets = self._targets()
+        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if not loaded, no target is of its classes
+        if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
+            return ()
+        return targets

@@ -1,0 +1,120 @@
+"""The reports of a job that runs: what its containers have written with ``luigi_pai.runtime.report``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from requests import RequestException
+
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.runtime import REPORTS, attempt_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.hdfs import WebHdfs
+
+__all__ = ["Report", "Reports"]
+
+logger = logging.getLogger("luigi-interface")
+
+INTERVAL = 10.0
+"""Seconds between two readings; containers send their reports as often."""
+
+_TAIL = 4096  # bytes of a file that its last line is looked for in
+_NOT_SHOWN = ("time", "attempt", "steps", "progress")
+
+
+class Report:
+    """One line of a report.
+
+    Args:
+        values: its names and values.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    @property
+    def text(self) -> str:
+        """The values for people: ``step=10 loss=0.3``."""
+        return " ".join(f"{key}={value}" for key, value in self.values.items() if key not in _NOT_SHOWN)
+
+    @property
+    def percentage(self) -> int | None:
+        """The progress: ``progress`` from 0 to 1, or ``step`` of ``steps``; None if neither is reported."""
+        progress, step, steps = (self.values.get(key) for key in ("progress", "step", "steps"))
+        if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
+            progress = step / steps
+        return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
+
+
+class Reports:
+    """The reports of a job, read from its output folder.
+
+    Args:
+        hdfs: where that folder is; None if there is no HDFS.
+        folder: the output folder.
+        clock: says when to read again.
+        callback: called with the name and the argument of a callback of Luigi's worker.
+    """
+
+    def __init__(
+        self,
+        hdfs: WebHdfs | None,
+        folder: str | None,
+        clock: Clock,
+        callback: Callable[[str, object], None],
+    ) -> None:
+        self._hdfs = hdfs
+        self._folder = f"{folder.rstrip('/')}/{REPORTS}" if folder else None
+        self._clock = clock
+        self._callback = callback
+        self._next = clock.monotonic() + INTERVAL
+
+    def show(self, job: str, summary: str) -> None:
+        """Show the newest report of a job on Luigi's web page, as status message and progress.
+
+        Args:
+            job: its name.
+            summary: what the message begins with.
+        """
+        report = self.newest(job)
+        if report is None:
+            return
+        self._callback("set_status_message", f"{summary}; {report.text}")
+        if report.percentage is not None:
+            self._callback("set_progress_percentage", report.percentage)
+
+    def newest(self, job: str) -> Report | None:
+        """Return the newest report of a job; None where there is none, or it is not time to read yet.
+
+        What HDFS fails over is logged (DEBUG): the job does not depend on it.
+        """
+        if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
+            return None
+        self._next = self._clock.monotonic() + INTERVAL
+        try:
+            found = list(self._last_lines(self._hdfs, self._folder))
+        except (HdfsError, RequestException) as error:
+            logger.debug("Job %s: its reports cannot be read: %s", job, error)
+            return None
+        of_job = [values for values in found if values.get("attempt") == attempt_of(job)[1]]
+        return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
+
+    @staticmethod
+    def _last_lines(hdfs: WebHdfs, folder: str) -> Iterator[dict[str, Any]]:
+        """Yield the last whole line of each file."""
+        for path, size in hdfs.listdir(folder, include_size=True):
+            server, place = hdfs.at(path)
+            with server.open_file(place, max(0, size - _TAIL)) as reply:
+                lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
+            try:
+                values = json.loads(lines[-1])
+            except (LookupError, ValueError):  # nothing yet, or a line longer than the tail
+                continue
+            if isinstance(values, dict) and isinstance(values.get("time"), int | float):
+                yield values

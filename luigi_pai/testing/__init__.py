@@ -1,0 +1,78 @@
+"""The pytest plugin: fixtures for tests of pipelines. docs/testing.md describes them.
+
+pytest loads this module whenever it starts. Whatever takes time to import is imported by the fixtures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.testing.mock import PaiMock
+    from luigi_pai.testing.pai import Pai
+    from luigi_pai.testing.servers import Servers
+
+__all__ = ["pai", "pai_mock", "pai_server"]
+
+_MARKER = "pai(api): what the OpenPAI of this test speaks: 'v1' (0.7.1), 'v2' (1.8) or 'both', the default"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--pai-url``."""
+    parser.getgroup("luigi_pai", "OpenPAI").addoption(
+        "--pai-url",
+        metavar="URL",
+        help="run tests with the fixture pai on this cluster, as the user of [OpenPai] in luigi.cfg; "
+        "those that script its jobs or faults are skipped",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Announce the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture(scope="session")
+def _pai_servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    """The servers of this session, each started when it is first asked for."""
+    from luigi_pai.testing.servers import Servers  # noqa: PLC0415  pytest's start would take longer
+
+    servers = Servers(request.config.getoption("--pai-url"), tmp_path_factory)
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(scope="session")
+def pai_server(_pai_servers: Servers) -> str:
+    """The URL of the session's OpenPAI, for programs that are no Python; ``pai`` empties it."""
+    return _pai_servers.url
+
+
+@pytest.fixture
+def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
+    """An empty OpenPAI on this machine, which Luigi's configuration points at during the test."""
+    marker = request.node.get_closest_marker("pai")
+    api = "both" if marker is None else marker.kwargs.get("api", "both")
+    if api not in ("v1", "v2", "both"):
+        raise pytest.UsageError(f"{request.node.nodeid}: pai(api={api!r}): api is 'v1', 'v2' or 'both'")
+    with _pai_servers.use(api) as server:
+        yield server
+
+
+@pytest.fixture
+def pai_mock() -> Iterator[PaiMock]:
+    """The three REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
+    try:
+        from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above
+    except ModuleNotFoundError as error:
+        if error.name != "responses":
+            raise
+        raise pytest.UsageError("the fixture pai_mock needs responses: pip install responses") from None
+    with PaiMock() as mock:
+        yield mock

@@ -1,0 +1,197 @@
+"""Pai: what the fixture ``pai`` gives to a test."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from luigi_pai.api.clock import Clock
+from luigi_pai.config import OpenPai
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.job import Job
+    from luigi_pai.local import LocalPai
+
+__all__ = ["MovedClock", "Pai", "When"]
+
+_RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
+"""How long servers know a job after its end."""
+
+_TOO_MANY_REQUESTS = 429
+
+
+class MovedClock(Clock):
+    """A clock that a test can move forward.
+
+    Attributes:
+        seconds: by how much it is ahead.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def time(self) -> float:
+        """Return seconds since 1970 UTC."""
+        return super().time() + self.seconds
+
+    def monotonic(self) -> float:
+        """Return seconds of a clock that nobody sets but the test."""
+        return super().monotonic() + self.seconds
+
+
+class Pai:
+    """The OpenPAI of one test.
+
+    Args:
+        url: of its rest-server.
+        username: whose jobs the test submits.
+        server: the local server; None for a real cluster.
+        clock: what tasks measure ages with.
+
+    Attributes:
+        url, username, server: the same.
+    """
+
+    def __init__(self, url: str, username: str, server: LocalPai | None, clock: MovedClock) -> None:
+        self.url = url
+        self.username = username
+        self.server = server
+        self._clock = clock
+        self._before = set() if server else {status.name for status in self.cluster.list()}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
+    @property
+    def cluster(self) -> Cluster:
+        """The Cluster that tasks work through."""
+        return OpenPai.current().cluster()
+
+    @property
+    def submitted(self) -> list[str]:
+        """The names of all jobs that were submitted in this test, in that order."""
+        if self.server is not None:
+            return [job["name"] for job in self.server.jobs()]
+        new = [status for status in self.cluster.list() if status.name not in self._before]
+        return [status.name for status in sorted(new, key=lambda status: status.created_ms or 0)]
+
+    def job(self, name: str) -> Job:
+        """Return the handle of a job that was submitted: its status, logs, config.
+
+        Raises:
+            AssertionError: there is no such job; the message says which there are.
+        """
+        if self.server is None:
+            return self.cluster.job(name)
+        for job in self.server.jobs():
+            cluster = self.cluster.with_api_version(job["api"])
+            if job["name"] in (name, cluster.job_name(name)):
+                return cluster.job(job["name"])
+        raise AssertionError(
+            f"no job {name!r} was submitted; there are: {', '.join(self.submitted) or 'none'}"
+        )
+
+    def when(self, pattern: str) -> When:
+        """Script the jobs of some names: they run no command, and end as the answer's method says.
+
+        Of several scripts that match a name, the first decides until its ``times`` are used up.
+
+        Args:
+            pattern: their names, ``*`` standing for anything; ``train*`` is also ``train__attempt2``.
+        """
+        return When(self._scripted("jobs that are scripted"), pattern)
+
+    def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
+        """Let requests fail.
+
+        Args:
+            method: of the requests, such as ``POST``.
+            path: below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
+            status: what is answered: 429, or 500 to 599.
+            times: how many requests; None for all.
+        """
+        server = self._scripted("faults")
+        limit = status == _TOO_MANY_REQUESTS
+        kind: dict[str, Any] = {"fault": "limit"} if limit else {"fault": "error", "status": status}
+        new = {**kind, "method": method.upper(), "path": f"/api/*{path}", "count": times}
+        server.set_faults([*map(_left_of, server.fault_counts()), new])
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """Move the clock of the tasks forward, and let the server forget jobs as real ones do.
+
+        A server of v1 forgets a job 12 hours after its end, one of v2 after 30 days. Jobs that run
+        are not moved: they take the time they take.
+        """
+        server = self._scripted("a clock that can be moved")
+        moved = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        self._clock.seconds += moved.total_seconds()
+        for api in {job["api"] for job in server.jobs()}:
+            server.forget_jobs(api, self._clock.time() - _RETENTION[api].total_seconds())
+        self.cluster.reset()
+
+    def _scripted(self, what: str) -> LocalPai:
+        if self.server is None:
+            pytest.skip(f"{what}: only on this machine, not on {self.url} (--pai-url)")
+        return self.server
+
+
+class When:
+    """The jobs that a pattern matches, and what becomes of them.
+
+    Args:
+        server: the local server.
+        pattern: of their names.
+    """
+
+    def __init__(self, server: LocalPai, pattern: str) -> None:
+        self._server = server
+        self._pattern = pattern
+
+    def exits(
+        self,
+        code: int,
+        *,
+        stderr: str = "",
+        stdout: str = "",
+        after: float = 0.0,
+        times: int | None = None,
+    ) -> None:
+        """Let every task end with an exit code.
+
+        Args:
+            code: the exit code of the command, 0 to 255; OpenPAI v2 reports most as 255.
+            stderr: what it writes.
+            stdout: the same.
+            after: seconds that it runs.
+            times: for how many jobs; None for all.
+        """
+        self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
+
+    def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> None:
+        """Let every task end with exit code 0, after some seconds."""
+        self._add(exit_code=0, stdout=stdout, after=after, times=times)
+
+    def runs(self, *, times: int | None = None) -> None:
+        """Let every task run until the job is stopped."""
+        self._add(after=None, times=times)
+
+    def waits(self, *, times: int | None = None) -> None:
+        """Let the job wait in the queue until it is stopped."""
+        self._add(waits=True, times=times)
+
+    def _add(self, **rule: Any) -> None:
+        self._server.script_jobs(job=self._pattern, **rule)
+
+
+def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
+    """Return what is left of a fault's rule that has struck before."""
+    counted = {"seen", "struck"}
+    left = {key: value for key, value in rule.items() if key not in counted}
+    if left["count"] is not None:
+        left["count"] = max(0, left["count"] - rule["struck"])
+    if not left["method"]:
+        del left["method"]
+    return left

@@ -1,0 +1,300 @@
+"""Cluster: cached statuses, replaced servers, servers without reply, retention."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai import reset_clusters
+from luigi_pai.api.registry import CLUSTERS
+from luigi_pai.api.retries import run_steps
+from luigi_pai.api.submissions import Submissions
+from luigi_pai.api.watcher import Polling
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    JobNotFound,
+    NameConflict,
+    PaiHttpError,
+    RateLimited,
+)
+from luigi_pai.spec.job import PaiJob, TaskRole
+
+URL = "http://pai.test:9186"
+JOB = PaiJob("j", "i", [TaskRole("w", "c")])
+HOUR, DAY = 3600.0, 86400.0
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+
+def reply(state: str, **about: object) -> dict:
+    return {"jobStatus": {"state": state} | about}
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "STOPPED"])
+def test_an_end_is_asked_for_once(new_cluster, rest, state):
+    """A finished job never changes: it is remembered, and no request made for it again."""
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
+    cluster = new_cluster(URL)
+    assert cluster.status("j") == cluster.status("j")
+    assert cluster.status("j").raw_state == state
+    assert len(rest.calls) == 1
+
+
+@pytest.mark.parametrize("state", ["WAITING", "RUNNING", "STOPPING", "UNKNOWN", "HIBERNATING"])
+def test_what_is_no_end_is_asked_for_each_time(new_cluster, rest, state):
+    """A job that may go on is looked at again."""
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
+    cluster = new_cluster(URL)
+    cluster.status("j")
+    cluster.status("j")
+    assert len(rest.calls) == 2
+
+
+def test_the_end_in_a_bare_reply_is_not_remembered(new_cluster, rest):
+    """A mocked reply that does not say whose job it is may differ next time."""
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED"))
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply("FAILED"))
+    cluster = new_cluster(URL)
+    assert [cluster.status("j").raw_state for _ in range(2)] == ["SUCCEEDED", "FAILED"]
+
+
+def test_ends_are_remembered_by_name(new_cluster, rest):
+    """One job's end says nothing about another's."""
+    rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED", username="admin", createdTime=1))
+    rest.get(f"{URL}/api/v1/jobs/k", json={}, status=404)
+    cluster = new_cluster(URL)
+    cluster.status("j")
+    with pytest.raises(JobNotFound):
+        cluster.status("k")
+
+
+def test_the_list_is_that_of_the_user(new_cluster, rest):
+    """The user of the account is asked for, and nobody else."""
+    rest.get(f"{URL}/api/v1/jobs?username=bob", json=[{"name": "a", "state": "RUNNING", "username": "bob"}])
+    assert [row.name for row in new_cluster(URL, username="bob").list()] == ["a"]
+
+
+def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, rest):
+    """``UnknownError: Bad Request`` explains nothing, so the error lists what launchers refuse."""
+    rest.post(f"{URL}/api/v1/jobs", json={"code": "UnknownError", "message": "Bad Request"}, status=400)
+    with pytest.raises(PaiHttpError) as caught:
+        new_cluster(URL, token="t", api_version="v1").submit(JOB)
+    assert str(caught.value) == (
+        f"POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher of the cluster refused the "
+        "job; the server does not pass on the reason. Launchers refuse memoryMB or cpuNumber of 0, negative "
+        "gpuNumber, over-long names, and ports with a fixed number"
+    )
+    assert (caught.value.status, caught.value.code) == (400, "UnknownError")
+    assert caught.value.server_message == "Bad Request"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(409, "ConflictJobError", NameConflict), (400, "X", PaiHttpError)],
+)
+def test_other_refusals_are_handed_on(new_cluster, rest, status, code, kind):
+    """Only that one answer gets the explanation."""
+    rest.post(f"{URL}/api/v1/jobs", json={"code": code, "message": "why"}, status=status)
+    with pytest.raises(kind, match=r": why$"):
+        new_cluster(URL, token="t", api_version="v1").submit(JOB)
+
+
+def test_stopping_goes_to_the_job(new_cluster, rest):
+    """A stop is one PUT for the job's name."""
+    rest.put(f"{URL}/api/v1/jobs/j/executionType", json={"message": "ok"}, status=202)
+    new_cluster(URL, token="t").stop("j")
+    assert len(rest.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "portal_url", "portal"),
+    [
+        ("http://h:9186", None, "http://h:9286"),
+        ("http://h:9186/", None, "http://h:9286"),
+        ("http://[::1]:9186", None, "http://[::1]:9286"),
+        ("http://h:8080", None, "http://h:8080"),
+        ("https://h/rest-server", None, "https://h"),
+        ("https://h:8443/pai/rest-server/", None, "https://h:8443/pai"),
+        ("http://h:9186", "https://portal/x/", "https://portal/x"),
+    ],
+)
+def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal):
+    """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
+    cluster = new_cluster(url, portal_url=portal_url)
+    assert cluster.portal_url == portal
+    assert cluster.page("j") == f"{portal}/view.html?jobName=j"
+    assert cluster.with_api_version("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
+    assert (
+        cluster.with_api_version("v2").page("j", "bob") == f"{portal}/job-detail.html?username=bob&jobName=j"
+    )
+
+
+def test_names_are_quoted_in_the_page_of_a_job(new_cluster):
+    """A name cannot add to the query."""
+    cluster = new_cluster(URL, username="a&b")
+    assert cluster.page("x&y=ü/é?") == "http://pai.test:9286/view.html?jobName=x%26y%3D%C3%BC%2F%C3%A9%3F"
+    page = cluster.with_api_version("v2").page("x&y=ü/é?")
+    assert page.endswith("?username=a%26b&jobName=x%26y%3D%C3%BC%2F%C3%A9%3F")
+
+
+def test_answered_is_that_of_the_connection(new_cluster, rest):
+    """A cluster that nobody ever answered says so."""
+    cluster = new_cluster(URL)
+    with pytest.raises(ClusterUnreachable):
+        cluster.status("j")  # nothing is registered: responses refuses the connection
+    assert not cluster.answered
+    rest.get(f"{URL}/api/v1/jobs/j", json={}, status=404)
+    with pytest.raises(JobNotFound):
+        cluster.status("j")
+    assert cluster.answered
+
+
+# ---------------------------------------------------------------- another server, forgetting
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_another_empty_server_is_believed(faulty, new_cluster, clock, release):
+    """Its answer is asked for after half a minute, and what was remembered of the other is not said."""
+    faulty.release = release
+    cluster = new_cluster(faulty.url, clock=clock)
+    for name in ("a", "b"):
+        faulty.add(name)
+        assert cluster.status(name).succeeded
+    faulty.jobs.clear()
+    clock.advance(31)
+    for name in ("a", "b"):
+        with pytest.raises(JobNotFound):
+            cluster.status(name)
+
+
+def test_another_server_on_new_connections_is_asked_at_once(faulty, new_cluster, clock):
+    """Connections that were lost are a sign that another may be there."""
+
+    cluster = new_cluster(faulty.url, clock=clock)
+    faulty.add("a")
+    assert cluster.status("a").succeeded
+    faulty.down()
+    faulty.jobs.clear()
+    faulty.up()
+    with pytest.raises(JobNotFound):
+        cluster.status("a")
+
+
+def test_the_same_server_is_asked_for_one_of_its_jobs(faulty, new_cluster, clock):
+    """Every half a minute; what it says of one counts for all."""
+    cluster = new_cluster(faulty.url, clock=clock)
+    names = [f"j{number}" for number in range(30)]
+    for name in names:
+        faulty.add(name)
+        cluster.status(name)
+    faulty.calls.clear()
+    for _ in range(3):
+        clock.advance(31)
+        for name in names:
+            assert cluster.status(name).succeeded
+    assert len(faulty.calls) == 3
+
+
+def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
+    """Token, dialect, limits, jobs and notes are forgotten; the next call finds everything out again."""
+    faulty.release = "1.8.0"
+    faulty.limits = {"list": 1}
+    faulty.add("a")
+    cluster = new_cluster(faulty.url, clock=clock)
+    cluster.status("a")
+    cluster.list()
+    cluster.record_unreachable(ClusterUnreachable("down"))
+    cluster.cache.put("x", 1)
+    run_steps(Submissions(cluster, "a").latest(), clock.sleep)
+    with pytest.raises(RateLimited):
+        cluster.list()
+    faulty.jobs.clear()
+    faulty.limits = {}
+    cluster.reset()
+    assert cluster.dialect.version == "v1"
+    assert cluster.cache.get("x") is None
+    assert cluster.cached_lookup("a") is None
+    cluster.check_reachable()
+    with pytest.raises(JobNotFound):
+        cluster.status("a")
+    assert cluster.list() == []
+    assert faulty.logins == 2
+
+
+def test_a_closed_cluster_opens_new_connections(faulty, new_cluster):
+    """close() is no end."""
+    faulty.add("a", runs_for=60)
+    cluster = new_cluster(faulty.url)
+    for connections in (1, 1, 2, 2):
+        cluster.status("a")
+        assert faulty.connections == connections
+        if connections == 1 and len(faulty.calls) == 2:
+            cluster.close()
+
+
+def test_the_clusters_of_a_process_are_one_for_each_settings():
+    """Until they are reset, when their connections are closed and what they knew is gone."""
+    settings = {"url": URL, "username": "admin", "password": "x", "polling": Polling()}
+    cluster = CLUSTERS.get(**settings)
+    assert CLUSTERS.get(**dict(reversed(settings.items()))) is cluster
+    assert CLUSTERS.get(**settings | {"polling": Polling(patience=1)}) is not cluster
+    assert CLUSTERS.get(**settings | {"password": "y"}) is not cluster
+    assert cluster.clock is CLUSTERS.clock
+    CLUSTERS.cache.put("settings", 1)
+    reset_clusters()
+    assert CLUSTERS.get(**settings) is not cluster
+    assert CLUSTERS.cache.get("settings") is None
+
+
+# ---------------------------------------------------------------- nobody there
+
+
+def test_nobody_there_is_found_out_once(new_cluster, clock, in_forks):
+    """A thousand tasks do not each find it out: for ten seconds they are told what the first ran into."""
+    cluster = new_cluster(clock=clock)
+    cluster.check_reachable()
+    in_forks(lambda _: cluster.record_unreachable(ClusterUnreachable("cannot reach it: Connection refused")))
+    for _ in range(2):
+        with pytest.raises(ClusterUnreachable, match=r"^cannot reach it: Connection refused$"):
+            cluster.check_reachable()
+        clock.set_wall_clock(-DAY)
+    clock.advance(10.5)
+    cluster.check_reachable()
+
+
+# ---------------------------------------------------------------- how long a server knows a job
+
+
+@pytest.mark.parametrize(
+    ("release", "seconds"),
+    [
+        ("0.7.1", 12 * HOUR),
+        ("0.15.0", 12 * HOUR),
+        ("0.17.0", 12 * HOUR),
+        ("1.0.1", 30 * DAY),
+        ("1.8.0", 30 * DAY),
+    ],
+)
+@pytest.mark.parametrize("api_version", ["auto", "fixed"])
+def test_the_retention_is_that_of_the_release(faulty, new_cluster, release, seconds, api_version):
+    """It is asked for at most once."""
+    faulty.release = release
+    fixed = "v1" if release == "0.7.1" else "v2"
+    cluster = new_cluster(faulty.url, api_version=fixed if api_version == "fixed" else "auto")
+    with pytest.raises(JobNotFound):
+        cluster.status("missing")
+    assert [cluster.retention() for _ in range(3)] == [seconds] * 3
+    assert faulty.dialect_questions <= 1
+
+
+def test_the_retention_may_be_set(new_cluster, rest):
+    """Sites change it; then nothing is asked."""
+    assert new_cluster(URL, retention=60.0, api_version="v2").retention() == 60.0
+    assert len(rest.calls) == 0
+
+
+@pytest.mark.parametrize("version", [None, "", "nightly"])
+def test_a_v2_server_that_does_not_say_its_release(new_cluster, rest, version):
+    """Nothing said is the shorter time: what is submitted again too early is refused by its name."""
+    rest.get(f"{URL}/api/v1/", json={"version": version})
+    expected = 30 * DAY if version == "nightly" else 12 * HOUR
+    assert new_cluster(URL, api_version="v2", token="t").retention() == expected

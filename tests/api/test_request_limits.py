@@ -1,0 +1,281 @@
+"""The request limits of a server, kept by all processes of a family. On a clock that the test moves."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+
+from luigi_pai.api.clock import Clock
+from luigi_pai.api.request_limits import Kind, Limits, reset_after
+from luigi_pai.api.shared_state import SharedState
+from luigi_pai.errors import RateLimited
+
+
+@pytest.fixture
+def limits(clock):
+    return Limits(SharedState(), clock)
+
+
+def said(clock, left, reset_in, of=600, ahead=0.0, **others):
+    """Return the headers of a 1.x server: whose clock may be ahead, with Date as any server sends it."""
+    now = clock.time() + ahead
+    return {
+        "Date": formatdate(now, usegmt=True),
+        "X-RateLimit-Limit": str(of),
+        "X-RateLimit-Remaining": str(left),
+        "X-RateLimit-Reset": str(round(now + reset_in)),
+        **others,
+    }
+
+
+def is_free(limits, kind=Kind.CALL) -> bool:
+    try:
+        limits.reserve(kind, "GET x")
+    except RateLimited:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------- counting
+
+
+def test_a_server_without_limits_is_asked_as_often_as_one_likes(limits):
+    """0.x sends no such headers."""
+    for _ in range(2000):
+        limits.reserve(Kind.CALL, "GET x")
+        limits.record(Kind.CALL, {"Content-Type": "application/json"})
+    assert limits.polling_wait() == 0
+
+
+def test_no_more_is_sent_than_is_left(limits, clock):
+    """What is refused then was not sent, and says until when it would be refused."""
+    limits.record(Kind.CALL, said(clock, left=3, reset_in=40))
+    assert [is_free(limits) for _ in range(5)] == [True, True, True, False, False]
+    with pytest.raises(RateLimited) as caught:
+        limits.reserve(Kind.CALL, "GET /api/v2/jobs/admin~j")
+    assert str(caught.value).startswith(
+        "GET /api/v2/jobs/admin~j: not sent, the server's request limit is reached for another "
+    )
+    assert not caught.value.sent
+    assert caught.value.reset_at - clock.time() == pytest.approx(40, abs=1.5)
+
+
+def test_what_is_on_its_way_is_not_given_back(limits, clock):
+    """An answer says what was left when the server wrote it; the requests sent since are counted too."""
+    limits.record(Kind.CALL, said(clock, left=10, reset_in=40))
+    for _ in range(8):
+        limits.reserve(Kind.CALL, "GET x")
+    limits.record(Kind.CALL, said(clock, left=9, reset_in=40))  # of the first of the eight
+    assert [is_free(limits) for _ in range(3)] == [True, True, False]
+
+
+def test_a_slow_answer_gives_nothing_back(limits, clock):
+    """It names the end of the same window, by a Date that is seconds old when it arrives."""
+    limits.record(Kind.CALL, said(clock, left=10, reset_in=40))
+    slow = said(clock, left=9, reset_in=40)
+    for _ in range(10):
+        limits.reserve(Kind.CALL, "GET x")
+    clock.advance(8)
+    limits.record(Kind.CALL, slow)
+    assert not is_free(limits)
+
+
+def test_what_others_have_used_counts(limits, clock):
+    """Other users behind the same address are counted by the server only."""
+    limits.record(Kind.CALL, said(clock, left=10, reset_in=40))
+    limits.record(Kind.CALL, said(clock, left=1, reset_in=40))
+    assert [is_free(limits) for _ in range(2)] == [True, False]
+
+
+def test_each_kind_is_counted_by_itself(limits, clock):
+    """Lists and submissions have limits of their own."""
+    limits.record(Kind.LIST, said(clock, left=0, reset_in=40, of=60))
+    assert not is_free(limits, Kind.LIST)
+    assert is_free(limits, Kind.CALL)
+    assert is_free(limits, Kind.SUBMIT)
+
+
+def test_a_window_that_has_ended_is_forgotten(limits, clock):
+    """The server counts anew."""
+    limits.record(Kind.CALL, said(clock, left=0, reset_in=40))
+    clock.advance(38)
+    assert not is_free(limits)
+    clock.advance(4)
+    assert is_free(limits)
+    limits.record(Kind.CALL, said(clock, left=599, reset_in=60))
+    assert is_free(limits)
+
+
+def test_a_new_window_is_taken_at_its_first_answer(limits, clock):
+    """Also where the end of the last one was taken for later than it was: times are whole seconds."""
+    limits.record(Kind.CALL, said(clock, left=0, reset_in=1.6))
+    clock.advance(1)
+    limits.record(Kind.CALL, said(clock, left=599, reset_in=60))
+    assert is_free(limits)
+    assert limits.polling_wait() == 0
+
+
+# ---------------------------------------------------------------- 429
+
+
+def test_a_refusal_is_the_end_of_the_window(limits, clock):
+    """As express-rate-limit sends it: Retry-After is the whole window, X-RateLimit-Reset the true moment."""
+    headers = {
+        "Content-Type": "text/html",
+        "Date": formatdate(clock.time(), usegmt=True),
+        "Retry-After": "60",
+        "X-RateLimit-Reset": str(round(clock.time() + 12)),
+    }
+    limits.record(Kind.CALL, headers, refused=True)
+    assert not is_free(limits)
+    clock.advance(14)
+    assert is_free(limits)
+
+
+def test_a_refusal_with_retry_after_only(limits, clock):
+    """Then it is that."""
+    limits.record(Kind.CALL, {"Retry-After": "30"}, refused=True)
+    clock.advance(29)
+    assert not is_free(limits)
+    clock.advance(2)
+    assert is_free(limits)
+
+
+def test_a_refusal_that_does_not_say_for_how_long_is_left_to_the_retry(limits):
+    """A proxy's 429 without headers closes no window."""
+    limits.record(Kind.CALL, {}, refused=True)
+    assert is_free(limits)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-RateLimit-Remaining": "none", "X-RateLimit-Reset": "soon"},
+        {"X-RateLimit-Remaining": "0"},
+        {"X-RateLimit-Remaining": "nan", "X-RateLimit-Reset": "inf"},
+        {"X-RateLimit-Limit": "600"},
+    ],
+)
+def test_headers_that_say_nothing_stop_nothing(limits, headers):
+    """Nor what is no number."""
+    limits.record(Kind.CALL, headers)
+    assert is_free(limits)
+
+
+# ---------------------------------------------------------------- clocks
+
+
+@pytest.mark.parametrize("seconds", [-86400, 86400])
+def test_a_wall_clock_that_is_set_stops_nothing(limits, clock, seconds):
+    """Set back by a day it does not stop all calls for a day; set forward it does not let them go."""
+    limits.record(Kind.CALL, said(clock, left=0, reset_in=40))
+    clock.set_wall_clock(seconds)
+    assert not is_free(limits)
+    clock.advance(42)
+    assert is_free(limits)
+
+
+@pytest.mark.parametrize("ahead", [-600, 600])
+def test_a_wrong_clock_of_the_client_changes_no_wait(limits, clock, ahead):
+    """The end of the window is read by the Date of the same answer."""
+    headers = said(clock, left=0, reset_in=30, ahead=ahead)
+    assert reset_after(headers, clock.time()) == pytest.approx(30, abs=1.5)
+    limits.record(Kind.CALL, headers)
+    clock.advance(28)
+    assert not is_free(limits)
+    clock.advance(4)
+    assert is_free(limits)
+
+
+def test_a_server_without_date_is_read_by_our_clock(limits, clock):
+    """And believed for the whole window at most."""
+    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(clock.time() + 30)}
+    assert reset_after(headers, clock.time()) == pytest.approx(30)
+    limits.record(Kind.LIST, headers | {"X-RateLimit-Reset": str(clock.time() + 1e6)})
+    clock.advance(59)
+    assert not is_free(limits, Kind.LIST)
+    clock.advance(2)
+    assert is_free(limits, Kind.LIST)
+
+
+# ---------------------------------------------------------------- polling
+
+
+def test_polling_does_not_pause_while_there_is_enough(limits, clock):
+    """A full window, and one that was used evenly."""
+    assert limits.polling_wait() == 0
+    limits.record(Kind.CALL, said(clock, left=600, reset_in=60))
+    assert limits.polling_wait() == 0
+    clock.advance(30)
+    limits.record(Kind.CALL, said(clock, left=300, reset_in=30))
+    assert limits.polling_wait() == 0
+
+
+def test_polling_pauses_where_too_much_was_used(limits, clock):
+    """Until what is left lasts, at four fifths of an even use: 300 of 600 are 37.5 s."""
+    limits.record(Kind.CALL, said(clock, left=300, reset_in=60))
+    wait = limits.polling_wait()
+    assert wait == pytest.approx(60 - 37.5, abs=1.5)
+    clock.advance(wait)
+    assert limits.polling_wait() == 0
+
+
+def test_polling_pauses_to_the_end_where_nothing_is_left(limits, clock):
+    """And not beyond it."""
+    limits.record(Kind.CALL, said(clock, left=0, reset_in=45))
+    assert limits.polling_wait() == pytest.approx(45, abs=1.5)
+    clock.advance(47)
+    assert limits.polling_wait() == 0
+
+
+def test_a_server_that_does_not_say_its_limit_leaves_polling_alone(limits, clock):
+    """What an even use would be is not known then."""
+    headers = said(clock, left=5, reset_in=60)
+    del headers["X-RateLimit-Limit"]
+    limits.record(Kind.CALL, headers)
+    assert limits.polling_wait() == 0
+
+
+# ---------------------------------------------------------------- forks
+
+
+class CountingServer:
+    """Counts the requests of many processes as a 1.x server does, in memory that they share."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._state = SharedState()
+
+    @property
+    def requests(self) -> int:
+        return self._state.read().get("requests", 0)
+
+    def ask(self, clock) -> dict[str, str]:
+        with self._state.update() as state:
+            state["requests"] = state.get("requests", 0) + 1
+            left = self._most - state["requests"]
+        return said(clock, left=max(0, left), reset_in=60, of=self._most)
+
+
+@pytest.mark.slow
+def test_many_processes_share_one_window(in_forks):
+    """30 processes that ask as fast as they can: never more requests than the limit, and no 429 for any."""
+    server, clock = CountingServer(400), Clock()
+    limits = Limits(SharedState(), clock)
+    limits.record(Kind.CALL, server.ask(clock))
+
+    def process(_number):
+        while is_free(limits):
+            limits.record(Kind.CALL, server.ask(clock))
+
+    in_forks(process, 30)
+    assert server.requests == 400
+    assert not is_free(limits)
+    assert limits.polling_wait() > 50
+
+
+def test_what_one_process_runs_into_the_others_know(limits, clock, in_forks):
+    """A 429 in a child stops its parent too."""
+    in_forks(lambda _: limits.record(Kind.CALL, said(clock, left=0, reset_in=30), refused=True))
+    assert not is_free(limits)

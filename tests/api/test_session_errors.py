@@ -1,0 +1,396 @@
+"""Session: retries, one line for each kind of failure, limits, and redaction."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from ports import refused_port
+
+from luigi_pai.api.session import Account
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    PaiApiError,
+    PaiHttpError,
+    PermissionRefused,
+    RateLimited,
+    ServerFault,
+)
+
+URL = "http://pai.test:9186"
+GET = ("GET", "/api/v1/jobs/x")
+POST = ("POST", "/api/v1/jobs")
+CHECK = "check pai_url in [OpenPai] of luigi.cfg, and that the rest-server runs"
+
+
+def rest_server(serve, tokens, wants_token=("POST", "PUT", "DELETE")):
+    """Serve as 0.7.1 does: logins hand out the tokens in turn, the last of them is taken."""
+
+    def answer(asked):
+        given = server.given
+        if asked.path.endswith("/api/v1/token"):
+            given.append(tokens[min(len(given), len(tokens) - 1)])
+            return 200, {}, json.dumps({"user": "admin", "token": given[-1], "admin": True})
+        bearer = asked.headers.get("Authorization")
+        if asked.method in wants_token and (not given or bearer != f"Bearer {given[-1]}"):
+            return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
+        return 200, {}, "{}"
+
+    server = serve(answer)
+    return server
+
+
+# ---------------------------------------------------------------- retries
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_get_is_tried_again_a_bounded_number_of_times(serve, new_session, status):
+    """A gateway's fault is retried once, at once, and is then the caller's."""
+    server = serve(lambda _: (status, {}, '{"message": "upstream"}'))
+    started = time.monotonic()
+    with pytest.raises(ServerFault, match=rf"^GET .*/api/v1/jobs/x: {status} .*: upstream$") as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert caught.value.status == status
+    assert len(server.asked) == 2
+    assert time.monotonic() - started < 1
+
+
+def test_a_get_that_recovers_is_not_noticed(serve, new_session):
+    """One 503 and then the answer is the answer; Retry-After does not make it wait."""
+    server = serve(
+        lambda _: (503, {"Retry-After": "600"}, "") if len(server.asked) == 1 else (200, {}, "[1]")
+    )
+    assert new_session(server.url).request(*GET, authorize=False) == [1]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_write_is_never_sent_twice(serve, new_session, method, status):
+    """The server may have done it: whether to send it again is the caller's business."""
+    server = serve(lambda _: (status, {}, ""))
+    with pytest.raises(ServerFault):
+        new_session(server.url, token="t").request(method, "/api/v1/jobs", body={})
+    assert len(server.asked) == 1
+
+
+def test_a_500_is_not_retried(serve, new_session):
+    """The server's own fault is told at once."""
+    server = serve(lambda _: (500, {}, '{"code": "UnknownError", "message": "boom"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == f"GET {server.url}/api/v1/jobs/x: 500 UnknownError: boom"
+    assert len(server.asked) == 1
+
+
+# ---------------------------------------------------------------- nobody answers
+
+
+def test_a_refused_port_says_what_to_check(new_session):
+    """Nobody listens: nothing was sent, and the line says which setting to look at."""
+    url = f"http://127.0.0.1:{refused_port()}"
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*POST, body={})
+    assert str(caught.value) == f"cannot reach {url}: Connection refused; {CHECK}"
+    assert not caught.value.answer_lost
+
+
+def test_an_unknown_host_says_what_to_check(new_session):
+    """A name that no resolver knows is one line."""
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session("http://no-such-host.invalid:9186").request(*GET, authorize=False)
+    assert str(caught.value).startswith("cannot reach http://no-such-host.invalid:9186: ")
+    assert str(caught.value).endswith(f"; {CHECK}")
+    assert "\n" not in str(caught.value)
+    assert not caught.value.answer_lost
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a..b:9186", f"http://{'a' * 64}.invalid", "127.0.0.1:9186", "ftp://h/"]
+)
+def test_an_address_that_is_none_says_what_to_check(new_session, url):
+    """What requests and urllib3 cannot use as an address is the setting's fault."""
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*GET, authorize=False)
+    assert str(caught.value).startswith(f"pai_url = {url!r} is not a valid URL: ")
+    assert not caught.value.answer_lost
+
+
+@pytest.mark.parametrize("call", [GET, POST], ids=["GET", "POST"])
+def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, listening, call):
+    """The answer of a hung server is lost, within read_timeout and one more try of a GET."""
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    session = new_session(url, token="t", read_timeout=0.2, connect_timeout=1.0)
+    started = time.monotonic()
+    with pytest.raises(ClusterUnreachable) as caught:
+        session.request(*call)
+    assert time.monotonic() - started < 1.0
+    assert str(caught.value) == f"{url} accepted the connection but did not reply within 0.2 s"
+    assert caught.value.answer_lost
+    assert not session.answered
+
+
+def test_a_connection_that_is_not_taken_is_given_up_after_the_timeout(new_session, monkeypatch):
+    """A host that drops packets is told apart from one that is slow to answer: nothing was sent."""
+
+    def never(*_, **__):
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("urllib3.util.connection.create_connection", never)
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session("http://127.0.0.1:9", connect_timeout=0.1).request(*POST, body={})
+    assert str(caught.value) == f"http://127.0.0.1:9 did not accept a connection within 0.1 s; {CHECK}"
+    assert not caught.value.answer_lost
+
+
+def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
+    """A server that closes in place of answering may have done what it was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+
+        def close_one():
+            connection, _ = sock.accept()
+            connection.recv(1 << 16)
+            connection.close()
+
+        thread = threading.Thread(target=close_one)
+        thread.start()
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        with pytest.raises(ClusterUnreachable) as caught:
+            new_session(url, token="t").request(*POST, body={})
+        thread.join()
+    assert str(caught.value).startswith(f"the connection to {url} broke before a reply (POST): ")
+    assert caught.value.answer_lost
+    assert "\n" not in str(caught.value)
+
+
+def test_tls_to_a_plain_port_is_one_line(serve, new_session):
+    """https:// to a server that speaks http:// says so, and not that a certificate is wrong."""
+    server = serve(lambda _: (200, {}, "{}"))
+    url = server.url.replace("http:", "https:")
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(url).request(*GET, authorize=False)
+    assert str(caught.value) == (
+        f"{url} speaks http, not TLS; write http:// in place of https:// in pai_url in [OpenPai] of luigi.cfg"
+    )
+    assert not any(asked.path.startswith("/api/") for asked in server.asked)
+
+
+# ---------------------------------------------------------------- somebody else answers
+
+
+@pytest.mark.parametrize("status", [200, 404, 403, 400, 401])
+def test_another_web_server_is_told_as_such(serve, new_session, status):
+    """HTML in place of JSON is no missing job, and no refused login: the address is wrong."""
+    server = serve(lambda _: (status, {"Content-Type": "text/html"}, "<html>nginx</html>"))
+    session = new_session(server.url)
+    for call, authorize in ((GET, False), (POST, True)):
+        with pytest.raises(InvalidReply) as caught:
+            session.request(*call, authorize=authorize)
+        assert str(caught.value).endswith(f"is {server.url} (pai_url in [OpenPai]) the rest-server?")
+        assert "\n" not in str(caught.value)
+        assert "nginx" not in str(caught.value)
+
+
+def test_the_type_of_a_wrong_answer_is_named(serve, new_session):
+    """The line about a page in place of JSON says what came."""
+    server = serve(lambda _: (200, {"Content-Type": "text/html; charset=utf-8"}, "<html>"))
+    with pytest.raises(InvalidReply) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == (
+        f"{server.url}/api/v1/jobs/x answered 200 with text/html; charset=utf-8 instead of JSON; "
+        f"is {server.url} (pai_url in [OpenPai]) the rest-server?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, PaiHttpError),
+        (403, PermissionRefused),
+        (413, PaiHttpError),
+        (418, PaiHttpError),
+    ],
+)
+def test_statuses_have_their_classes(rest, new_session, status, kind):
+    """Each status of an OpenPAI becomes its class, also where no code comes with it (413)."""
+    rest.get(f"{URL}/api/v1/jobs/x", json={"message": "why"}, status=status)
+    with pytest.raises(PaiApiError, match=rf"^GET {URL}/api/v1/jobs/x: {status} .*: why$") as caught:
+        new_session(URL).request(*GET, authorize=False)
+    assert type(caught.value) is kind
+    assert (caught.value.status, caught.value.code) == (status, None)
+    assert caught.value.response is None
+
+
+# ---------------------------------------------------------------- 429
+
+
+@pytest.mark.parametrize(
+    ("headers", "reset_in"),
+    [
+        ({"X-RateLimit-Reset": "+12", "Retry-After": "60"}, 12),
+        ({"X-RateLimit-Reset": "+7200", "Retry-After": "60"}, 60),
+        ({"X-RateLimit-Reset": "soon", "Retry-After": "60"}, 60),
+        ({"X-RateLimit-Reset": "inf"}, None),
+        ({"X-RateLimit-Reset": "+12"}, 12),
+        ({"Retry-After": "60"}, 60),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({}, None),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_the_end_of_a_rate_limit_is_read(serve, new_session, headers, reset_in):
+    """X-RateLimit-Reset is the true moment; Retry-After, the whole window, bounds it where clocks differ."""
+    now = time.time()
+    said = {
+        name: str(now + int(value)) if value.startswith("+") else value for name, value in headers.items()
+    }
+    server = serve(lambda _: (429, {"Content-Type": "text/html"} | said, "Too many requests"))
+    with pytest.raises(RateLimited) as caught:
+        new_session(server.url).request(*GET, authorize=False)
+    assert str(caught.value) == f"GET {server.url}/api/v1/jobs/x: 429 Too Many Requests"
+    assert len(server.asked) == 1
+    if reset_in is None:
+        assert caught.value.reset_at is None
+    else:
+        assert caught.value.reset_at == pytest.approx(now + reset_in, abs=2)
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_neither_password_nor_token_is_shown(serve, new_session, make_token, caplog):
+    """The log at DEBUG, the errors and the repr of the account hold neither."""
+    caplog.set_level(logging.DEBUG)
+    token = make_token()
+    server = rest_server(serve, [token], wants_token=())
+    session = new_session(server.url, password="hunter2hunter2")
+    session.request(*POST, body={})
+    assert any("POST" in record.getMessage() for record in caplog.records)
+    assert "hunter2" not in caplog.text
+    assert token not in caplog.text
+    account = repr(Account("http://h", "u", password="hunter2hunter2", token="secret-token"))
+    assert "hunter2" not in account
+    assert "secret-token" not in account
+
+
+def test_each_request_is_logged_only_where_that_was_asked_for(serve, new_session, caplog):
+    """A study polls thousands of times, and Luigi shows DEBUG by default: luigi_pai.http is set by itself."""
+    server = serve(lambda _: (200, {}, "{}"))
+    caplog.set_level(logging.DEBUG)
+    new_session(server.url).request(*GET, authorize=False)
+    assert [record for record in caplog.records if record.name.startswith("luigi")] == []
+    caplog.set_level(logging.DEBUG, logger="luigi_pai.http")
+    new_session(server.url).request(*GET, authorize=False)
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("luigi")]
+    assert line.startswith(f"GET {server.url}/api/v1/jobs/x -> 200 in ")
+
+
+def test_an_error_chains_nothing_that_carries_the_token(serve, new_session):
+    """No cause, no response, no request hangs on an error: they would print the token."""
+    server = serve(lambda _: (500, {}, '{"message": "x"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url, token="secret-token").request(*GET)
+    assert caught.value.response is None
+    assert caught.value.request is None
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(f"http://127.0.0.1:{refused_port()}", token="secret-token").request(*GET)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("body", ['{"code": "NoJobError", "message": "x"}', "{}", " {} ", ""])
+def test_a_404_that_says_that_there_is_no_job(rest, new_session, body):
+    """OpenPAI's own code says so, and what mocked tests answer: an empty object, or nothing."""
+    rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
+    with pytest.raises(JobNotFound):
+        new_session(URL).request(*GET, authorize=False)
+
+
+@pytest.mark.parametrize("body", ["[]", '"nope"', '{"message": "no Route matched"}', "<html></html>", "x"])
+def test_a_404_of_something_else_says_nothing_of_the_job(rest, new_session, body):
+    """A gateway that knows no such route is not a server that knows no such job."""
+    rest.get(f"{URL}/api/v1/jobs/x", body=body, status=404)
+    with pytest.raises(
+        InvalidReply, match=r"the reply is not from an OpenPAI rest-server; is .* the rest-server\?"
+    ):
+        new_session(URL).request(*GET, authorize=False)
+
+
+def test_a_redirect_to_no_address_is_said(serve, new_session):
+    """A Location that cannot be read is an InvalidReply, of a GET and of a POST."""
+    server = serve(lambda _: (302, {"Location": "http://[::bad/"}, ""))
+    for method in ("GET", "PUT"):
+        with pytest.raises(InvalidReply, match=r"redirects .*to an invalid URL"):
+            new_session(server.url, token="t").request(method, "/api/v1/jobs/x")
+
+
+def test_a_proxy_that_is_down_is_named(new_session, monkeypatch):
+    """When the proxy of the environment cannot be reached, that is said, and not that the cluster is down."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{refused_port()}")
+    with pytest.raises(ClusterUnreachable, match=r"through the proxy of http_proxy in the env.*no_proxy"):
+        new_session("http://pai.invalid").request(*GET, authorize=False)
+
+
+def test_what_a_server_repeats_of_the_secrets_is_hidden(serve, new_session):
+    """A server or proxy whose error repeats the request shows neither token nor password."""
+    server = serve(lambda _: (500, {}, '{"message": "Bearer secret-token of admin-password"}'))
+    with pytest.raises(ServerFault) as caught:
+        new_session(server.url, token="secret-token", password="admin-password").request(*GET)
+    assert str(caught.value).endswith(": Bearer ****** of ******")
+    assert caught.value.server_message == "Bearer ****** of ******"
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, method):
+    """A server that sends a byte now and then, in the headers or in the body, does not hold a worker."""
+    stop = threading.Event()
+
+    def trickle(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65536)
+            with contextlib.suppress(OSError):
+                connection.sendall(head)
+                while not stop.wait(0.05):
+                    connection.sendall(b"1")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(8) as pool:
+        listener.settimeout(0.1)
+
+        def accept() -> None:
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    pool.submit(trickle, listener.accept()[0])
+
+        pool.submit(accept)
+        session = new_session(f"http://127.0.0.1:{listener.getsockname()[1]}", token="t", read_timeout=0.2)
+        started = time.monotonic()
+        try:
+            with pytest.raises(
+                ClusterUnreachable, match=r"did not complete its reply within 0\.8 s"
+            ) as caught:
+                session.request(method, "/api/v1/jobs/x")
+        finally:
+            stop.set()
+            listener.close()
+    assert caught.value.answer_lost
+    assert time.monotonic() - started < 8
+
+
+def test_answered_tells_whether_anybody_ever_did(serve, new_session):
+    """An error from the server is an answer too."""
+    server = serve(lambda _: (500, {}, "{}"))
+    session = new_session(server.url)
+    assert not session.answered
+    with pytest.raises(ServerFault):
+        session.request(*GET, authorize=False)
+    assert session.answered

@@ -1,0 +1,298 @@
+"""V2Dialect against replies recorded from a real rest-server 1.8.0: lists, logs, events, tags, limits."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from places import DATA
+
+from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+from luigi_pai.errors import (
+    AuthenticationError,
+    InvalidReply,
+    PaiHttpError,
+    RateLimited,
+    ServerFault,
+)
+
+URL = "http://pai.test:9186"
+JOBS = f"{URL}/api/v2/jobs"
+OBSERVED = DATA / "observed_v1.8.0.json"
+TEXT = "protocolVersion: 2\nname: p\n"
+
+
+# ---------------------------------------------------------------- lists
+
+
+def test_a_list_is_read(v2, say):
+    """Each row is a job, in the server's order."""
+    say("list")
+    jobs = v2.list()
+    assert [job.name for job in jobs][:3] == ["p6afffdb1a", "p6afffdb1k", "p6afffdb1b"]
+    assert {job.username for job in jobs} == {"admin"}
+
+
+def test_filters_are_sent(v2, rest):
+    """Every filter has its key; nothing is sent for what was not asked."""
+    rest.get(JOBS, json=[])
+    v2.list(
+        "admin",
+        keyword="a&b",
+        states=["RUNNING", "WAITING"],
+        virtual_clusters=["vc1"],
+        tags=["t1", "t2"],
+        order="jobName,ASC",
+        limit=7,
+    )
+    v2.list()
+    queries = [parse_qs(urlsplit(call.request.url).query) for call in rest.calls]
+    assert queries[0] == {
+        "state": ["RUNNING,WAITING"],
+        "vc": ["vc1"],
+        "tagsContain": ["t1,t2"],
+        "username": ["admin"],
+        "keyword": ["a&b"],
+        "order": ["jobName,ASC"],
+        "offset": ["0"],
+        "limit": ["7"],
+    }
+    assert queries[1] == {"offset": ["0"], "limit": ["5000"]}
+
+
+def rows(first, count):
+    return [
+        {"name": f"j{number}", "username": "admin", "state": "RUNNING"}
+        for number in range(first, first + count)
+    ]
+
+
+def test_pages_are_fetched_until_the_last(v2, rest):
+    """12,000 jobs are three pages."""
+
+    def page(request):
+        query = parse_qs(urlsplit(request.url).query)
+        offset, limit = int(query["offset"][0]), int(query["limit"][0])
+        return 200, {}, json.dumps(rows(offset, min(limit, 12000 - offset)))
+
+    rest.add_callback("GET", JOBS, page)
+    assert len(v2.list()) == 12000
+    assert len(rest.calls) == 3
+    assert [job.name for job in v2.list(limit=5001)][-1] == "j5000"
+
+
+def test_a_server_without_pages_is_asked_once_more_at_most(v2, rest):
+    """Releases before 1.2 answer every page with everything."""
+    rest.get(JOBS, json=rows(0, 5000))
+    assert len(v2.list()) == 5000
+    assert len(rest.calls) == 2
+
+
+def test_a_server_that_knows_no_filter(v2, rest):
+    """Of what 0.15 answers, which filters nothing, the user's own jobs are returned, by their plain name."""
+    others = [{"name": "x", "username": "bob", "state": "RUNNING"}]
+    rest.get(JOBS, json=[*others, {"name": "admin~y", "username": "admin", "state": "RUNNING"}])
+    assert [job.name for job in v2.list("admin")] == ["y"]
+
+
+@pytest.mark.parametrize("reply", [{}, "x", None])
+def test_a_list_that_is_none(v2, rest, reply):
+    rest.get(JOBS, body=json.dumps(reply))
+    with pytest.raises(InvalidReply, match="instead of a list of jobs"):
+        v2.list()
+
+
+# ---------------------------------------------------------------- what a job and a cluster have
+
+
+def test_logs_are_named_without_their_addresses(v2, rest):
+    """A log's address carries a token of its own, which no repr shows."""
+    path = f"{JOBS}/admin~j/attempts/1/taskRoles/worker/taskIndex/2/attempts/3/logs"
+    rest.get(path, json={"locations": [{"name": "all", "uri": "/log-manager/1.2.3.4:9103/x?token=abc"}]})
+    files = v2.logs("j", "worker", 2, job_attempt=1, task_attempt=3, tail=True)
+    assert files == (LogFile("all", "/log-manager/1.2.3.4:9103/x?token=abc"),)
+    assert repr(files) == "(LogFile(name='all', paged=False),)"
+    assert rest.calls[0].request.url == f"{path}?tail-mode=true"
+
+
+def test_logs_that_are_not_to_be_had(v2, say):
+    """As recorded without a log server."""
+    say("logs")
+    with pytest.raises(ServerFault, match="Failed to get log list"):
+        v2.logs("p6afffdb1a", "worker")
+
+
+def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
+    """Of the job's last start by the cluster, as its status says."""
+    status = JobStatus(
+        "j",
+        JobState.FAILED,
+        attempt=2,
+        tasks=(TaskStatus("worker", 0, attempt=5), TaskStatus("worker", 1, attempt=3)),
+    )
+    path = f"{JOBS}/admin~j/attempts/2/taskRoles/worker/taskIndex/{{}}/attempts/{{}}/logs"
+    for index, attempt in ((1, 3), (7, 0)):
+        rest.get(path.format(index, attempt), json={"locations": [{"name": "all", "uri": "/x"}]})
+        assert v2.task_logs(status, "worker", index, tail=False) == (LogFile("all", "/x"),)
+
+
+@pytest.mark.parametrize("reply", [{}, {"locations": None}, {"locations": [7, {"name": "all"}, {"uri": 7}]}])
+def test_odd_locations_are_left_out(v2, rest, reply):
+    """A log without an address is none."""
+    rest.get(f"{JOBS}/admin~j/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs", json=reply)
+    assert v2.logs("j", "w") == ()
+
+
+@pytest.mark.parametrize(
+    ("prerequisites", "folder"),
+    [
+        ([{"type": "output", "uri": "hdfs://h/o"}, {"type": "data", "uri": "hdfs://h/d"}], "hdfs://h/o"),
+        ([{"type": "output", "uri": "a"}, {"type": "output", "uri": "b"}], None),
+        ([{"type": "output", "uri": 7}, "odd"], None),
+        ({"type": "output"}, None),
+        (None, None),
+    ],
+)
+def test_the_output_folder_of_a_protocol_is_read(v2, prerequisites, folder):
+    """If there is just one."""
+    assert v2.output_folder({"prerequisites": prerequisites}) == folder
+
+
+def test_task_attempts(v2, say):
+    say("task attempts")
+    task = v2.task_attempts("p6afffdb1a", "worker", 0)
+    assert [attempt["attemptId"] for attempt in task["attempts"]] == [0]
+
+
+def test_job_attempts_without_history(v2, say):
+    """As recorded with the job history service off."""
+    say("job-attempts")
+    with pytest.raises(ServerFault, match="Unexpected Call"):
+        v2.job_attempts("p6afffdb1a")
+
+
+def test_job_attempts(v2, rest):
+    rest.get(f"{JOBS}/admin~j/job-attempts", json=[{"jobName": "j"}])
+    assert v2.job_attempts("j") == [{"jobName": "j"}]
+
+
+def test_events(v2, say, rest, asked):
+    say("events")
+    assert v2.events("p6afffdb1a") == []
+    rest.get(f"{JOBS}/admin~j/events", json={"totalCount": 1, "data": [{"type": "Warning"}, 7]})
+    assert v2.events("j", "Warning") == [{"type": "Warning"}]
+    assert asked()[-1] == "GET /api/v2/jobs/admin~j/events?type=Warning"
+
+
+def test_tags(v2, say, rest):
+    say("tag add")
+    say("tag del")
+    v2.add_tag("p6afffdb1a", "t1")
+    v2.remove_tag("p6afffdb1a", "t1")
+    assert [(call.request.method, json.loads(call.request.body)) for call in rest.calls] == [
+        ("PUT", {"value": "t1"}),
+        ("DELETE", {"value": "t1"}),
+    ]
+
+
+def test_a_tag_that_is_not_there(v2, say):
+    say("tag del missing")
+    with pytest.raises(PaiHttpError, match="NoTagError"):
+        v2.remove_tag("p6afffdb1a", "t1")
+
+
+def test_the_cluster(v2, say, asked):
+    """Its release, virtual clusters and storages are read."""
+    for step in ("info", "vc list", "vc get", "vc missing", "storages", "storages default", "storage get"):
+        say(step)
+    assert v2.info()["version"] == "v1.8.0"
+    assert list(v2.virtual_clusters()) == ["default"]
+    assert v2.virtual_cluster("default")["capacity"] == 100
+    with pytest.raises(PaiHttpError, match="Vc nope not found"):
+        v2.virtual_cluster("nope")
+    assert [storage["name"] for storage in v2.storages()] == ["nfs1"]
+    assert [storage["name"] for storage in v2.storages(default=True)] == ["nfs1"]
+    assert v2.storage("nfs1")["type"] == "nfs"
+    assert "GET /api/v2/storages?default=true" in asked()
+
+
+@pytest.mark.parametrize("call", [lambda v2: v2.info(), lambda v2: v2.job_attempts("j")])
+def test_an_answer_of_another_shape(v2, rest, call):
+    rest.get(re.compile(".*"), json="text")
+    with pytest.raises(InvalidReply, match=r"answered /api/v2/.* with str instead of"):
+        call(v2)
+
+
+# ---------------------------------------------------------------- tokens and limits
+
+
+def test_everything_carries_the_token(new_session, say, rest):
+    """A read logs in first: from 1.0 on everything needs the token."""
+    say("login v1 token")
+    say("get")
+    V2Dialect(new_session(URL)).status("p6afffdb1a")
+    assert [call.request.headers.get("Authorization") for call in rest.calls] == [None, "Bearer <jwt>"]
+
+
+def test_a_token_that_is_not_taken(v2, say):
+    """An application token that was revoked is named as such."""
+    say("revoked app used", "/api/v2/jobs/admin~j")
+    with pytest.raises(AuthenticationError, match="the server does not accept the token of"):
+        v2.status("j")
+
+
+@pytest.mark.parametrize("password", ["a-password", None])
+def test_a_cluster_without_passwords(new_session, rest, password):
+    """An OIDC cluster has no login by password, nor has a wrong path in pai_url: the error says both."""
+    rest.post(
+        f"{URL}/api/v1/token",
+        json={"code": "NoApiError", "message": "API /api/v1/token is not found."},
+        status=404,
+    )
+    with pytest.raises(AuthenticationError) as caught:
+        V2Dialect(new_session(URL, password=password)).status("j")
+    assert str(caught.value) == (
+        f"login of user 'admin' at {URL} was refused: API /api/v1/token is not found.; either the path in "
+        "pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by password (OIDC): check "
+        "pai_url, or make an application token on your profile page of the web portal and write token = ... "
+        "in [OpenPai] of luigi.cfg"
+    )
+
+
+def test_a_used_up_limit_is_not_run_into(v2, rest):
+    """When an answer says that none is left, the next request of its kind is not sent; others are."""
+    reset = 4102444800
+    rest.get(JOBS, json=[], headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset)})
+    rest.get(
+        f"{JOBS}/admin~j", json={"jobStatus": {"state": "RUNNING"}}, headers={"X-RateLimit-Remaining": "5"}
+    )
+    v2.list()
+    with pytest.raises(
+        RateLimited,
+        match=r"GET .*/jobs\?.*: not sent, the server's request limit is reached for another \d+ s",
+    ) as caught:
+        v2.list()
+    assert not caught.value.sent
+    v2.status("j")
+    v2.status("j")
+    assert len(rest.calls) == 3
+
+
+def test_a_limit_ends_after_its_window_whatever_the_clocks_say(v2, rest):
+    """A server whose clock is years ahead does not stop a client for years."""
+    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "4102444800"}
+    rest.get(JOBS, json=[], headers=headers)
+    v2.list()
+    with pytest.raises(RateLimited, match=r"another (59|60) s"):
+        v2.list()
+
+
+def test_a_window_that_is_over(v2, rest):
+    """A limit whose end has passed holds nothing up."""
+    rest.get(JOBS, json=[], headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1000"})
+    v2.list()
+    v2.list()
+    assert len(rest.calls) == 2

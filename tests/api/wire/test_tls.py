@@ -1,0 +1,198 @@
+"""http and TLS mixed up, and certificates."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import requests
+from transports import ANSWER, SETTING, failure, make_certificate
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+
+# ---------------------------------------------------------------- http and TLS mixed up
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_https_to_an_http_server_advises_http(serve, transport, method):
+    """The server speaks http: the advice is about pai_url, and not about a certificate."""
+    url = serve(lambda _: (200, {}, "{}")).url.replace("http:", "https:")
+    error = failure(transport(url), method=method)
+    assert str(error) == f"{url} speaks http, not TLS; write http:// in place of https:// in {SETTING}"
+    assert not error.answer_lost
+
+
+@pytest.mark.slow
+def test_https_to_the_local_server_is_told_within_seconds(transport):
+    """It waits for the rest of an http request, and says nothing to a TLS handshake for 20 s."""
+    with LocalPai() as server:
+        url = server.url.replace("http:", "https:")
+        started = time.monotonic()
+        error = failure(transport(url, connect_timeout=10.0, read_timeout=30.0))
+        assert time.monotonic() - started < 8
+    assert str(error) == f"{url} speaks http, not TLS; write http:// in place of https:// in {SETTING}"
+
+
+def test_a_slow_handshake_is_given_the_whole_timeout(sockets, transport, certificate, monkeypatch):
+    """A TLS server that takes longer than the first, short handshake is not given up."""
+    ca, context = certificate
+    monkeypatch.setattr("luigi_pai.api.wire.connections._QUICK_HANDSHAKE", 0.2)
+
+    def slow(connection):
+        time.sleep(0.7)
+        with context.wrap_socket(connection, server_side=True) as tls:
+            tls.recv(65536)
+            tls.sendall(ANSWER)
+
+    port = sockets(slow)
+    assert (
+        transport(f"https://127.0.0.1:{port}", verify=str(ca))
+        .send("GET", f"https://127.0.0.1:{port}/x", None, None)
+        .ok
+    )
+
+
+def test_a_handshake_without_an_answer_is_told_as_such(sockets, transport):
+    """A port that takes a connection and says nothing is no server that did not answer a request."""
+    stop = threading.Event()
+    port = sockets(lambda _: stop.wait(10))
+    error = failure(transport(f"https://127.0.0.1:{port}", connect_timeout=0.3), method="POST")
+    assert str(error) == (
+        f"https://127.0.0.1:{port} accepted the connection but did not complete the TLS handshake "
+        "within 0.3 s; "
+        f"check host and port of {SETTING}"
+    )
+    assert not error.answer_lost
+    stop.set()
+
+
+def test_https_to_something_else_names_host_and_port(sockets, transport):
+    """A port that speaks neither http nor TLS: no advice about schemes or certificates."""
+    port = sockets(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.0\r\n"))
+    text = str(failure(transport(f"https://127.0.0.1:{port}")))
+    assert text.startswith(f"TLS with https://127.0.0.1:{port} failed: ")
+    assert text.endswith(f"; check host and port of {SETTING}")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x15\x03\x01\x00\x02\x02\x16",
+        (
+            b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"
+            b"<center>The plain HTTP request was sent to HTTPS port</center>"
+        ),
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+    ],
+    ids=["alert", "nginx", "Go"],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_http_to_a_tls_port_advises_https(sockets, transport, method, answer):
+    """A TLS port refuses plain http in several ways; all get the same advice."""
+
+    def refuse(connection):
+        connection.recv(65536)
+        connection.sendall(answer)
+
+    url = f"http://127.0.0.1:{sockets(refuse)}"
+    error = failure(transport(url), method=method)
+    assert str(error) == f"{url} speaks TLS, not http; write https:// in place of http:// in {SETTING}"
+    assert not error.answer_lost
+
+
+def test_http_to_a_tls_port_that_hangs_up_advises_https(sockets, transport, certificate):
+    """Python's own TLS servers hang up without a word."""
+    context = certificate[1]
+    url = f"http://127.0.0.1:{sockets(lambda c: context.wrap_socket(c, server_side=True).close())}"
+    error = failure(transport(url), method="POST")
+    assert str(error) == f"{url} speaks TLS, not http; write https:// in place of http:// in {SETTING}"
+
+
+def test_a_redirect_to_a_wrong_scheme_does_not_blame_pai_url(serve, transport):
+    """Where a redirect leads is not what is configured."""
+    server = serve(lambda asked: (302, {"Location": f"https://127.0.0.1:{server.port}{asked.path}"}, ""))
+    assert str(failure(transport(server.url))) == (
+        f"https://127.0.0.1:{server.port} (redirected from {server.url}) speaks http, not TLS"
+    )
+
+
+# ---------------------------------------------------------------- certificates
+
+
+def tls_server(context):
+    def answer(connection):
+        with context.wrap_socket(connection, server_side=True) as tls:
+            tls.recv(65536)
+            tls.sendall(ANSWER)
+
+    return answer
+
+
+def test_an_unknown_ca_advises_verify(sockets, transport, certificate):
+    """Only a problem with a certificate advises to set verify."""
+    url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
+    assert str(failure(transport(url))) == (
+        f"the certificate of {url} was refused: self-signed certificate; "
+        "set verify in [OpenPai] of luigi.cfg to the file of its CA"
+    )
+
+
+def test_an_unknown_ca_names_the_bundle_of_the_environment(sockets, transport, certificate, monkeypatch):
+    """Where REQUESTS_CA_BUNDLE replaces the usual CAs, it is what is named."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", requests.certs.where())
+    url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
+    assert str(failure(transport(url))) == (
+        f"the certificate of {url} was refused: self-signed certificate; the file that REQUESTS_CA_BUNDLE "
+        "names does not have its CA; set verify in [OpenPai] of luigi.cfg"
+    )
+
+
+@pytest.mark.usefixtures("certificate")  # for openssl
+@pytest.mark.slow
+def test_a_certificate_for_another_host_advises_the_host(sockets, transport, tmp_path):
+    """A CA in verify does not help there."""
+    ca, context = make_certificate("openssl", tmp_path, "DNS:pai.example")
+    url = f"https://127.0.0.1:{sockets(tls_server(context))}"
+    text = str(failure(transport(url, verify=str(ca))))
+    assert text.startswith(f"the certificate of {url} was refused: ")
+    assert text.endswith(f"; write the host that the certificate is for in {SETTING}")
+
+
+@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_the_ca_bundle_of_the_environment_is_used(sockets, transport, certificate, monkeypatch, name):
+    """It counts where verify is true, and only there."""
+    url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
+    monkeypatch.setenv(name, str(certificate[0]))
+    assert transport(url).send("GET", url, None, None).ok
+    monkeypatch.setenv(name, "/no/such/file")
+    assert transport(url, verify=str(certificate[0])).send("GET", url, None, None).ok
+
+
+@pytest.mark.parametrize("name", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_a_missing_ca_bundle_is_named_with_its_variable(transport, monkeypatch, name):
+    """The variable and the file, and what to do."""
+    monkeypatch.setenv(name, "/no/such/bundle.pem")
+    assert str(failure(transport("https://pai.invalid"), ConfigError)) == (
+        f"{name} = '/no/such/bundle.pem' in the environment does not exist; "
+        "correct or unset it, or set verify in [OpenPai] of luigi.cfg"
+    )
+
+
+def test_a_ca_bundle_is_not_asked_for_without_tls(serve, transport, monkeypatch):
+    """A server without TLS is not the worse for it."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/bundle.pem")
+    server = serve(lambda _: (200, {}, "{}"))
+    assert transport(server.url).send("GET", server.url, None, None).ok
+
+
+def test_a_ca_file_without_certificates_is_named(sockets, transport, certificate, tmp_path):
+    """A file that is no PEM is a setting to correct, not a server's fault."""
+    wrong = tmp_path / "ca.pem"
+    wrong.write_text("not a certificate")
+    url = f"https://127.0.0.1:{sockets(tls_server(certificate[1]))}"
+    assert str(failure(transport(url, verify=str(wrong)), ConfigError)) == (
+        f"verify = {str(wrong)!r} in [OpenPai] of luigi.cfg is not a file of CA certificates (PEM); "
+        "write true, false or a file of CA certificates"
+    )

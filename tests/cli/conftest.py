@@ -1,0 +1,93 @@
+"""luigi-pai in this process, against the local OpenPAI in either dialect."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from luigi_pai.api.cluster import Cluster
+from luigi_pai.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+PROTOCOL = """\
+protocolVersion: 2
+name: {name}
+type: job
+prerequisites:
+  - {{name: img, type: dockerimage, uri: "python:3"}}
+parameters: {{word: hello}}
+taskRoles:
+  worker:
+    instances: {instances}
+    dockerImage: img
+    resourcePerInstance: {{cpu: 1, memoryMB: 200, gpu: {gpu}}}
+    commands: [{command}]
+"""
+
+
+@pytest.fixture(params=["v1", "v2"])
+def dialect(request: pytest.FixtureRequest, settings: Callable[..., None]) -> str:
+    """Each dialect in turn, as [OpenPai] of luigi.cfg says it."""
+    request.getfixturevalue("cluster")
+    settings(api_version=request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def here(cluster, dialect: str) -> Cluster:
+    """The same cluster, as the tests look at it."""
+    return Cluster(cluster.url, cluster.username, password=cluster.password, api_version=dialect)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"cli-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def job_file(tmp_path: Path, dialect: str) -> Callable[..., str]:
+    """Write a job file in the dialect's format, and return its path."""
+
+    def write(name: str, command: str = "true", *, instances: int = 1, gpu: int = 0) -> str:
+        if dialect == "v2":
+            path = tmp_path / f"{name}.yaml"
+            text = PROTOCOL.format(name=name, command=json.dumps(command), instances=instances, gpu=gpu)
+            path.write_text(text, encoding="utf-8")
+            return str(path)
+        path = tmp_path / f"{name}.json"
+        role = {
+            "name": "worker",
+            "taskNumber": instances,
+            "cpuNumber": 1,
+            "memoryMB": 200,
+            "gpuNumber": gpu,
+            "command": command,
+        }
+        path.write_text(
+            json.dumps({"jobName": name, "image": "python:3", "taskRoles": [role]}), encoding="utf-8"
+        )
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def pai_command() -> Callable[..., Result]:
+    """Run luigi-pai and check its exit code."""
+
+    def run(*words: str, expect: int = 0, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(main, list(words), input=stdin, catch_exceptions=False)
+        assert result.exit_code == expect, result.output
+        return result
+
+    return run

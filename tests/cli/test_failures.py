@@ -1,0 +1,40 @@
+"""Exit codes and lines of commands that fail."""
+
+from __future__ import annotations
+
+import configparser
+
+import pytest
+
+from luigi_pai.cli.failures import plain_failures
+from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply, PaiNameTaken
+from luigi_pai.hdfs import HdfsError, HdfsUnreachable
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("pai_url is empty"), 2, "pai_url is empty"),
+        (configparser.Error("no section"), 2, "luigi.cfg cannot be read: no section"),
+        (ClusterUnreachable("cannot reach http://h"), 3, "cannot reach http://h"),
+        (HdfsUnreachable("cannot reach\nhttp://h", operation="read", path="/p"), 3, "cannot reach http://h"),
+        (HdfsError("no path", operation="resolve", path="p"), 2, "no path"),
+        (HdfsError("denied", operation="read", path="/p"), 1, "denied"),
+        (InvalidReply("a page"), 1, "a page"),
+        (PaiNameTaken("taken", "j"), 1, "taken"),
+        (KeyboardInterrupt(), 1, "interrupted; nothing is lost"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys):
+    """0 success, 1 failure, 2 usage or configuration, 3 unreachable."""
+    with pytest.raises(SystemExit) as caught, plain_failures("status", "interrupted; nothing is lost"):
+        raise error
+    assert caught.value.code == code
+    assert capsys.readouterr().err == f"luigi-pai status: {line}\n"
+
+
+def test_an_unexpected_error_keeps_its_traceback():
+    """A defect of the program is not a failure of the command."""
+    with pytest.raises(ZeroDivisionError), plain_failures("status", ""):
+        raise ZeroDivisionError

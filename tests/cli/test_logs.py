@@ -1,0 +1,96 @@
+"""luigi-pai logs, and the LogReader behind it."""
+
+from __future__ import annotations
+
+import pytest
+import responses
+
+both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+
+
+@both
+def test_both_streams_of_one_task(pai_command, job_file, name):
+    pai_command("submit", job_file(name, "echo out; echo err >&2"), "--wait")
+    assert pai_command("logs", name).stdout == "out\nerr\n"
+    assert pai_command("logs", name, "--stdout").stdout == "out\n"
+    assert pai_command("logs", name, "worker/0", "--stderr").stdout == "err\n"
+
+
+@both
+def test_lines_of_several_tasks_say_whose_they_are(pai_command, job_file, name):
+    variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+    pai_command("submit", job_file(name, f"echo I am {variable}", instances=3), "--wait")
+    lines = pai_command("logs", name).stdout.splitlines()
+    assert lines == [f"worker/{index} | I am {index}" for index in range(3)]
+    assert pai_command("logs", name, "worker/2").stdout == "I am 2\n"
+
+
+@both
+def test_the_last_lines(pai_command, job_file, name):
+    """Also of a log that is longer than what is looked through first."""
+    pai_command("submit", job_file(name, "seq 100000; printf 'no end'"), "--wait")
+    assert pai_command("logs", name, "-n", "3").stdout == "99999\n100000\nno end\n"
+    assert pai_command("logs", name, "-n", "0").stdout == ""
+    whole = pai_command("logs", name).stdout.splitlines()
+    assert whole == [*map(str, range(1, 100_001)), "no end"]
+
+
+@both
+def test_following_ends_with_the_job(pai_command, job_file, name):
+    pai_command("submit", job_file(name, "for i in 1 2 3; do echo $i; sleep 0.5; done; exit 7"))
+    result = pai_command("logs", "-f", name, expect=1)
+    assert result.stdout == "1\n2\n3\n"
+    assert result.stderr == f"{name}: FAILED\n"
+
+
+@both
+def test_control_characters_do_not_reach_a_terminal(pai_command, job_file, name):
+    pai_command(
+        "submit",
+        job_file(name, r"printf '\033[31mred\033[0m \033]0;title\007x\b\n10%%\r90%%\r100%%\n'"),
+        "--wait",
+    )
+    assert pai_command("logs", name).stdout == "red x\n100%\n"
+
+
+@both
+def test_a_task_that_is_not_there(pai_command, job_file, name):
+    pai_command("submit", job_file(name), "--wait")
+    assert (
+        f"job {name} has no task role 'x'; it has worker" in pai_command("logs", name, "x", expect=2).stderr
+    )
+    assert (
+        f"job {name} has no worker/5; worker has 1 tasks"
+        in pai_command("logs", name, "worker/5", expect=2).stderr
+    )
+    assert "x/y is not a task" in pai_command("logs", name, "x/y", expect=2).stderr
+    assert "nope" in pai_command("logs", "nope", expect=1).stderr
+
+
+@responses.activate
+def test_a_node_out_of_reach_names_the_page(pai_command, settings):
+    """Nodes of 0.x are often reached from the cluster only."""
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
+    page = "http://node:8042/node/containerlogs/c1/admin/"
+    tasks = {"main": {"taskStatuses": [{"taskIndex": 0, "containerLog": page}]}}
+    job = {"name": "far", "username": "admin", "createdTime": 1, "state": "SUCCEEDED"}
+    responses.get("http://pai/api/v1/jobs/far", json={"name": "far", "jobStatus": job, "taskRoles": tasks})
+    responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
+    result = pai_command("logs", "far", expect=1)
+    assert result.stdout == ""
+    assert "luigi-pai logs: main/0: the connection to http://node:8042" in result.stderr
+    assert f"; its page: {page}" in result.stderr
+
+
+@responses.activate
+def test_a_page_of_a_yarn_node_is_read(pai_command, settings):
+    """It is HTML, with the log in its last <pre>, and shows parts by byte numbers."""
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
+    tasks = {"main": {"taskStatuses": [{"taskIndex": 0, "containerLog": "http://node/logs/c1/admin/"}]}}
+    job = {"name": "near", "username": "admin", "createdTime": 1, "state": "SUCCEEDED"}
+    responses.get("http://pai/api/v1/jobs/near", json={"name": "near", "jobStatus": job, "taskRoles": tasks})
+    responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
+    for stream, log in (("stdout", "a &lt;b&gt;\nc\n"), ("stderr", "")):
+        page = f"<html><pre>menu</pre><td class='content'><pre>{log}</pre></td></html>"
+        responses.get(f"http://node/logs/c1/admin/{stream}", body=page, content_type="text/html")
+    assert pai_command("logs", "near").stdout == "a <b>\nc\n"

@@ -1,0 +1,165 @@
+"""luigi-pai plan and luigi-pai run: tasks of a module, on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = """
+import luigi
+from luigi_pai import PaiTask, TaskRole
+
+class Train(PaiTask):
+    number = luigi.IntParameter()
+    command = luigi.Parameter(default="true")
+    image = "x"
+
+    @property
+    def name(self):
+        return f"PREFIX-{self.number}"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
+
+class Report(luigi.Task):
+    def requires(self):
+        return [Train(number=1), Train(number=2)]
+    def output(self):
+        return luigi.LocalTarget("report")
+    def run(self):
+        with self.output().open("w"):
+            pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, cluster, name: str) -> Path:
+    """A folder with a module and a luigi.cfg."""
+    (tmp_path / "pipeline.py").write_text(MODULE.replace("PREFIX", name))
+    keys = {"pai_url": cluster.url, "username": cluster.username, "password": cluster.password}
+    lines = "".join(f"{key} = {value}\n" for key, value in {**keys, "api_version": "v1"}.items())
+    (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}[worker]\nwait_interval = 0.2\n")
+    return tmp_path
+
+
+def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
+    """Run luigi-pai in a folder, and return all that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "luigi_pai.cli", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == expect, done.stdout
+    assert "Traceback" not in done.stdout
+    return done.stdout
+
+
+def test_the_tree_before_between_and_after(folder):
+    """Jobs to submit with their GPUs, what is done, what waits for it; nothing is submitted."""
+    assert luigi_pai(folder, "plan", "pipeline", "Report", expect=1).splitlines() == [
+        "Report()  blocked",
+        "├─ Train(number=1, command=true)  to submit, 2 GPUs",
+        "└─ Train(number=2, command=true)  to submit, 2 GPUs",
+        "2 jobs to submit, 4 GPUs in all",
+    ]
+    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    luigi_pai(
+        folder,
+        "run",
+        "pipeline",
+        "Train",
+        "--number",
+        "2",
+        "--command",
+        "exit 1",
+        "--local-scheduler",
+        expect=1,
+    )
+    tree = json.loads(luigi_pai(folder, "plan", "pipeline", "Report", "--json", expect=1))
+    assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
+    luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
+    assert luigi_pai(folder, "plan", "pipeline", "Report") == "Report()  done\n0 jobs to submit\n"
+
+
+def test_a_module_or_task_that_is_not_there(folder):
+    assert "is the folder of nothing on PYTHONPATH?" in luigi_pai(folder, "plan", "nothing", "T", expect=2)
+    assert "Nothing" in luigi_pai(folder, "plan", "pipeline", "Nothing", expect=2)
+
+
+def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
+    """Not Luigi's bookkeeping, and no traceback."""
+    text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "7", "--local-scheduler")
+    lines = [line.split("  ", 1)[1] for line in text.splitlines()]
+    assert f"Submitted job {name}-7 to http://" in text
+    assert lines[-1] == f"Job {name}-7: SUCCEEDED, 1 task"
+    failing = ("--number", "8", "--command", "echo oh no >&2; exit 9")
+    text = luigi_pai(folder, "run", "pipeline", "Train", *failing, "--local-scheduler", expect=1)
+    assert f"job '{name}-8' ended as FAILED with exit code 9" in text
+    assert "oh no" in text
+    assert "INFO" not in text
+
+
+def test_a_progress_line_on_a_terminal(folder):
+    """Drawn anew in place, and gone at the end."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "luigi_pai.cli", "run", "pipeline", "Train", "--number", "9"]
+    with subprocess.Popen(
+        [*command, "--local-scheduler"], cwd=folder, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0, shown
+    assert b": 1 done" in shown
+    assert shown.endswith(b"\r\x1b[K")
+
+
+def test_a_quiet_console_for_every_luigi(folder, name):
+    """By one line of luigi.cfg."""
+    text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\nconsole = quiet\n")
+    (folder / "luigi.cfg").write_text(text)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "luigi",
+            "--module",
+            "pipeline",
+            "Train",
+            "--number",
+            "3",
+            "--local-scheduler",
+        ],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert f"Job {name}-3: SUCCEEDED, 1 task" in done.stdout
+    assert "Execution Summary" not in done.stdout
+    assert "INFO" not in done.stdout

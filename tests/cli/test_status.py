@@ -1,0 +1,145 @@
+"""luigi-pai list, status and stop."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from luigi_pai.cli.tables import duration, fields, table
+
+both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+
+
+@both
+def test_list_shows_my_jobs(pai_command, job_file, name):
+    pai_command("submit", job_file(name), "--wait")
+    pai_command("submit", job_file(f"{name}-b", "exit 1"), "--wait", expect=1)
+    lines = pai_command("list", f"{name}*").stdout.splitlines()
+    assert lines[0].split()[:2] == ["NAME", "STATE"]
+    assert [line.split()[:2] for line in lines[1:]] == [[f"{name}-b", "FAILED"], [name, "SUCCEEDED"]]
+    assert pai_command("list", "-q", "-s", "failed", f"{name}*").stdout == f"{name}-b\n"
+    rows = json.loads(pai_command("list", "--json", f"{name}*").stdout)
+    assert [(row["name"], row["state"], row["exit_code"] == 0) for row in rows] == [
+        (f"{name}-b", "FAILED", False),
+        (name, "SUCCEEDED", True),
+    ]
+    assert pai_command("list", "no-such-job*").stderr == "no job of that kind\n"
+
+
+@both
+def test_status_says_why_a_job_failed(pai_command, job_file, name, here):
+    pai_command("submit", job_file(name, "echo no such thing >&2; exit 127"), "--wait", expect=1)
+    text = pai_command("status", name).stdout
+    assert text.splitlines()[0].startswith(f"{name}  FAILED after ")
+    assert re.search("exit code +(255, its command with )?127", text)
+    assert "usual cause      the command was not found: is it in the image, and on PATH?" in text
+    assert f"page             {here.page(name)}" in text
+    assert f"logs: luigi-pai logs {name}" in text
+
+
+@both
+def test_status_of_a_task_shows_its_latest_submission_and_those_before(pai_command, job_file, name):
+    pai_command("submit", job_file(name, "exit 4"), "--wait", expect=1)
+    pai_command("submit", job_file(name), "--name", f"{name}__attempt2", "--wait")
+    text = pai_command("status", name).stdout
+    assert text.startswith(f"{name}__attempt2  SUCCEEDED")
+    assert re.search(f"before +{name}  FAILED, exit code (4|255)", text)
+
+
+@both
+def test_status_of_the_latest_and_of_several(pai_command, job_file, name):
+    pai_command("submit", job_file(name), "--wait")
+    pai_command("submit", job_file(f"{name}-b"), "--wait")
+    assert pai_command("status", "@latest").stdout.startswith(f"{name}-b  SUCCEEDED")
+    rows = json.loads(pai_command("status", name, f"{name}-b", "--json").stdout)
+    assert [row["name"] for row in rows] == [name, f"{name}-b"]
+    result = pai_command("status", "no-such-job", name, expect=1)
+    assert "no-such-job" in result.stderr
+    assert result.stdout.startswith(name)
+
+
+@both
+def test_status_says_why_a_job_waits(pai_command, job_file, name, dialect):
+    """The session's virtual cluster has 24 GPUs."""
+    pai_command("submit", job_file(name, "sleep 30", gpu=22))
+    pai_command("submit", job_file(f"{name}-b", gpu=4))
+    text = pai_command("status", f"{name}-b").stdout
+    assert pai_command("stop", f"{name}*", "--yes").stdout
+    if dialect == "v2":
+        assert "virtual cluster default has 2 of 24 GPUs free, the job wants 4" in text
+    else:
+        assert "virtual cluster default has 22 GPUs in use and 1 job pending, the job wants 4" in text
+
+
+@both
+def test_stop_waits_until_jobs_have_ended(pai_command, job_file, name):
+    pai_command("submit", job_file(name, "sleep 60"))
+    assert pai_command("stop", name).stdout == f"{name}: STOPPED\n"
+    assert pai_command("stop", name).stdout == f"{name}: has ended already (STOPPED)\n"
+    assert "no-such-job" in pai_command("stop", "no-such-job", expect=1).stderr
+
+
+@both
+def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
+    """Without a terminal it takes --yes."""
+    for number in range(2):
+        pai_command("submit", job_file(f"{name}-{number}", "sleep 60"))
+    refused = pai_command("stop", f"{name}-*", expect=2)
+    assert "2 jobs match; give --yes to stop them" in refused.stderr
+    assert not here.status(f"{name}-0").finished
+    done = pai_command("stop", f"{name}-*", "--yes")
+    assert sorted(done.stdout.splitlines()) == [f"{name}-0: STOPPED", f"{name}-1: STOPPED"]
+    assert "no job of these is going on" in pai_command("stop", f"{name}-*", "--yes").stderr
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_address_of_a_page_stands_for_its_job(pai_command, settings):
+    settings(api_version="v2")
+    other = "http://portal/job-detail.html?username=berta&jobName=x"
+    assert "is a job of berta" in pai_command("status", other, expect=2).stderr
+    assert "is not the page of a job" in pai_command("status", "http://portal/list.html", expect=2).stderr
+
+
+def test_nobody_there_is_exit_code_3(pai_command, settings):
+    settings(pai_url="http://127.0.0.1:9", username="u", password="p", api_version="v2")
+    for words in (["list"], ["status", "x"], ["stop", "x"], ["logs", "x"]):
+        result = pai_command(*words, expect=3)
+        assert "127.0.0.1:9" in result.stderr
+
+
+def test_a_wrong_setting_is_exit_code_2(pai_command, settings):
+    settings(pai_url="nonsense", username="u", password="p")
+    assert "pai_url" in pai_command("list", expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3600, "1 h 0 min"),
+        (12_345, "3 h 25 min"),
+        (200_000, "2 d 7 h"),
+    ],
+)
+def test_durations_are_short(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_a_table_fits_a_terminal(monkeypatch):
+    """The widest columns are cut there; elsewhere nothing is."""
+    rows = [["a" * 100, "RUNNING", "b" * 30]]
+    assert max(map(len, table(["NAME", "STATE", "CLUSTER"], rows))) == 100 + 2 + 7 + 2 + 30
+    monkeypatch.setattr("luigi_pai.cli.tables.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = list(table(["NAME", "STATE", "CLUSTER"], rows, states=1))
+    assert max(map(len, lines)) == 80
+    assert lines[1].startswith("aaaa")
+    assert "…" in lines[1]
+    wrapped = list(fields([("why", "word " * 40), ("none", "")]))
+    assert max(map(len, wrapped)) <= 80
+    assert len(wrapped) > 2

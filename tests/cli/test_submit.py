@@ -1,0 +1,82 @@
+"""luigi-pai submit: from a file, from standard input, like an earlier job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+
+
+def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here):
+    """So that a script can take it; what to do next is for people."""
+    result = pai_command("submit", job_file(name))
+    assert result.stdout == f"{name}\n"
+    assert result.stderr == f"page: {here.page(name)}\nlogs: luigi-pai logs -f {name}\n"
+    assert here.job(name).wait().succeeded
+
+
+def test_a_job_comes_from_standard_input(pai_command, job_file, name, here):
+    text = Path(job_file("other")).read_text(encoding="utf-8")
+    assert pai_command("submit", "-", "--name", name, stdin=text).stdout == f"{name}\n"
+    assert here.status(name).name == name
+
+
+def test_wait_ends_as_the_job_does(pai_command, job_file, name):
+    """Exit code 1 and the job's own error, if it failed."""
+    result = pai_command("submit", job_file(name, "echo broken >&2; exit 3"), "--wait", expect=1)
+    assert f"job {name!r} ended as FAILED with exit code " in result.stderr
+    assert "broken" in result.stderr
+    assert pai_command("submit", job_file(f"{name}-2"), "--wait").stderr.endswith(f"{name}-2: SUCCEEDED\n")
+
+
+def test_follow_shows_the_logs(pai_command, job_file, name):
+    result = pai_command("submit", job_file(name, "echo one; echo two"), "-f")
+    assert result.stdout == "one\ntwo\n"
+    assert result.stderr == f"{name}\n{name}: SUCCEEDED\n"
+
+
+def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_file, name, here):
+    pai_command("submit", job_file(name, "echo again"), "--wait")
+    again = pai_command("submit", "--like", name).stdout.strip()
+    assert again.startswith(f"{name}-")
+    assert here.job(again).wait().succeeded
+    given = pai_command("submit", "--like", here.page(name), "--name", f"{name}-x").stdout
+    assert given == f"{name}-x\n"
+
+
+def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dialect):
+    path = "taskRoles.worker.instances" if dialect == "v2" else "taskRoles.0.taskNumber"
+    pai_command("submit", job_file(name, "true"), "--set", f"{path}=3", "--wait")
+    assert len(here.status(name).tasks) == 3
+
+
+def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, here, tmp_path):
+    """Each with the place and what to write; exit code 2 for the command line, 1 for the file."""
+    path = job_file(name)
+    assert "give a FILE (or - for standard input), or --like JOB" in pai_command("submit", expect=2).stderr
+    assert "there is no such file" in pai_command("submit", "none.yaml", expect=2).stderr
+    assert "--set epochs: write KEY=VALUE" in pai_command("submit", path, "--set", "epochs", expect=2).stderr
+    wrong = pai_command("submit", path, "--set", "taskRolls.worker.x=1", expect=2).stderr
+    assert "has no taskRolls; there is" in wrong
+    secret = pai_command("submit", path, "--set", "secrets.key=hunter2", expect=2).stderr
+    assert "put it into the file" in secret
+    assert "hunter2" not in secret
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"jobName": "x", "taskRoles": []}', encoding="utf-8")
+    assert f"{broken}: image" in pai_command("submit", str(broken), expect=1).stderr
+    assert name not in [job.name for job in here.list()]
+
+
+def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, here, dialect):
+    """Where the release says what the virtual cluster has."""
+    result = pai_command("submit", job_file(name, gpu=99))
+    if dialect == "v2":
+        assert "has 24 GPUs, and all its instances want 99: it would wait for ever" in result.stderr
+    here.stop(name)
+
+
+def test_a_name_that_is_taken(pai_command, job_file, name):
+    pai_command("submit", job_file(name))
+    assert name in pai_command("submit", job_file(name), expect=1).stderr

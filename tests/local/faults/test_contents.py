@@ -1,0 +1,151 @@
+"""The control routes of job scripts and of what the server holds."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import requests
+from local_client import LocalClient, unique, wait_until
+from protocol_client import ProtocolClient, protocol
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+
+ROUTES = [("POST", "/local/job-scripts"), ("GET", "/local/contents"), ("DELETE", "/local/contents")]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with LocalPai() as pai:
+        yield pai
+
+
+@pytest.fixture
+def pai(server):
+    """An empty server."""
+    server.empty()
+    return server
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_only_the_administrator_may(pai, method, path):
+    """Guests and other users may not, nor may pages of other sites."""
+    url = f"{pai.url}{path}"
+    send = {"json": [], "timeout": 20}
+    guest = requests.request(method, url, **send)
+    assert (guest.status_code, guest.json()["message"]) == (401, "Guest is not allowed to do this operation.")
+    LocalClient(pai).send(
+        "PUT", "/user", {"username": "bob", "password": "bob-password", "admin": False, "modify": False}
+    )
+    other = requests.request(method, url, auth=("bob", "bob-password"), **send)
+    assert (other.status_code, other.json()["message"]) == (
+        403,
+        "Non-admin is not allowed to do this operation.",
+    )
+    site = {"Origin": "http://other.example"}
+    page = requests.request(method, url, auth=(pai.username, pai.password), headers=site, **send)
+    assert page.status_code == 403
+
+
+def test_a_scripted_job_runs_no_command(pai, tmp_path):
+    """In both APIs, with code folders and plugins that would fail."""
+    pai.script_jobs(job="job-*", exit_code=7, stdout="out\n", stderr='it\'s "broken" $HOME `id`\n')
+    client = LocalClient(pai)
+    job = client.run(f"touch {tmp_path}/ran", codeDir="hdfs://nowhere:1/code")
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("FAILED", 7)
+    assert client.log(job) == "out\n"
+    assert client.log(job, stream="stderr") == 'it\'s "broken" $HOME `id`\n'
+    v2 = ProtocolClient(pai)
+    name = v2.submit(protocol(f"touch {tmp_path}/ran", name=unique()))
+    assert v2.wait(name)["jobStatus"]["appExitCode"] == 255
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_rule_decides_until_it_is_used_up(pai):
+    pai.script_jobs(job="a-*", exit_code=1, times=1)
+    pai.script_jobs(job="a-*", exit_code=0)
+    client = LocalClient(pai)
+    states = [client.run("exit 9", name=unique("a"))["jobStatus"]["state"] for _ in range(3)]
+    assert states == ["FAILED", "SUCCEEDED", "SUCCEEDED"]
+    assert client.run("exit 9", name=unique("b"))["jobStatus"]["appExitCode"] == 9
+
+
+def test_after_so_many_seconds(pai):
+    pai.script_jobs(job="*", after=0.7)
+    began = time.monotonic()
+    LocalClient(pai).run("true")
+    assert time.monotonic() - began >= 0.7
+
+
+@pytest.mark.parametrize(("rule", "state"), [({"waits": True}, "WAITING"), ({"after": None}, "RUNNING")])
+def test_until_it_is_stopped(pai, rule, state):
+    pai.script_jobs(job="*", **rule)
+    client = LocalClient(pai)
+    name = client.submit("true")
+    client.wait(name, state)
+    time.sleep(0.3)
+    assert client.status(name)["state"] == state
+    client.stop(name)
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+def test_what_is_wrong_with_a_rule(pai):
+    with pytest.raises(ConfigError) as caught:
+        pai.script_jobs(job=3, exit_code=256, after=-1, times=-1, waits=1, when="now")
+    assert str(caught.value) == (
+        "job scripts: [0].when: there is no such key; there are job, exit_code, stdout, stderr, after, "
+        "waits, times; [0].job: is not text; [0].exit_code: is not a whole number from 0 to 255; "
+        "[0].times: is not a whole number; [0].waits: is neither true nor false; "
+        "[0].after: is not a number of seconds from 0 to 86400"
+    )
+    with pytest.raises(ConfigError, match=r"job scripts: not a list such as"):
+        pai._control("POST", {"job": "*"}, "/local/job-scripts")
+
+
+def test_emptying_ends_and_deletes_everything(pai):
+    """Waiting, running and ended jobs, files, faults and scripts; names are free again."""
+    pai.set_faults([{"fault": "error", "path": "/nothing"}])
+    client = LocalClient(pai)
+    ended = client.submit("true")
+    client.wait(ended)
+    running = client.submit("sleep 60")
+    client.wait(running, "RUNNING")
+    pai.script_jobs(job="*", waits=True)
+    waiting = client.submit("true")
+    ProtocolClient(pai).submit(protocol("true", name=unique()))
+    requests.put(f"{pai.webhdfs_url}/webhdfs/v1/a/b?op=MKDIRS&user.name=admin", timeout=20)
+    (pai.data / "storages" / "nfs1" / "file").touch()
+    assert [job["api"] for job in pai.jobs()] == ["v1", "v1", "v1", "v2"]
+    pai.empty()
+    assert pai.jobs() == pai.fault_counts() == []
+    assert list((pai.data / "jobs").iterdir()) == []
+    assert list((pai.data / "storages" / "nfs1").iterdir()) == []
+    listed = requests.get(f"{pai.webhdfs_url}/webhdfs/v1/?op=LISTSTATUS&user.name=admin", timeout=20).json()
+    assert {entry["pathSuffix"] for entry in listed["FileStatuses"]["FileStatus"]} == {"Container", "Output"}
+    for name in (ended, running, waiting):
+        assert client.run("true", name=name)["jobStatus"]["state"] == "SUCCEEDED"
+
+
+def test_a_storage_that_is_a_link_is_left_as_it_is(pai, tmp_path):
+    (tmp_path / "kept").touch()
+    (pai.data / "storages" / "linked").symlink_to(tmp_path)
+    pai.empty()
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_jobs_that_ended_long_ago_are_forgotten(pai):
+    """Those of one API; what still runs stays."""
+    client, v2 = LocalClient(pai), ProtocolClient(pai)
+    client.run("true")
+    running = client.submit("sleep 60")
+    other = v2.submit(protocol("true", name=unique()))
+    v2.wait(other)
+    pai.forget_jobs("v1", time.time() - 60)
+    assert len(pai.jobs()) == 3
+    pai.forget_jobs("v1", time.time() + 60)
+    assert [job["name"] for job in pai.jobs()] == [running, other.partition("~")[2]]
+    with pytest.raises(ConfigError, match="not of the form"):
+        pai._control("POST", {"api": "v3", "endedBefore": 1}, "/local/contents")
+    client.stop(running)
+    wait_until(lambda: client.status(running)["state"] == "STOPPED")

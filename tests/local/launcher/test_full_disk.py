@@ -1,0 +1,313 @@
+"""A disk that is full: what cannot be saved is saved later, and no job is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import sqlite3
+import threading
+
+import pytest
+from launcher_bench import NOTHING, FailingCalls, at_once, until
+from local_client import role
+from protocol_client import task_role
+
+from luigi_pai.local.container.task_files import JobFolders
+
+
+def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
+    """With what it needs, once there is disk space again; the failed begin holds no resources."""
+
+    async def scenario(bench):
+        FailingCalls(monkeypatch, bench.store, "add_attempt", 2)
+        job = bench.v1("a", role("true", cpuNumber=2, gpuNumber=1))
+        await at_once(lambda: bench.why(job) != "it is the next in virtual cluster default")
+        reason = bench.why(job)
+        ended = await bench.ended(job)
+        await until(lambda: bench.kept() == NOTHING)
+        return reason, ended.exit_code, ended.retries
+
+    assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
+
+
+def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
+    """The disk is full when the last of it is written: no attempt is followed that is not in the file."""
+
+    async def scenario(bench):
+        FailingCalls(monkeypatch, bench.services.events, "record", 2, before=False)
+        job = bench.v2("a", task_role("true"))
+        ended = await bench.ended(job)
+        await until(lambda: bench.kept() == NOTHING)
+        return ended.exit_code, ended.retries, len(bench.store.attempts(job))
+
+    assert bench(scenario) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("api", ["v1", "v2"])
+@pytest.mark.parametrize("where", ["save_job", "save_task", "add_attempt"])
+def test_a_job_without_ports_on_a_full_disk_is_not_forgotten_and_holds_nobody_up(
+    api, where, bench, monkeypatch
+):
+    """Whatever the disk does not take of its failure."""
+
+    async def scenario(bench):
+        ports = bench.launcher.ports
+        free, left = ports.reserve_all, [OSError("no free port found")] * 2
+
+        def reserve_all(roles):
+            if roles[0]["taskNumber"] == 2 and left:
+                raise left.pop()
+            return free(roles)
+
+        monkeypatch.setattr(ports, "reserve_all", reserve_all)
+        disk = FailingCalls(monkeypatch, bench.store, where, 1)
+        job = (
+            bench.v1("a", role("true", taskNumber=2))
+            if api == "v1"
+            else bench.v2("a", task_role("true", instances=2))
+        )
+        await asyncio.sleep(0)
+        other = bench.v1("b", role("true"))
+        ends = [(await bench.ended(one)).exit_code for one in (job, other)]
+        return ends, bench.found(job).counted_retries, disk.left, left, bench.kept()
+
+    assert bench(scenario) == ([0, 0], 0, 0, [], NOTHING)
+
+
+def test_a_job_that_cannot_even_fail_to_begin_holds_nobody_up(bench, monkeypatch):
+    """It is broken, and the disk does not take that; later it does."""
+
+    async def scenario(bench):
+        broken = bench.v1("a", role("true"))
+        broken.spec["taskRoles"][0]["portList"] = 5
+        disk = FailingCalls(monkeypatch, bench.store, "save_job", 1)
+        other = bench.v1("b", role("true"))
+        ends = [(await bench.ended(one)).exit_code for one in (broken, other)]
+        return ends, disk.left, bench.kept()
+
+    assert bench(scenario) == ([1, 0], 0, NOTHING)
+
+
+@pytest.mark.parametrize("where", ["save_job", "end_attempt"])
+@pytest.mark.parametrize(("command", "retries", "code"), [("true", 0, 0), ("exit 3", 1, 3)])
+def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, bench, monkeypatch):
+    """Until the disk takes it; nothing is run once more, nor counted twice, for that."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(f"echo x >> ../../../ran; {bench.hold}{command}"), retryCount=1)
+        await bench.began(job)
+        disk = FailingCalls(monkeypatch, bench.store, where, 3)
+        bench.go.touch()
+        ended = await bench.ended(job)
+        ran = next(bench.data.glob("jobs/*/ran")).read_text().count("x")
+        return ended.exit_code, ended.retries, ended.counted_retries, ran, disk.left, bench.kept()
+
+    assert bench(scenario) == (code, retries, retries, retries + 1, 0, NOTHING)
+
+
+def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, monkeypatch):
+    """What it ended with stays; a deleted one is gone."""
+
+    async def scenario(bench):
+        jobs = [bench.v1(name, role(f"{bench.hold}exit 3"), retryCount=9) for name in "ab"]
+        await bench.began(*jobs)
+        disk = FailingCalls(monkeypatch, bench.store, "end_attempt", 10**6)
+        bench.go.touch()
+        await until(lambda: disk.left < 10**6 - 3)
+        bench.launcher.stop(jobs[0])
+        bench.launcher.delete(jobs[1])
+        disk.left = 0
+        ended = await bench.ended(jobs[0])
+        await until(lambda: bench.store.job("b") is None and bench.kept() == NOTHING)
+        return ended.exit_code, ended.exit_type, ended.retries
+
+    assert bench(scenario) == (3, "UNKNOWN", 0)
+
+
+@pytest.mark.parametrize("gang", [True, False])
+def test_what_the_disk_does_not_take_of_a_task_is_written_with_the_end(gang, bench, monkeypatch):
+    """A task that ran is not run again because nobody could write down that it did."""
+
+    async def scenario(bench):
+        disk = FailingCalls(monkeypatch, bench.store, "save_task", 2)
+        job = bench.v2("a", task_role("true"), gang=gang)
+        ended = await bench.ended(job)
+        (task,) = bench.store.tasks(bench.store.last_attempt(job))
+        return ended.exit_code, ended.retries, task.exit_code, task.pid is None, disk.left
+
+    assert bench(scenario) == (0, 0, 0, False, 0)
+
+
+def test_a_further_try_waits_until_it_is_written_down(bench, monkeypatch):
+    """The job's other tasks go on meanwhile."""
+
+    async def scenario(bench):
+        job = bench.v2("a", task_role(f"{bench.hold}exit 1", taskRetryCount=1), gang=False)
+        await bench.began(job)
+        disk = FailingCalls(monkeypatch, bench.store, "add_task", 2)
+        bench.go.touch()
+        ended = await bench.ended(job)
+        tries = bench.store.tries(bench.store.tasks(bench.store.last_attempt(job))[0])
+        return ended.retries, [(task.number, task.exit_code) for task in tries], disk.left
+
+    assert bench(scenario) == (0, [(1, 255), (0, 255)], 0)
+
+
+def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
+    """The caller gets the error; the job goes on, and ends as it would have."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(f"{bench.hold}true"))
+        await bench.began(job)
+        FailingCalls(monkeypatch, bench.store, "save_job", 1)
+        with pytest.raises(sqlite3.OperationalError):
+            bench.stop(job)
+        bench.go.touch()
+        ended = await bench.ended(job)
+        return ended.execution_type, ended.exit_code
+
+    assert bench(scenario) == ("START", 0)
+
+
+def test_a_stop_of_a_waiting_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
+    """The caller gets the error; the job waits as before, and can be stopped then."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role("true", cpuNumber=99))
+        FailingCalls(monkeypatch, bench.store, "save_job", 1)
+        with pytest.raises(sqlite3.OperationalError):
+            bench.stop(job)
+        waiting = bench.launcher.queue.get(job.id)
+        before = waiting.execution_type, waiting.sub_state
+        bench.stop(job)
+        ended = await bench.ended(job)
+        return before, ended.exit_code, ended.exit_type, bench.kept()
+
+    ended = bench(scenario, "default:cpu=9,memory=999,gpu=0")
+    assert ended == (("START", "FRAMEWORK_WAITING"), 214, "NON_TRANSIENT", NOTHING)
+
+
+def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(bench, monkeypatch):
+    """A task that it kills ends with 143, which is no failure of the job."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role("sleep 60"))
+        await bench.began(job)
+        FailingCalls(monkeypatch, bench.store, "interrupt_attempt", 1)
+        await bench.launcher.shut_down()
+        found = bench.found(job)
+        return found.sub_state, found.retries, bench.launcher.running_tasks
+
+    assert bench(scenario) == ("FRAMEWORK_WAITING", 1, 0)
+
+
+def test_a_fault_of_the_queue_delays_jobs_and_loses_none(bench, monkeypatch):
+    """It may be the fault of another job; one further try follows, however many failed."""
+
+    async def scenario(bench):
+        schedule, calls = bench.launcher.queue.schedule, []
+
+        def broken(runs):
+            calls.append(len(calls))
+            if len(calls) <= 2:
+                raise RuntimeError("broken")
+            schedule(runs)
+
+        monkeypatch.setattr(bench.launcher.queue, "schedule", broken)
+        jobs = [bench.v1(name, role(f"{bench.hold}true")) for name in "ab"]
+        await bench.began(*jobs)
+        began_after = len(calls)
+        await asyncio.sleep(3 * bench.services.retry_seconds)
+        tries = len(calls)
+        bench.go.touch()
+        ends = [(await bench.ended(job)).exit_code for job in jobs]
+        await until(lambda: bench.kept() == NOTHING)
+        return began_after, tries, ends
+
+    assert bench(scenario) == (3, 3, [0, 0])
+
+
+def test_an_event_that_cannot_be_written_down_keeps_nobody_from_beginning(bench, monkeypatch):
+    """Neither the job that it is about, some of whose tasks begin, nor others."""
+
+    async def scenario(bench):
+        disk = FailingCalls(monkeypatch, bench.services.events, "record", 1)
+        job = bench.job("loose", bench.hold, tasks=2, cpu=2)
+        other = bench.v1("b", role("true"))
+        await until(lambda: bench.launcher.running_tasks == 1)
+        why = bench.why(job)
+        bench.go.touch()
+        ends = [(await bench.ended(one)).exit_code for one in (job, other)]
+        return disk.left, why, ends, bench.kept()
+
+    ended = bench(scenario, "default:cpu=3,memory=999,gpu=1")
+    said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
+    assert ended == (0, said, [0, 0], NOTHING)
+
+
+@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
+def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kind, bench, monkeypatch):
+    """It has not failed: no retry is counted, and none is needed."""
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 2
+    start = JobFolders.start
+
+    def begin(folders, files, preparation):
+        if full:
+            preparation.make_files()
+            (files.work / "stale").touch()
+            raise full.pop()
+        return start(folders, files, preparation)
+
+    monkeypatch.setattr(JobFolders, "start", begin)
+
+    async def scenario(bench):
+        ended = await bench.ended(bench.job(kind, "[ -e stale ] && exit 1; touch stale", tasks=2))
+        await until(lambda: bench.kept() == NOTHING)
+        return ended.exit_code, ended.retries, [task.number for task in bench.tasks(ended)], full
+
+    assert bench(scenario) == (0, 0, [0, 0], [])
+
+
+@pytest.mark.parametrize("how", ["v1", "gang", "loose", "decided"])
+def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how, bench, monkeypatch):
+    """Neither once its job is stopped nor, without gang allocation, once another task has decided it."""
+    start, full = JobFolders.start, threading.Event()
+    waits = "main-1.1" if how == "decided" else "main-1"
+
+    def begin(folders, files, preparation):
+        if files.folder.name == waits:
+            full.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return start(folders, files, preparation)
+
+    monkeypatch.setattr(JobFolders, "start", begin)
+
+    async def scenario(bench):
+        command = f"[ ${{PAI_TASK_INDEX:-0}} = 0 ] || kill -KILL $$; {bench.hold} exit 9"
+        job = bench.job("loose" if how == "decided" else how, command, tasks=2)
+        await until(full.is_set)
+        if how == "decided":
+            bench.go.touch()
+        else:
+            bench.stop(job)
+        ended = await bench.ended(job)
+        await until(lambda: bench.kept() == NOTHING)
+        return ended.exit_code, [task.pid is None for task in bench.tasks(job)], bench.processes(job)
+
+    code = {"v1": 214, "gang": -210, "loose": -210, "decided": 255}[how]
+    assert bench(scenario) == (code, [False, True], set())
+
+
+@pytest.mark.parametrize("command", ["true", "sleep 60"], ids=["ended", "running"])
+def test_a_deleted_job_is_forgotten_once_the_disk_takes_it(command, bench, monkeypatch):
+    """Not only by the next server."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(command))
+        await (bench.ended(job) if command == "true" else bench.began(job))
+        FailingCalls(monkeypatch, bench.store, "purge_job", 2)
+        bench.launcher.delete(bench.found(job))
+        await until(lambda: not bench.store.rows("SELECT 1 FROM jobs"))
+        return list(bench.services.folders.root.iterdir()), bench.kept()
+
+    assert bench(scenario) == ([], NOTHING)

@@ -1,0 +1,59 @@
+"""The launcher of 0.7.1: exit types, retries, stopped jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from luigi_pai.local.releases.launcher_rules import RetryDecision
+from luigi_pai.local.releases.release import OPENPAI_0_7_1
+
+LAUNCHER = OPENPAI_0_7_1.launcher
+
+
+@pytest.mark.parametrize(
+    ("retry_count", "exit_code", "counted", "expected"),
+    [
+        (0, 0, 0, RetryDecision(retry=False)),
+        (0, 1, 0, RetryDecision(retry=False, counted=True)),
+        (1, 1, 0, RetryDecision(retry=True, counted=True)),
+        (1, 1, 1, RetryDecision(retry=False, counted=True)),
+        (0, 205, 0, RetryDecision(retry=True, counted=False)),
+        (0, 137, 0, RetryDecision(retry=True, counted=False)),
+        (0, 132, 0, RetryDecision(retry=False, counted=True)),
+        (9, 206, 0, RetryDecision(retry=False)),
+        (9, 214, 0, RetryDecision(retry=False)),
+        (-1, 1, 99, RetryDecision(retry=True, counted=True)),
+        (-1, 0, 0, RetryDecision(retry=False)),
+        (-1, 206, 0, RetryDecision(retry=False)),
+        (-2, 0, 99, RetryDecision(retry=True, counted=True)),
+        (-2, 206, 0, RetryDecision(retry=True, counted=True)),
+    ],
+)
+def test_the_next_attempt(retry_count, exit_code, counted, expected):
+    """-2 leaves the rules of exit types and goes on after anything."""
+    assert LAUNCHER.decide_retry(retry_count, exit_code, counted) == expected
+
+
+def test_exit_types_are_the_launchers_words():
+    """SUCCEEDED, TRANSIENT_NORMAL, NON_TRANSIENT, UNKNOWN."""
+    assert [LAUNCHER.exit_type(code) for code in (0, 137, 143, 154, 205, 206, 214, 1)] == [
+        "SUCCEEDED",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "TRANSIENT_NORMAL",
+        "NON_TRANSIENT",
+        "NON_TRANSIENT",
+        "UNKNOWN",
+    ]
+
+
+def test_a_stopped_job_is_not_retried():
+    """It has an exit code of its own."""
+    assert (LAUNCHER.exit_stopped, LAUNCHER.exit_type(LAUNCHER.exit_stopped)) == (214, "NON_TRANSIENT")
+    assert LAUNCHER.stopped_text == "UserApplication killed due to StopFrameworkRequest"
+
+
+def test_containers_are_numbered_after_their_application():
+    """The first container of an application is its master's."""
+    assert LAUNCHER.container_id("application_17_0003", 0) == "container_17_0003_01_000002"

@@ -1,0 +1,96 @@
+"""What a local server can be, and that each release is told apart as real ones are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+import requests
+from click.testing import CliRunner
+
+from luigi_pai.cli.local import local
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
+from luigi_pai.local.config.settings import Address, HdfsAddress
+from luigi_pai.local.luigi_config import open_pai_section
+from luigi_pai.local.releases.release import (
+    LTP_1_5,
+    OPENPAI_0_7_1,
+    OPENPAI_1_8,
+    releases_by_api,
+    v2_release,
+)
+
+
+def test_a_release_is_a_value():
+    """It cannot be changed. The two of v2 differ in every field but the launcher, and what spec knows."""
+    with pytest.raises(FrozenInstanceError):
+        LTP_1_5.version = "v2"
+    same = [
+        field.name
+        for field in fields(LTP_1_5)
+        if getattr(LTP_1_5, field.name) == getattr(OPENPAI_1_8, field.name)
+    ]
+    assert same == ["api", "launcher", "log_streams", "spec_release"]
+
+
+def test_a_server_has_one_release_of_each_api():
+    """Also of an API that it does not serve: its data folder may have such jobs."""
+    assert v2_release("ltp") is LTP_1_5
+    assert releases_by_api("ltp") == {"v1": OPENPAI_0_7_1, "v2": LTP_1_5}
+    for apis in ("both", "v1", "v2"):
+        assert v2_release(apis) is OPENPAI_1_8
+        assert releases_by_api(apis) == {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8}
+
+
+def test_ltp_has_one_api():
+    """That of v2, under both of its addresses; no job of v1."""
+    with LocalPai(api="ltp") as server:
+        for path in ("/api/v1/", "/api/v2/info", "/rest-server/api/v2/info"):
+            assert requests.get(server.url + path, timeout=20).json()["version"] == "v1.8.1"
+        reply = requests.get(f"{server.url}/api/v1/jobs", timeout=20)
+        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
+
+
+def test_a_wrong_name_is_refused():
+    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of both, v1, v2, ltp"):
+        LocalPai(api="lpt").start()
+
+
+def test_the_configuration_for_ltp_is_that_of_v2():
+    """To Luigi, and to the client, it is one dialect."""
+    address = Address("127.0.0.1", 1)
+    hdfs = HdfsAddress.of_server(address)
+    apis = {
+        api: open_pai_section(address, hdfs, "a", "b", api).get("api_version")
+        for api in ("v1", "v2", "ltp", "both")
+    }
+    assert apis == {"v1": "v1", "v2": "v2", "ltp": "v2", "both": None}
+
+
+def test_the_command_says_what_it_is():
+    shown = CliRunner().invoke(local, ["--help"], terminal_width=100).output
+    assert "[both|v1|v2|ltp]" in shown
+    assert "ltp is its successor LTP 1.5" in " ".join(shown.split())
+
+
+def test_the_command_serves_ltp(tmp_path):
+    """For the length of a command, whose configuration says v2."""
+    code = (
+        "import os, configparser, urllib.request as u; c = configparser.RawConfigParser();"
+        " c.read(os.environ['LUIGI_CONFIG_PATH']); s = c['OpenPai'];"
+        " print(s['api_version'], u.urlopen(s['pai_url'] + '/api/v2/info').read().decode())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "luigi_pai.cli", "local", "--api", "ltp", "--", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("v2 ")
+    assert '"version":"v1.8.1"' in run.stdout

@@ -1,0 +1,177 @@
+"""What `luigi-pai local -- COMMAND` leaves: a failed job's logs, and nothing of a run that was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from local_client import wait_until
+
+from luigi_pai.local import LocalPai, scratch
+
+CLI = [sys.executable, "-m", "luigi_pai.cli", "local"]
+SUBMIT = textwrap.dedent(
+    """
+    import os, requests, sys, time
+    api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v1"
+    login = {"username": "admin", "password": "admin-password"}
+    headers = {"Authorization": "Bearer " + requests.post(api + "/token", json=login).json()["token"]}
+    for name, command in (word.split("=", 1) for word in sys.argv[1:]):
+        job = {"jobName": name, "image": "x", "taskRoles": [{"name": "main", "command": command}]}
+        requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
+        while command != "sleep 60" and (
+            requests.get(api + "/jobs/" + name).json()["jobStatus"]["state"] in ("WAITING", "RUNNING")
+        ):
+            time.sleep(0.05)
+    """
+)
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """The folder of temporary files of a run."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    return folder
+
+
+def run(temporary, *jobs, options=()):
+    words = [*CLI, *options, "--", sys.executable, "-W", "ignore", "-c", SUBMIT, *jobs]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
+def folders(temporary):
+    return list(temporary.glob("luigi-pai-local-run-*"))
+
+
+def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary):
+    """The password is not kept; a job that was left running is stopped, not run again."""
+    done = run(temporary, "good=true", "bad=echo no data >&2; exit 3", "left=sleep 60")
+    (folder,) = folders(temporary)
+    data = folder / "data"
+    assert done.stderr.splitlines()[1:] == [
+        "luigi-pai local: 1 of 3 jobs failed: bad",
+        f"luigi-pai local: logs are in {data}/jobs; for the pages: luigi-pai local --port 0 --data {data}",
+    ]
+    assert sorted(entry.name for entry in folder.iterdir()) == ["data", "kept"]
+    (errors,) = data.glob("jobs/*-bad/attempt1/main-0/stderr")
+    assert errors.read_text() == "no data\n"
+    with LocalPai(data) as server:
+        rows = requests.get(f"{server.url}/api/v1/jobs", timeout=20).json()
+        assert {row["name"]: row["state"] for row in rows} == {
+            "good": "SUCCEEDED",
+            "bad": "FAILED",
+            "left": "STOPPED",
+        }
+
+
+def test_where_no_job_failed_nothing_is_kept(temporary):
+    done = run(temporary, "good=true")
+    assert done.stderr.splitlines()[1:] == [
+        "luigi-pai local: 1 job, none failed; pages and logs are removed (--data DIR keeps them)"
+    ]
+    assert folders(temporary) == []
+
+
+def test_a_command_without_jobs_prints_nothing_more(temporary):
+    done = run(temporary)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp_path):
+    data = tmp_path / "my data"
+    run(temporary, "bad=false", options=("--data", str(data)))
+    done = run(temporary, "good=true", options=("--data", str(data)))
+    assert done.stderr.splitlines()[1:] == [
+        f"luigi-pai local: logs are in {data}/jobs; for the pages: luigi-pai local --port 0 --data '{data}'"
+    ]
+    assert folders(temporary) == []
+
+
+def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(temporary, tmp_path):
+    """Its guard ends the command, which would wait for a server that is gone."""
+    child = f"import subprocess; subprocess.Popen(['sleep', '60']).wait() # {tmp_path}"
+    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {child!r}])\n"
+    pid_file = str(tmp_path / "pid")
+    code += f"{SUBMIT}\nopen({pid_file!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    words = [*CLI, "--", sys.executable, "-W", "ignore", "-c", code, "job=sleep 60"]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL) as process:
+        pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+        (folder,) = folders(temporary)
+        wait_until(lambda: [*folder.glob("data/jobs/*-job/attempt1/main-0/stdout")])
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    wait_until(lambda: not psutil.pid_exists(pid) and not folder.exists())
+    command_lines = [" ".join(found.info["cmdline"] or []) for found in psutil.process_iter(["cmdline"])]
+    assert not [line for line in command_lines if str(folder) in line or f"# {tmp_path}" in line]
+
+
+# folders that an earlier run left
+
+
+KILLED = (
+    "import os; from luigi_pai.local.scratch import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
+)
+
+
+@pytest.fixture
+def left(temporary, monkeypatch):
+    """Make the folder of a run of so many seconds ago, which was killed, or has kept its data."""
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def make(age, *, kept=False):
+        if kept:
+            one = scratch.Scratch()
+            one.data.mkdir()
+            one.keep()
+            folder = one.folder
+        else:
+            env = {**os.environ, "TMPDIR": str(temporary)}
+            done = subprocess.run([sys.executable, "-c", KILLED], env=env, capture_output=True, check=False)
+            folder = Path(done.stdout.decode().strip())
+        os.utime(folder, (time.time() - age, time.time() - age))
+        return folder
+
+    return make
+
+
+def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
+    """One that is in use stays, and one that may be about to be."""
+    used = scratch.Scratch()
+    os.utime(used.folder, (0, 0))
+    gone, new = left(3600), left(0)
+    scratch.sweep()
+    assert [folder.exists() for folder in (used.folder, gone, new)] == [True, False, True]
+    used.remove()
+    assert not used.folder.exists()
+
+
+def test_the_newest_kept_folders_stay(left):
+    made = [left(100 * number, kept=True) for number in range(scratch.KEPT_FOLDERS + 2)]
+    scratch.sweep()
+    assert [folder.exists() for folder in made] == [True] * scratch.KEPT_FOLDERS + [False] * 2
+
+
+def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
+    """A link to elsewhere, a file, another program's folder."""
+    left(3600)
+    elsewhere = temporary / "elsewhere"
+    elsewhere.mkdir()
+    (temporary / "luigi-pai-local-run-link").symlink_to(elsewhere)
+    (temporary / "luigi-pai-local-run-file").touch()
+    scratch.sweep()
+    assert sorted(path.name for path in temporary.iterdir()) == [
+        "elsewhere",
+        "luigi-pai-local-run-file",
+        "luigi-pai-local-run-link",
+    ]

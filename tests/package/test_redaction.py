@@ -1,0 +1,68 @@
+"""Redaction of secrets in texts and in what urllib3 logs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from luigi_pai.redaction import MASK, logged_forms, redact, redact_urllib3_logs, redact_values
+from luigi_pai.spec.templates import secrets
+
+
+@pytest.mark.parametrize("key", ["delegation", "token", "sig"])
+def test_a_token_in_a_url_is_redacted(key):
+    """Up to the end of its value; the rest of the URL stays."""
+    url = f"http://h:50075/webhdfs/v1/f?{key}=abc%2Fhush&op=OPEN"
+    assert redact(f"GET '{url}' failed") == f"GET 'http://h:50075/webhdfs/v1/f?{key}=******&op=OPEN' failed"
+
+
+@pytest.mark.parametrize("end", ["-----END RSA PRIVATE KEY----- after", ""])
+def test_a_private_key_is_redacted(end):
+    """Also one that is cut off."""
+    text = f"key: -----BEGIN RSA PRIVATE KEY-----\nhush\n{end}"
+    assert redact(text) == ("key: ****** after" if end else "key: ******")
+
+
+def test_other_texts_stay():
+    """A word of a URL's parameters is not a token of one."""
+    text = "no token for job tokens: the signature is missing"
+    assert redact(text) == text
+
+
+def test_known_secrets_are_redacted_the_longest_first():
+    """A secret that contains another one leaves no part of itself."""
+    assert redact_values("hush-hush and hush", ["hush", "hush-hush"]) == "****** and ******"
+
+
+def test_short_and_missing_secrets_are_ignored():
+    """A secret of three characters is part of ordinary words."""
+    assert redact_values("a job of abc", ["abc", "", None]) == "a job of abc"
+
+
+def test_logged_forms_of_a_secret():
+    """Whole, by lines, and as the runtime escapes it."""
+    assert set(logged_forms(["a&b\nsecond "])) == {
+        "a&b\nsecond",
+        "a&b",
+        "second",
+        "a&amp;b\nsecond",
+        "a&amp;b",
+    }
+
+
+def test_there_is_one_mask():
+    """That of OpenPAI's servers; the job model uses the same."""
+    assert MASK == "******"
+    assert secrets.masked({"secrets": {"key": "hush"}}) == {"secrets": {"key": MASK}}
+
+
+def test_urllib3_logs_no_token(caplog):
+    """However often the filter is installed."""
+    redact_urllib3_logs()
+    redact_urllib3_logs()
+    logger = logging.getLogger("urllib3.connectionpool")
+    caplog.set_level(logging.DEBUG, logger=logger.name)
+    logger.debug("GET %s", "/logs?token=hush")
+    logger.debug("GET %s", "/logs")
+    assert caplog.messages == ["GET /logs?token=******", "GET /logs"]

@@ -1,0 +1,170 @@
+"""barrier(): processes wait for each other over a reserved port."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from container_environments import Role, v1, v2
+from old_python import oldest_python
+
+from luigi_pai import runtime
+from luigi_pai.runtime import ContainerError, barrier
+
+SCRIPT = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+import runtime
+time.sleep(float(os.environ.get("LATE", 0)))
+for name in sys.argv[2].split(","):
+    began = time.time()
+    try:
+        runtime.barrier(name, float(sys.argv[3]))
+    except runtime.ContainerError as error:
+        sys.exit(str(error))
+    print(name, began, time.time(), flush=True)
+"""
+
+
+def roles(count):
+    """Return a job whose first task has a port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ports = [{"http": [port + number], "ssh": [1]} for number in range(count)]
+    return [Role("worker", ["127.0.0.1"] * count, ports)]
+
+
+def start(environ, names="ready", timeout=20, python=sys.executable):
+    return subprocess.Popen(
+        [python, "-c", SCRIPT, str(Path(runtime.__file__).parent), names, str(timeout)],
+        env={"PATH": os.environ["PATH"], **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def results(processes, timeout=60):
+    """Return the exit code, lines and error of each process, all of them ended."""
+    found = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=timeout)
+            found.append((process.returncode, [line.split() for line in out.splitlines()], err.strip()))
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    return found
+
+
+@pytest.mark.parametrize("environment", [v1, v2])
+def test_nobody_passes_before_the_last_one_has_come(environment):
+    """Eight tasks, one of them late."""
+    job = roles(8)
+    ended = results(
+        [
+            start(environment(job, "worker", index, **({"LATE": "1.5"} if index == 5 else {})))
+            for index in range(8)
+        ]
+    )
+    assert [code for code, _, _ in ended] == [0] * 8, ended
+    came = max(float(lines[0][1]) for _, lines, _ in ended)
+    passed = min(float(lines[0][2]) for _, lines, _ in ended)
+    assert passed >= came
+
+
+def test_the_first_task_may_be_the_late_one():
+    """On the oldest Python at hand."""
+    job = roles(3)
+    late = {"LATE": "1"}
+    ended = results(
+        [start(v2(job, "worker", i, **(late if i == 0 else {})), python=oldest_python()) for i in range(3)]
+    )
+    assert [code for code, _, _ in ended] == [0] * 3, ended
+
+
+def test_one_barrier_after_the_other_at_the_same_port():
+    """Tasks that are ahead wait for the next one, and the port is free again at once."""
+    job = roles(4)
+    ended = results([start(v1(job, "worker", index), "a,b,c") for index in range(4)])
+    assert [(code, [line[0] for line in lines]) for code, lines, _ in ended] == [(0, ["a", "b", "c"])] * 4, (
+        ended
+    )
+
+
+def test_a_dead_task_is_named_by_all_others():
+    job = roles(8)
+    ended = results([start(v1(job, "worker", index), timeout=6) for index in range(8) if index != 3])
+    assert {code for code, _, _ in ended} == {1}
+    expected = r"barrier 'ready': worker\[3\] did not come within 6 s; the logs of these tasks say why"
+    assert all(re.fullmatch(expected, error) for _, _, error in ended), ended
+
+
+def test_a_task_that_dies_while_it_waits_is_named():
+    job = roles(3)
+    processes = [start(v1(job, "worker", index), timeout=6) for index in range(2)]
+    time.sleep(2)
+    processes[1].kill()
+    (code, _, error), _ = results(processes)
+    assert code == 1
+    assert error.startswith("barrier 'ready': worker[1], worker[2] did not come within 6 s")
+
+
+def test_a_dead_first_task_is_named():
+    (code, _, error), *_ = results([start(v1(roles(2), "worker", 1), timeout=1)])
+    assert code == 1
+    assert error.startswith("barrier 'ready': worker[0] did not come within 1 s")
+
+
+def test_strangers_at_the_port_do_no_harm():
+    """A port scan, an HTTP request, a task of another job."""
+    job = roles(2)
+    first = start(v1(job, "worker", 0))
+    address = ("127.0.0.1", job[0].ports[0]["http"][0])
+    with ExitStack() as stack:
+        for said in (
+            b"",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b'["other ready", 1]\n',
+            b'["train ready", 7]\n',
+            b"x" * 9000,
+        ):
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    stranger = stack.enter_context(socket.create_connection(address, 5))
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+            stranger.sendall(said)
+        ended = results([first, start(v1(job, "worker", 1))])
+    assert [code for code, _, _ in ended] == [0, 0], ended
+
+
+def test_a_job_of_one_task_waits_for_nobody(monkeypatch):
+    for name, value in v1(roles(1), "worker", 0).items():
+        monkeypatch.setenv(name, value)
+    barrier("alone", timeout=0)
+
+
+def test_a_port_in_use_is_named(monkeypatch):
+    job = roles(2)
+    for name, value in v1(job, "worker", 0).items():
+        monkeypatch.setenv(name, value)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", job[0].ports[0]["http"][0]))
+        other.listen()
+        with pytest.raises(
+            ContainerError, match=r"^the barrier cannot use port 'http' \(\d+\) of worker\[0\]: Addr"
+        ):
+            barrier("ready", timeout=1)

@@ -1,0 +1,63 @@
+"""docs/container.md: its table is that of the code, and its snippets run on both APIs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from container_environments import Role, v1, v2
+from places import ROOT
+
+from luigi_pai.runtime import VARIABLES
+from luigi_pai.spec.containers import RUNTIME_FILE
+
+PAGE = (ROOT / "docs" / "container.md").read_text()
+ROLES = [
+    Role(
+        "worker", ["10.0.0.2", "10.0.0.3"], [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}]
+    )
+]
+
+
+def cell(names):
+    return "<br>".join(f"`{name}`" for name in names) or "-"
+
+
+def test_the_table_has_every_variable():
+    table = PAGE.partition("\n|---|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    assert table == [
+        f"| {row.meaning} | {cell(row.v1)} | {'the same' if row.v1 == row.v2 else cell(row.v2)} |"
+        for row in VARIABLES.values()
+    ]
+
+
+@pytest.mark.parametrize("environment", [v1, v2])
+@pytest.mark.parametrize("language", ["bash", "python"])
+def test_the_snippets_say_the_same_on_both(environment, language):
+    snippet = re.search(rf"## In bash.*?```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+    program = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
+    run = subprocess.run(
+        [*program, snippet],
+        env={"PATH": os.environ["PATH"], **environment(ROLES, "worker", 1)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.stdout == "train: worker 1 of 2, the first is at 10.0.0.2, port 1001\n", run.stderr
+
+
+def test_the_first_snippet_runs(tmp_path):
+    (tmp_path / "pai_runtime.py").write_bytes(RUNTIME_FILE.read_bytes())
+    snippet = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    run = subprocess.run(
+        [sys.executable, "-c", snippet],
+        env=v2(ROLES, "worker", 1),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.splitlines() == [
+        "train 1", "worker 1 2", "1 2", "worker[0] 10.0.0.2:1001", "worker[1] 10.0.0.3:1011",
+    ]  # fmt: skip

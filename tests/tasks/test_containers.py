@@ -1,0 +1,141 @@
+"""What a task's containers get of this package: the number of the submission, checkpoints, pai_runtime.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import luigi
+import pytest
+import yaml
+from local_client import LocalClient, unique
+from protocol_client import ProtocolClient
+
+from luigi_pai import PaiJobFailed, PaiProtocolTask, PaiTask, SpecError, TaskRole
+from luigi_pai.spec.containers import RUNTIME_FILE
+
+TELL = 'python -c \'import sys; sys.path.insert(0, "code"); import pai_runtime as r; t = r.current(); '
+TELL += "print(t.name, t.attempt, t.checkpoint_dir)'"
+EXPORT = (
+    'export LUIGI_PAI_ATTEMPT=1 LUIGI_PAI_CHECKPOINT_DIR="${PAI_OUTPUT_DIR:+$PAI_OUTPUT_DIR/_checkpoint}"; '
+)
+
+
+class Task(PaiTask):
+    image = "python:3.6"
+    name = luigi.Parameter()
+    command = luigi.Parameter()
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", self.command, memoryMB=100)]
+
+
+class WithRuntime(Task):
+    runtime = True
+    code_dir = "$PAI_DEFAULT_FS_URI/with-runtime/code"
+
+
+class Protocol(PaiProtocolTask):
+    command = luigi.Parameter(significant=False)
+    name = luigi.Parameter()
+    runtime = True
+
+    @property
+    def protocol(self):
+        return yaml.safe_dump(
+            {
+                "protocolVersion": 2,
+                "name": "protocol",
+                "type": "job",
+                "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
+                "taskRoles": {
+                    "main": {
+                        "dockerImage": "image",
+                        "instances": 1,
+                        "commands": ["mkdir -p deep && cd deep", self.command],
+                        "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
+                    }
+                },
+            }
+        )
+
+
+def sent(task):
+    return json.loads(task.render())["taskRoles"][0]["command"]
+
+
+def test_a_command_that_names_neither_variable_is_sent_as_it_is():
+    assert sent(Task(name="a", command="echo $PAI_OUTPUT_DIR")) == "echo $PAI_OUTPUT_DIR"
+
+
+@pytest.mark.parametrize("variable", ["LUIGI_PAI_ATTEMPT", "LUIGI_PAI_CHECKPOINT_DIR"])
+def test_a_command_that_names_one_begins_with_their_export(variable):
+    task = Task(name="a", command=f"echo ${variable}")
+    assert sent(task) == f"{EXPORT}echo ${variable}"
+    assert task.job().taskRoles[0].command == f"echo ${variable}"
+
+
+def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(cluster):
+    """On the local OpenPAI: the first fails, the second is told that it is the second."""
+    name = unique()
+    task = Task(
+        name=name, command='echo "$LUIGI_PAI_ATTEMPT $LUIGI_PAI_CHECKPOINT_DIR"; [ $LUIGI_PAI_ATTEMPT = 2 ]'
+    )
+    with pytest.raises(PaiJobFailed):
+        task.run()
+    task.run()
+    client = LocalClient(cluster)
+    folder = f"{cluster.fs_uri}/{name}/output/_checkpoint"
+    assert client.log(client.job(name)) == f"1 {folder}\n"
+    assert client.log(client.job(f"{name}__attempt2")) == f"2 {folder}\n"
+    assert task.complete()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_job_that_has_succeeded_is_not_taken_for_another(caplog):
+    """The number of the submission is no part of what a task describes."""
+    task = Task(name=unique(), command="[ $LUIGI_PAI_ATTEMPT = 2 ]")
+    with pytest.raises(PaiJobFailed):
+        task.run()
+    task.run()
+    caplog.clear()
+    assert task.complete()
+    assert "describes another job" not in caplog.text
+
+
+def test_the_file_is_uploaded_beside_the_code(cluster):
+    task = WithRuntime(name=unique(), command=TELL)
+    task.run()
+    client = LocalClient(cluster)
+    assert (
+        client.log(client.job(task.name))
+        == f"{task.name} 1 {cluster.fs_uri}/{task.name}/output/_checkpoint\n"
+    )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_without_a_code_folder_there_is_no_place_for_it():
+    class NoCode(WithRuntime):
+        code_dir = None
+
+    with pytest.raises(
+        SpecError, match=r"runtime: puts pai_runtime.py beside the code, and there is no code_dir"
+    ):
+        NoCode(name=unique(), command="true").run()
+
+
+def test_a_protocol_writes_it_first(cluster):
+    """It is found from any folder, and by the name that the task has, not ``user~name``."""
+    task = Protocol(name=unique(), command=TELL.replace("t.checkpoint_dir", "t.job, t.user"))
+    task.run()
+    client = ProtocolClient(cluster)
+    assert client.log(client.job(f"admin~{task.name}"), "main") == f"{task.name} 1 {task.name} admin\n"
+
+
+def test_the_command_line_writes_it():
+    run = subprocess.run(
+        [sys.executable, "-m", "luigi_pai.cli", "runtime"], capture_output=True, check=True, timeout=60
+    )
+    assert run.stdout == RUNTIME_FILE.read_bytes()

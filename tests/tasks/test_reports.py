@@ -1,0 +1,124 @@
+"""Reports of containers, as Luigi's web page shows them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from local_client import unique
+
+from luigi_pai import PaiTask, TaskRole
+from luigi_pai.api.clock import Clock
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.tasks import reports
+from luigi_pai.tasks.reports import Report, Reports
+
+TRAIN = (
+    'python -c \'import sys, time; sys.path.insert(0, "code"); import pai_runtime as pai; '
+    "pai.report(step=30, steps=40, loss=0.25); time.sleep(6)'"
+)
+
+
+class Train(PaiTask):
+    image = "python:3.6"
+    runtime = True
+    name = "train"
+    code_dir = "$PAI_DEFAULT_FS_URI/reports/code"
+    tasks = [TaskRole("main", TRAIN, memoryMB=100)]
+
+
+class MovableClock(Clock):
+    def __init__(self):
+        self.ahead = 0.0
+
+    def monotonic(self):
+        return super().monotonic() + self.ahead
+
+
+@pytest.fixture
+def hdfs(cluster):
+    assert cluster.webhdfs_url
+    return WebHdfs.from_config()
+
+
+def write(hdfs, path, *values, end="\n"):
+    text = "\n".join(json.dumps(each) if isinstance(each, dict) else each for each in values) + end
+    with hdfs.open_writer(path) as file:
+        file.write(text.encode())
+
+
+def newest(hdfs, folder, job="train"):
+    clock = MovableClock()
+    found = Reports(hdfs, folder, clock, lambda *_: None)
+    assert found.newest(job) is None
+    clock.ahead = reports.INTERVAL
+    return found.newest(job)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_luigis_page_shows_the_last_report_while_the_job_runs(monkeypatch):
+    """Progress and values, sent by the container's own hdfs command."""
+    monkeypatch.setattr(reports, "INTERVAL", 0.2)
+    messages, percentages = [], []
+    task = Train()
+    task.set_status_message = messages.append
+    task.set_progress_percentage = percentages.append
+    task.run()
+    assert "train: RUNNING, 1 task; step=30 loss=0.25" in messages
+    assert 75 in percentages
+
+
+def test_the_newest_line_of_all_tasks_counts(hdfs):
+    folder = f"/{unique()}"
+    write(
+        hdfs, f"{folder}/_reports/worker-0.jsonl", *({"time": n, "attempt": 1, "step": n} for n in range(500))
+    )
+    write(
+        hdfs,
+        f"{folder}/_reports/worker-1.jsonl",
+        {"time": 700, "attempt": 1, "step": 7, "steps": 70, "note": "a"},
+    )
+    report = newest(hdfs, folder)
+    assert report.text == "step=7 note=a"
+    assert report.percentage == 10
+
+
+def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
+    """A line that is being written is read the next time."""
+    folder = f"/{unique()}"
+    write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 900, "attempt": 1, "step": 9})
+    write(hdfs, f"{folder}/_reports/a-1.jsonl", "not json")
+    write(hdfs, f"{folder}/_reports/a-2.jsonl", {"time": 100, "attempt": 2, "step": 1}, '{"time": 1', end="")
+    write(hdfs, f"{folder}/_reports/a-3.jsonl", "", end="")
+    assert newest(hdfs, folder, "train__attempt2").text == "step=1"
+    assert newest(hdfs, folder, "train__attempt3") is None
+
+
+def test_a_folder_without_reports(hdfs):
+    assert newest(hdfs, f"/{unique()}") is None
+    assert newest(None, "/a") is None
+    assert newest(hdfs, None) is None
+
+
+def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
+    clock, calls = MovableClock(), []
+    monkeypatch.setattr(Reports, "_last_lines", staticmethod(lambda *_: calls.append(1) or iter([])))
+    found = Reports(hdfs, "/a", clock, lambda *_: None)
+    for _ in range(31):
+        found.newest("train")
+        clock.ahead += 1.0
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "percentage"),
+    [
+        ({"progress": 0.5}, 50),
+        ({"progress": 7}, 100),
+        ({"step": 1, "steps": 0}, None),
+        ({"step": 1}, None),
+        ({"progress": "a"}, None),
+    ],
+)
+def test_progress(values, percentage):
+    assert Report(values).percentage == percentage

@@ -1,0 +1,222 @@
+"""A PaiTask and errors of the server: while it waits, in complete(), and with wrong settings."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import luigi
+import luigi.worker
+import pytest
+from clocks import FastClock
+from process_state import install_clock
+
+from luigi_pai import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    InvalidReply,
+    PaiJobLost,
+    PaiTask,
+    ServerFault,
+    TaskRole,
+)
+
+
+class Train(PaiTask):
+    """A task as users write it."""
+
+    name = luigi.Parameter(default="train")
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py", taskNumber=2)]
+
+
+def build(*tasks: luigi.Task, **how) -> bool:
+    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING", **how)
+
+
+# ---------------------------------------------------------------- faults while waiting
+
+
+def test_faults_while_polling_are_waited_out(pai, caplog):
+    """503s, resets, pages of a proxy and 429 while the job runs do not fail its task."""
+    pai.plan = {"runs_for": 1.0}
+    task = Train()
+    assert not task.complete()
+    pai.fail("GET", "/jobs/train$", 503, times=5)
+    pai.fail("GET", "/jobs/train$", "reset", times=4)
+    pai.fail("GET", "/jobs/train$", 404, times=2, body="<html>maintenance</html>")
+    pai.fail("GET", "/jobs/train$", 429, body="<html>Too many requests</html>")
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        task.run()
+    assert task.complete()
+    assert pai.posts() == ["train"]
+    assert "retrying for up to 30 s" in caplog.text
+    assert "replies again" in caplog.text
+
+
+def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
+    """A server that is gone for 60 s while the job runs costs the task nothing."""
+    clock = FastClock(20)
+    install_clock(clock, monkeypatch)
+    settings(poll_patience=120)
+    pai.plan = {"runs_for": 1.0}
+    task = Train()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(task.run)
+        while not pai.posts():
+            time.sleep(0.01)
+        pai.down()
+        clock.sleep(60)
+        assert not running.done()
+        pai.up()
+        running.result(60)
+    assert task.complete()
+    assert pai.count("POST", "/jobs") == 1
+
+
+def test_patience_ends(pai, settings):
+    """A server that stays away longer than poll_patience is an error; the job stays where it is."""
+    settings(poll_patience=0.4)
+    pai.plan = {"runs_for": 60}
+    pai.fail("GET", "/jobs/train$", 404, body='{"code": "NoJobError", "message": "not yet"}')
+    pai.fail("GET", "/jobs/train$", 503, times=999)
+    with pytest.raises(ServerFault, match="503"):
+        Train().run()
+    assert pai.posts() == ["train"]
+
+
+def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
+    """When the server no longer takes the token, another is asked for and the request repeated."""
+    first, second = Train(name="first"), Train(name="second")
+    first.run()
+    pai.tokens.clear()
+    second.run()
+    assert pai.posts() == ["first", "second"]
+    assert pai.count("POST", "/token") == 2
+
+
+def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
+    """A running job that the server no longer knows ends the wait with PaiJobLost."""
+    monkeypatch.setattr("luigi_pai.api.watcher._LOST_AFTER", 0.2)
+    pai.plan = {"runs_for": 60}
+    task = Train()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(task.run)
+        while pai.count("GET") < 3:
+            time.sleep(0.01)
+        del pai.jobs["train"]
+        with pytest.raises(PaiJobLost, match="'train' is no longer on"):
+            running.result(20)
+
+
+def test_unheard_of_states_are_not_ends(pai):
+    """UNKNOWN and states of a future release are waited through."""
+    job = pai.add("train", ends_as="UNKNOWN")
+    task = Train()
+    assert not task.complete()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(task.run)
+        for state in ("UNKNOWN", "DREAMING", "SUCCEEDED"):
+            time.sleep(0.15)
+            assert not running.done()
+            job.ends_as = state
+        running.result(20)
+    assert pai.count("POST") == 0
+
+
+# ---------------------------------------------------------------- complete() and unreachable servers
+
+
+@pytest.mark.parametrize("kind", [500, 503, "reset", "hang"])
+def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
+    """A server that does not say is an error in complete(): "no" would submit the work again."""
+    pai.add("train")
+    pai.fail("GET", "/jobs/train", kind, times=99)
+    with pytest.raises((ServerFault, ClusterUnreachable)):
+        Train().complete()
+
+
+def test_a_hung_server_is_an_error_after_the_timeouts(pai):
+    """A server that takes the connection and never answers ends in an error within a few timeouts."""
+    pai.fail("GET", "/jobs/train", "hang", times=9)
+    started = time.monotonic()
+    with pytest.raises(ClusterUnreachable, match=r"accepted the connection but did not reply within 0\.5 s"):
+        Train().complete()
+    assert time.monotonic() - started < 5
+
+
+def test_another_web_server_is_not_a_missing_job(pai):
+    """A 404 page of something that is no OpenPAI does not read as "the job is not there"."""
+    pai.fail("GET", "/jobs/train", 404, times=9, body="<html>nginx: not found</html>")
+    with pytest.raises(InvalidReply, match=r"pai_url in .OpenPai.* the rest-server"):
+        Train().complete()
+    assert pai.count("POST") == 0
+
+
+# ---------------------------------------------------------------- wrong settings: one clear line each
+
+
+def one_line(task: luigi.Task, error: type[Exception], ask: str = "run") -> str:
+    with pytest.raises(error) as caught:
+        getattr(task, ask)()
+    text = str(caught.value)
+    assert len(text.splitlines()) == 1
+    assert "admin-password" not in text
+    return text
+
+
+def test_a_wrong_password_is_one_clear_line(pai, settings):
+    """A refused password says so, for which user and where, and which key to set."""
+    settings(password="wrong-password")
+    text = one_line(Train(), AuthenticationError)
+    assert text == (
+        f"job 'train' was not submitted: login of user 'admin' at {pai.url} was refused: "
+        "Password is incorrect.; set the right password in [OpenPai] of luigi.cfg"
+    )
+
+
+def test_an_unknown_user_is_one_clear_line(pai, settings):
+    """An unknown user says so and names the key."""
+    settings(username="nobody1")
+    assert one_line(Train(), AuthenticationError) == (
+        f"job 'train' was not submitted: login of user 'nobody1' at {pai.url} was refused: "
+        "User nobody1 is not found.; set the right username in [OpenPai] of luigi.cfg"
+    )
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_missing_password_is_one_clear_line():
+    """With no password the error names the key to write."""
+    luigi.configuration.get_config().remove_option("OpenPai", "password")
+    text = one_line(Train(), AuthenticationError)
+    assert "no password is set; write password = ..." in text
+
+
+def test_a_wrong_port_is_one_clear_line(pai):
+    """A refused connection says the address and the key, at once, in run() and in complete()."""
+    pai.down()
+    for ask in ("run", "complete"):
+        started = time.monotonic()
+        text = one_line(Train(), ClusterUnreachable, ask)
+        assert text == (
+            f"cannot reach {pai.url}: Connection refused; check pai_url in [OpenPai] of luigi.cfg, "
+            "and that the rest-server runs"
+        )
+        assert time.monotonic() - started < 5
+
+
+def test_an_unknown_host_is_one_clear_line(settings):
+    """A host that does not exist says so and names the key."""
+    settings(pai_url="http://no-such-host.invalid:9186")
+    text = one_line(Train(), ClusterUnreachable, "complete")
+    assert text.startswith("cannot reach http://no-such-host.invalid:9186: ")
+    assert "check pai_url in [OpenPai]" in text
+
+
+def test_a_pai_url_that_is_none_is_one_clear_line(settings):
+    """A pai_url that is no address is refused before anything is sent."""
+    settings(pai_url="ftp://host")
+    text = one_line(Train(), ConfigError, "complete")
+    assert "pai_url = 'ftp://host' is not a valid URL; use http://HOST:PORT or https://HOST/PATH" in text
