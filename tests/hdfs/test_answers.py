@@ -280,9 +280,9 @@ def test_files_have_no_limits() -> None:
         handler.end_headers()
         for _part in range(10):
             handler.wfile.write(bytes(size // 10))
-            time.sleep(0.05)
+            time.sleep(0.25)
 
-    with scripted_fs(script, read_timeout=0.1) as fs:
+    with scripted_fs(script, read_timeout=0.5) as fs:
         assert len(read(fs)) == size
 
 
