@@ -16,12 +16,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def api_base(url: str) -> str:
-    """Return what stands before a path in requests to a WebHDFS.
+    """Return what stands before a path in requests to a WebHDFS, from its URL as configured.
 
-    Args:
-        url: as configured: ``http://HOST:PORT``, or with the path of a proxy,
-            ``https://KNOX/gateway/default``; a path that ends in ``/v1``, as
-            ``http://PYLON/webhdfs/api/v1``, is taken as it is.
+    That is ``http://HOST:PORT``, or with the path of a proxy, ``https://KNOX/gateway/default``; a path that
+    ends in ``/v1``, as ``http://PYLON/webhdfs/api/v1``, is taken as it is.
     """
     url = url.strip().rstrip("/")
     return url if urlsplit(url).path.endswith("/v1") else f"{url}/webhdfs/v1"
@@ -62,11 +60,7 @@ def encoded_twice(address: str) -> str | None:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return what to GET of a DataNode to know how often it decodes.
-
-    Where it decodes once, it looks for a file ``%zz``, which is not found; decoded
-    twice, that is an illegal argument.
-    """
+    """Return what to GET of a DataNode: a file ``%zz``, not found or, decoded twice, an illegal argument."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from luigi_pai.hdfs.errors import malformed
+from luigi_pai.hdfs.session import CONTENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Answer", "answer_of", "leads_on"]
 
-_CONTENT = (requests.codes.ok, requests.codes.partial_content)
-_DATA_FOLLOWS = ("CREATE", "APPEND")  # their redirect is not followed before there is data to send
 
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
 _LARGEST = 2**63  # of a Java long
@@ -32,8 +31,8 @@ class Answer:
 
     Attributes:
         reply: as it was received; only the body of a file that is open is not read yet.
-        value: of the operation's field (``boolean`` of MKDIRS), of CREATE and APPEND where to
-            send the data; None where the operation has no field, and of an empty answer to RENAME.
+        value: of the operation's field (``boolean`` of MKDIRS), of CREATE where to send the
+            data; None where the operation has no field, and of an empty answer to RENAME.
         maybe_done: an earlier try of this request may have done what it asked for.
     """
 
@@ -45,30 +44,25 @@ class Answer:
 def leads_on(reply: requests.Response, operation: str) -> bool:
     """Return whether a reply says to send the request elsewhere, before there is an answer."""
     is_redirect = reply.status_code >= requests.codes.multiple_choices and "Location" in reply.headers
-    return is_redirect and operation not in _DATA_FOLLOWS
+    return is_redirect and operation != "CREATE"  # which waits for its data
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
-    """Return what a reply says.
-
-    Args:
-        operation: that it answers.
-        path: on HDFS.
-        reply: whose status is below 400.
+    """Return what a reply, whose status is below 400, says of an operation on a path.
 
     Raises:
         HdfsError: it is not what a WebHDFS answers to this operation.
     """
     if leads_on(reply, operation):
         return Answer(reply)
-    if operation in _DATA_FOLLOWS and "Location" in reply.headers:
+    if operation == "CREATE" and "Location" in reply.headers:
         return Answer(reply, reply.headers["Location"])
     status = reply.status_code
-    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
+    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in CONTENT):
         raise malformed(operation, path, reply, f"HTTP {status} {reply.reason}, not in the way of a WebHDFS")
     if operation == "OPEN":
         return Answer(reply)
-    field, is_right = _FIELDS.get(operation, ("", _is_object))
+    field, is_right = _FIELDS.get(operation, ("", bool))
     if not reply.content and (not field or operation == "RENAME"):
         return Answer(reply)
     document = _parsed(reply.content)
@@ -76,7 +70,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
         return Answer(reply)
     if isinstance(document, dict) and is_right(document.get(field)):
         return Answer(reply, document[field])
-    if operation in _DATA_FOLLOWS:
+    if operation == "CREATE":
         raise malformed(operation, path, reply, "the server did not say where to write to")
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
     raise malformed(operation, path, reply, f"{what}: not in the way of a WebHDFS")
@@ -87,10 +81,6 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _is_size(value: Any) -> bool:
@@ -130,23 +120,18 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value not in ("", ".", "..") and not _IN_NO_NAME.search(value)
 
 
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
 
 
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "APPEND": ("Location", _is_text),
-    "CREATE": ("Location", _is_text),
-    "DELETE": ("boolean", _is_boolean),
+    "CREATE": ("Location", _is(str)),
+    "DELETE": ("boolean", _is(bool)),
     "GETCONTENTSUMMARY": ("ContentSummary", _is_summary),
     "GETFILESTATUS": ("FileStatus", _is_status),
-    "GETHOMEDIRECTORY": ("Path", _is_text),
+    "GETHOMEDIRECTORY": ("Path", _is(str)),
     "LISTSTATUS": ("FileStatuses", _is_listing),
-    "MKDIRS": ("boolean", _is_boolean),
-    "RENAME": ("boolean", _is_boolean),
+    "MKDIRS": ("boolean", _is(bool)),
+    "RENAME": ("boolean", _is(bool)),
 }
 """The field of an operation's answer, and what its value has to be."""

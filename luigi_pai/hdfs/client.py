@@ -11,7 +11,7 @@ from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 
 from luigi_pai.hdfs import renames
 from luigi_pai.hdfs.endpoint import Endpoint
-from luigi_pai.hdfs.errors import FileAlreadyExists, MissingParentDirectory, failed
+from luigi_pai.hdfs.errors import FileAlreadyExists, MissingParentDirectory
 from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.hdfs.transfer.copying import copy_local, copy_remote, fetch_new
@@ -102,9 +102,9 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         """
         server, place = self.at(path)
         if place == "/":
-            raise failed("CREATE", place, server.server, "it is a folder")
+            raise server.failed("CREATE", place, "it is a folder")
         if not overwrite and server.status(place):
-            raise failed("CREATE", place, server.server, "it exists", kind=FileAlreadyExists)
+            raise server.failed("CREATE", place, "it exists", kind=FileAlreadyExists)
         publish = renames.replace if overwrite else renames.rename_exactly
         return HdfsWriter(lambda: self.at(path)[0], place, publish)
 
@@ -159,30 +159,22 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         """
         server, place = self.at(path)
         if raise_if_exists and server.status(place):
-            raise failed("MKDIRS", place, server.server, "it exists", kind=FileAlreadyExists)
+            raise server.failed("MKDIRS", place, "it exists", kind=FileAlreadyExists)
         if not parents and not server.is_folder(posixpath.dirname(place)):
             reason = f"{posixpath.dirname(place)} does not exist"
-            raise failed("MKDIRS", place, server.server, reason, kind=MissingParentDirectory)
-        server.make_folders(place, None)
+            raise server.failed("MKDIRS", place, reason, kind=MissingParentDirectory)
+        server.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
-        """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made.
-
-        Raises:
-            HdfsError: it was not done, and why.
-        """
+        """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made."""
         server, place, goal = self._both(path, dest)
-        server.make_folders(posixpath.dirname(goal), None)
+        server.make_folders(posixpath.dirname(goal))
         renames.move(server, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest``, in one step. Missing folders are made.
-
-        Raises:
-            FileAlreadyExists: something is there; also a folder.
-        """
+        """Rename to exactly ``dest``, in one step; FileAlreadyExists if there. Missing folders are made."""
         server, place, goal = self._both(path, dest)
-        server.make_folders(posixpath.dirname(goal), None)
+        server.make_folders(posixpath.dirname(goal))
         renames.rename_exactly(server, place, goal)
 
     def replace(self, path: str, dest: str) -> None:
@@ -210,18 +202,10 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         if not skip_trash and move_to_trash(server, place, recursive=recursive):
             return
         if not server.remove(place, recursive=recursive):
-            raise failed(
-                "DELETE", place, server.server, "nothing is there", exception="FileNotFoundException"
-            )
+            raise server.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
 
     def chmod(self, path: str, permissions: str | int, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set mode bits.
-
-        Args:
-            path: of a file or folder.
-            permissions: in octal, ``"755"``, or as a number, ``0o755``.
-            recursive: of all that is under it, too.
-        """
+        """Set mode bits, in octal (``"755"``) or as a number (``0o755``)."""
         mode = f"{permissions:o}" if isinstance(permissions, int) else permissions
         self._each(path, lambda server, place: server.change_mode(place, mode), recursive=recursive)
 
@@ -242,7 +226,7 @@ class WebHdfs(Endpoint, HdfsFileSystem):
         server, place = self.at(path)
         other, goal = self.at(dest)
         if other is not server:
-            raise failed("RENAME", place, server.server, f"{dest!r} is on {other.server}")
+            raise server.failed("RENAME", place, f"{dest!r} is on {other.server}")
         return server, place, goal
 
     def _each(self, path: str, work: Callable[[Connection, str], None], *, recursive: bool) -> None:

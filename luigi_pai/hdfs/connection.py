@@ -8,7 +8,7 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory
 from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.transport import AS_SENT, Transport
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "connection"]
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
-_MAYBE_BELOW_A_FILE = (
-    "AccessControlException",
-    "FileAlreadyExistsException",
-    "ParentNotDirectoryException",
-)
+_MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
 class Connection(Transport):
@@ -74,15 +70,11 @@ class Connection(Transport):
         return found
 
     def list_folder(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder.
-
-        Raises:
-            NotADirectory: a file is there.
-        """
+        """Return the FileStatus of each entry of a folder; NotADirectory where a file is there."""
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
             step, reason = "name another folder, or remove the file", "a file is there, no folder"
-            raise failed("LISTSTATUS", path, self.server, reason, next_step=step, kind=NotADirectory)
+            raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -102,27 +94,18 @@ class Connection(Transport):
         """Return the home folder of the user."""
         return str(self._get_home_directory("/").value)
 
-    def make_folders(self, path: str, permission: str | None) -> None:
-        """Make a folder and those above it.
-
-        Raises:
-            NotADirectory: a file is there, or where one of those above it has to be.
-        """
+    def make_folders(self, path: str, permission: str | None = None) -> None:
+        """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
         try:
             done = self._mkdirs(path, permission=permission).value
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
-            if file:
-                raise failed(
-                    "MKDIRS",
-                    path,
-                    self.server,
-                    "a file is there" if file == path else f"{file} is a file",
-                    kind=NotADirectory,
-                ) from error
-            raise
+            if not file:
+                raise
+            reason = "a file is there" if file == path else f"{file} is a file"
+            raise self.failed("MKDIRS", path, reason, kind=NotADirectory) from error
         if not done:
-            raise failed("MKDIRS", path, self.server, "the server did not do it, and does not say why")
+            raise self.failed("MKDIRS", path, "the server did not do it, and does not say why")
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
@@ -139,12 +122,7 @@ class Connection(Transport):
         return bool(answer.value) or answer.maybe_done
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename.
-
-        Args:
-            path: what to rename.
-            destination: what to call it.
-            options: ``NONE`` or ``OVERWRITE`` for HDFS's rename2; None for its first rename.
+        """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
 
         Returns:
             None after a rename2; true or false after a first rename, which is also
@@ -167,17 +145,9 @@ class Connection(Transport):
         return reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
-        """Write a file; its folder is made where it is missing.
+        """Write a file; its folder is made where it is missing. Return the address that it was written to.
 
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
-
-        Args:
-            path: of the file.
-            data: its content; parts are sent as they come.
-            overwrite: a file that is there may be replaced.
-
-        Returns:
-            The address on a DataNode that it was written to.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
             answer: Answer = self._create(path, overwrite=str(overwrite).lower())

@@ -34,7 +34,9 @@ class Endpoint:
         redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer; this and what follows as for ``Account``.
+        read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
+            times that at most; in the same time 64 KiB of a file have to arrive.
+        patience: seconds to wait altogether before retries, since the last answer.
     """
 
     def __init__(
@@ -49,15 +51,12 @@ class Endpoint:
         connect_timeout: float = Account.connect_timeout,
         read_timeout: float = Account.read_timeout,
         patience: float = Account.patience,
-        max_answer: int = Account.max_answer,
-        max_listing: int = Account.max_listing,
     ) -> None:
         urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
         self.url = ";".join(urls) or None
         self.user = user
         self.fs_uri = fs_uri
-        limits = (connect_timeout, read_timeout, patience, max_answer, max_listing)
-        self.account = Account((), user, auth, redirect, verify, *limits)
+        self.account = Account((), user, auth, redirect, verify, connect_timeout, read_timeout, patience)
 
     @classmethod
     def from_config(cls) -> Self:

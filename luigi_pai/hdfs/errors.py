@@ -24,11 +24,11 @@ from requests.exceptions import ChunkedEncodingError
 from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
-from luigi_pai.hdfs.session import OverLimit
 from luigi_pai.redaction import redact
+from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "FileAlreadyExists",
@@ -37,7 +37,6 @@ __all__ = [
     "MissingParentDirectory",
     "NotADirectory",
     "TransferError",
-    "chain",
     "failed",
     "malformed",
     "no_namenode",
@@ -47,17 +46,16 @@ __all__ = [
 ]
 
 _UNAUTHORIZED = 401
-_PASSING = {  # statuses of what stands before a NameNode, and why to try again
-    429: "the server, or a proxy before it, limits requests",
-    502: "the NameNode, or a proxy before it, does not serve now",
-    503: "the NameNode, or a proxy before it, does not serve now",
-    504: "the NameNode, or a proxy before it, does not serve now",
-}
+_AWAY = "the NameNode, or a proxy before it, does not serve now"
+_PASSING = {429: "the server, or a proxy before it, limits requests", 502: _AWAY, 503: _AWAY, 504: _AWAY}
 _ADVICE = {  # for other statuses that are not a WebHDFS's own
     403: "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy",
     407: "the HTTP proxy wants a user and password: check http_proxy and no_proxy",
     413: "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in nginx)",
 }
+_NO_WEBHDFS = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+_WANTS_KERBEROS = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
+_TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an answer
 _LONGEST_MESSAGE = 2000  # characters of a RemoteException
@@ -93,6 +91,10 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         retry_after: seconds that the server asks to wait before that, or None.
     """
 
+    unsent = False
+    transient = False
+    retry_after: float | None = None
+
     def __init__(
         self,
         message: str,
@@ -104,14 +106,8 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         reason: str = "",
     ) -> None:
         super().__init__(message)
-        self.operation = operation
-        self.path = path
-        self.server = server
-        self.exception = exception
-        self.reason = reason
-        self.unsent = False
-        self.transient = False
-        self.retry_after: float | None = None
+        self.operation, self.path, self.server = operation, path, server
+        self.exception, self.reason = exception, reason
 
 
 class HdfsUnreachable(HdfsError):
@@ -149,10 +145,7 @@ class TransferError(PaiError):
         return type(self), (self.what, self.problems)
 
 
-_CLASSES: Mapping[str, type[HdfsError]] = {
-    "FileAlreadyExistsException": FileAlreadyExists,
-    "ParentNotDirectoryException": NotADirectory,
-}
+_CLASSES = {"FileAlreadyExistsException": FileAlreadyExists, "ParentNotDirectoryException": NotADirectory}
 
 
 def failed(
@@ -167,14 +160,11 @@ def failed(
 ) -> HdfsError:
     """Return the error that says operation, path, server, reason and what to do next."""
     step = next_step or _NEXT_STEPS.get(exception or "", "")
-    text = f"HDFS {operation} {_printable(path)} on {server}: {reason}" + (f"; {step}" if step else "")
+    # without what would end a line or move the cursor of a terminal
+    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
+    text = f"HDFS {operation} {shown} on {server}: {reason}" + (f"; {step}" if step else "")
     kind = kind or _CLASSES.get(exception or "", HdfsError)
     return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
-
-
-def _printable(path: str) -> str:
-    """Return a path without what would end a line or move the cursor of a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
 
 
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
@@ -192,9 +182,8 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
     """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
     server = urlsplit(response.url).netloc
     if response.status_code == _UNAUTHORIZED:
-        step = "check hdfs_user in [OpenPai]"
-        if "negotiate" in response.headers.get("WWW-Authenticate", "").lower():
-            step = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
+        wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
+        step = _WANTS_KERBEROS if wants_kerberos else "check hdfs_user in [OpenPai]"
         response.close()
         return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
     body = _body(response)
@@ -210,12 +199,9 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 def _refused_by_another(operation: str, path: str, response: requests.Response, body: bytes) -> HdfsError:
     """Return the error for a refusal that is not a WebHDFS's own."""
-    status = response.status_code
-    after = response.headers.get("Retry-After", "")
+    status, after = response.status_code, response.headers.get("Retry-After", "")
     retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
-    step = _ADVICE.get(
-        status, "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
-    )
+    step = _ADVICE.get(status, _NO_WEBHDFS)
     if status in _PASSING:
         step = f"{_PASSING[status]}; try again" + ("" if retry_after is None else f" in {retry_after:g} s")
     reason = f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
@@ -252,54 +238,35 @@ def _shown(body: bytes) -> str:
 
 
 def unanswered(
-    operation: str,
-    path: str,
-    server: str,
-    error: Exception,
-    namenodes: Sequence[str],
-    *,
-    unsent: bool,
+    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], *, unsent: bool
 ) -> HdfsError:
-    """Return the error for a request that got no answer, or no whole one.
+    """Return the error for a request that got no answer, or no whole one, from a host and port.
 
-    Args:
-        operation: what was tried.
-        path: on HDFS.
-        server: host and port that was asked.
-        error: what happened.
-        namenodes: host and port of each; another server is a DataNode.
-        unsent: nothing of the request was sent.
+    Any that is not one of the NameNodes is a DataNode.
     """
+    causes = list(chain(error))
+    for cause in causes:
+        if isinstance(cause, OverLimit):
+            divide = ", or divide the folder: it may hold too many files for one listing"
+            step = "check webhdfs_url in [OpenPai]" + (divide if operation == "LISTSTATUS" else "")
+            return failed(operation, path, server, str(cause), next_step=step)
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if server not in namenodes:
         step = (
             f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
             "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
-    for one in chain(error):
-        if isinstance(one, OverLimit):
-            step = "check webhdfs_url in [OpenPai]"
-            if operation == "LISTSTATUS":
-                step += ", or divide the folder: it may hold too many files for one listing"
-            return failed(operation, path, server, str(one), next_step=step)
     what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
     reason = f"{what} ({_why(error)})"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
     unreachable.unsent = unsent
-    unreachable.transient = isinstance(
-        error, (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
-    ) and not any(isinstance(one, ssl.SSLCertVerificationError) for one in chain(error))
+    untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
+    unreachable.transient = isinstance(error, _TRANSIENT) and not untrusted
     return unreachable
 
 
 def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:
-    """Return the error for several NameNodes of which none could do it.
-
-    Args:
-        operation: what was tried.
-        path: on HDFS.
-        errors: of each NameNode.
-    """
+    """Return the error for several NameNodes of which none could do it."""
     reasons = "; ".join(f"{error.server}: {error.reason}" for error in errors)
     names = {error.exception for error in errors}
     return failed(
@@ -326,15 +293,3 @@ def _why(error: BaseException) -> str:
             return str(reason)
     text = redact(str(innermost).strip())
     return text.splitlines()[0] if text else type(innermost).__name__
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those that it came from."""
-    waiting, seen = [error], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            found = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
-            waiting += [other for other in found if isinstance(other, BaseException)]

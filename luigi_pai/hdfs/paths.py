@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"\$\{[^}/]*\}|(?:^|(?<=/))\$\w+")
 _SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
 _LONGEST_PATH = 8000  # characters, and
 _DEEPEST_PATH = 1000  # names, that a NameNode takes (HdfsConstants)
-_PORTS = {"hdfs": ":8020"}  # of a NameNode, where none is written
+_NAMENODE_PORT = 8020  # where none is written
 
 
 def split_uri(path: str) -> tuple[str, str, str]:
@@ -33,11 +33,7 @@ def is_foreign(path: str) -> bool:
 
 
 def same_path(one: str, other: str) -> bool:
-    """Return whether two ways to write a path mean the same place on one HDFS.
-
-    Hosts are not compared: a server writes its own in place of $PAI_DEFAULT_FS_URI, which may be
-    known by another name outside of the cluster.
-    """
+    """Return whether two paths mean the same place on one HDFS, whose host may have other names."""
     try:
         return hdfs_path(one, None) == hdfs_path(other, None)
     except HdfsError:
@@ -65,16 +61,13 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         raise _wrong(path, "it is not UTF-8") from None
     scheme, authority, base = split_uri(fs_uri or "")
     base = base.rstrip("/")
-    text, from_default = (
-        _DEFAULT_FS.subn(lambda _match: base, path, count=1) if path.startswith("$") else (path, 0)
-    )
-    if from_default:
-        return _normal(text or "/")
+    default = _DEFAULT_FS.match(path)
+    if default:
+        return _normal(base + path[default.end() :] or "/")
     variable = _VARIABLE.search(path)
     if variable:
-        raise _wrong(
-            path, f"nothing is known of {variable[0]}; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
-        )
+        why = f"nothing is known of {variable[0]}; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
+        raise _wrong(path, why)
     path_scheme, path_authority, plain = split_uri(path)
     if not path_scheme:
         if not plain.startswith("/"):
@@ -82,11 +75,8 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         return _normal(plain)
     if path_scheme not in _SCHEMES and path_scheme != scheme:
         raise _wrong(path, f"{path_scheme}: is not HDFS; begin it with / or hdfs://HOST:PORT/")
-    if (
-        path_scheme == scheme
-        and path_authority
-        and _address(scheme, path_authority) != _address(scheme, authority)
-    ):
+    is_same = not path_authority or _address(scheme, path_authority) == _address(scheme, authority)
+    if path_scheme == scheme and not is_same:
         raise _wrong(path, f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}")
     return _normal(plain)
 
@@ -94,8 +84,7 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
 def child_of(folder: str, name: str) -> str:
     """Return the absolute path of an entry of a folder; of a file, which is listed without a name, its own.
 
-    Raises:
-        HdfsError: no path on HDFS is that long: the server lists folders in folders without an end.
+    HdfsError where no path on HDFS is that long: the server lists folders in folders without an end.
     """
     path = f"{folder.rstrip('/')}/{name}" if name else folder
     if len(path) > _LONGEST_PATH or path.count("/") > _DEEPEST_PATH:
@@ -110,7 +99,7 @@ def _normal(path: str) -> str:
 
 def _address(scheme: str, authority: str) -> str:
     host = authority.rpartition("@")[2].lower()
-    return host if re.search(r":\d+$", host) else host + _PORTS.get(scheme, "")
+    return host if scheme != "hdfs" or re.search(r":\d+$", host) else f"{host}:{_NAMENODE_PORT}"
 
 
 def _wrong(path: str, why: str) -> HdfsError:

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from luigi_pai.hdfs.errors import HdfsError, chain, failed
-from luigi_pai.hdfs.session import OverLimit
+from luigi_pai.hdfs.errors import HdfsError, failed
 from luigi_pai.redaction import redact
+from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:
     import requests
@@ -32,7 +32,8 @@ _PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones c
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # of a FileStatus, while the file is the same
-_PASSING = (  # what a NameNode says while it has lost a DataNode, or is about to be another one
+# what a NameNode says while it has lost a DataNode, or is about to be another one
+_PASSING = (
     "BlockMissingException",
     "IOException",
     "RetriableException",
@@ -48,10 +49,6 @@ class HdfsReader(io.RawIOBase):
     parts of two. When a connection breaks, the rest is asked for again, of
     whatever DataNode the NameNode now names, ten times within 3.5 s, and again
     so after each further MiB; if the file was replaced meanwhile, that is an error.
-
-    Args:
-        connection: of the HDFS.
-        path: absolute.
 
     Raises:
         HdfsError: there is no such file; or the connection broke and the rest cannot be had.
@@ -113,7 +110,8 @@ class HdfsReader(io.RawIOBase):
             else:
                 if part or self._at == self._end or not size:
                     break
-            self._open_again(self._broken(reason))
+            server = urlsplit(self._response.url).netloc if self._response else self._connection.server
+            self._open_again(self._failed(f"the connection broke: {reason}", server))
         self._at += len(part)
         return part
 
@@ -132,21 +130,17 @@ class HdfsReader(io.RawIOBase):
         # a server that does not say how much it sends (HttpFS) could end early without a sign
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
-            self._check_shorter(response, end)
+            self._status = self._connection.file_status(self._path)
+            if end != self._status["length"]:  # the file is not shorter by now
+                response.close()
+                reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
+                raise self._failed(reason, urlsplit(response.url).netloc)
         if self._at and end != self._end:
             response.close()
             return False
         self._response, self._end = response, end
         self._raw: Any = response.raw
         return True
-
-    def _check_shorter(self, response: requests.Response, length: int) -> None:
-        """Refuse content that is shorter than the file, unless the file is by now."""
-        self._status = self._connection.file_status(self._path)
-        if length != self._status["length"]:
-            response.close()
-            reason = f"the DataNode sends {length:,} bytes of {self._status['length']:,}"
-            raise failed("OPEN", self._path, urlsplit(response.url).netloc, reason, next_step="try again")
 
     def _open_again(self, error: HdfsError) -> None:
         """Ask for the rest, as long as there is hope; else raise the error."""
@@ -169,16 +163,15 @@ class HdfsReader(io.RawIOBase):
             if is_same:
                 return
             reason = "the connection broke, and the file was replaced since it was opened"
-            raise failed("OPEN", self._path, self._connection.server, reason, next_step="try again")
+            raise self._failed(reason, self._connection.server)
         raise error
 
     def _is_same(self) -> bool:
         status = self._connection.file_status(self._path)
         return all(status.get(fact) == self._status.get(fact) for fact in _SAME)
 
-    def _broken(self, reason: str) -> HdfsError:
-        server = urlsplit(self._response.url).netloc if self._response else self._connection.server
-        return failed("OPEN", self._path, server, f"the connection broke: {reason}", next_step="try again")
+    def _failed(self, reason: str, server: str) -> HdfsError:
+        return failed("OPEN", self._path, server, reason, next_step="try again")
 
 
 class BufferedHdfsReader(io.BufferedReader):

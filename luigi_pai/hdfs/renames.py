@@ -6,7 +6,7 @@ import contextlib
 import posixpath
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.temporary import kept_path, tidy
 
 if TYPE_CHECKING:
@@ -18,21 +18,13 @@ _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also whe
 
 
 def move(server: Connection, path: str, goal: str) -> None:
-    """Rename, or move into a folder that exists; nothing is replaced.
-
-    Raises:
-        HdfsError: it was not done, and why.
-    """
+    """Rename, or move into a folder that exists; nothing is replaced. HdfsError says why it was not done."""
     if not server.rename_to(path, goal):
         raise _not_renamed(server, path, goal)
 
 
 def rename_exactly(server: Connection, path: str, goal: str) -> None:
-    """Rename to exactly ``goal``, in one step.
-
-    Raises:
-        FileAlreadyExists: something is there; also a folder.
-    """
+    """Rename to exactly ``goal``, in one step; FileAlreadyExists where anything is there, also a folder."""
     try:
         done = server.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -61,7 +53,7 @@ def replace(server: Connection, path: str, goal: str) -> None:
 def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
     kept = kept_path(goal, server.owner)
     place, folder = posixpath.dirname(kept), posixpath.dirname(posixpath.dirname(kept))
-    server.make_folders(place, None)
+    server.make_folders(place)
     done = False
     try:
         done = bool(server.rename_to(goal, kept) and server.rename_to(path, goal))
@@ -76,14 +68,7 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Check the end of a rename that must not move into a folder.
-
-    Args:
-        server: that was asked.
-        path: source, absolute.
-        goal: destination, absolute.
-        done: what it answered; None from a server that knows such renames.
-    """
+    """Check a rename that must not move into a folder; a server that knows such renames answers None."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))
@@ -95,13 +80,11 @@ def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None)
 def _not_renamed(server: Connection, path: str, goal: str) -> HdfsError:
     """Return the error for a rename that the server answered with false."""
     if not server.status(path):
-        return failed("RENAME", path, server.server, "nothing is there", exception="FileNotFoundException")
+        return server.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")
     if server.status(goal):
         return _exists(server, path, goal)
-    return failed(
-        "RENAME", path, server.server, f"the server did not rename it to {goal}, and gives no reason"
-    )
+    return server.failed("RENAME", path, f"the server did not rename it to {goal}, and gives no reason")
 
 
 def _exists(server: Connection, path: str, goal: str) -> HdfsError:
-    return failed("RENAME", path, server.server, f"{goal} exists", kind=FileAlreadyExists)
+    return server.failed("RENAME", path, f"{goal} exists", kind=FileAlreadyExists)

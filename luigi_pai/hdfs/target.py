@@ -71,14 +71,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 tidy(server, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        """Return the target of a file or folder in this folder.
-
-        Args:
-            part: its name, or a path of several names.
-
-        Raises:
-            ValueError: it would not be inside this folder.
-        """
+        """Return the target of what is in this folder; ValueError where it would not be inside it."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not the path of something in {self.path}")
@@ -137,7 +130,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         own = temporary_path(path, server.owner)  # a folder, so that nobody tidies up what is above
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
-        server.make_folders(folder, None)
+        server.make_folders(folder)
         try:
             yield f"{temporary}/" if self.path.endswith("/") else temporary
             rename_exactly(server, self.fs.at(temporary)[1], place)
@@ -228,11 +221,8 @@ def _byte_format(given: Any) -> Any:
     if isinstance(given, luigi.format.ChainFormat) and isinstance(given.args[-1], plain):
         inner = given.args[:-1]
         return inner[0] if len(inner) == 1 else luigi.format.ChainFormat(*inner)
-    if (
-        getattr(given, "output", None) == "hdfs"
-        or hasattr(given, "hdfs_writer")
-        or hasattr(given, "hdfs_reader")
-    ):
+    runs_hadoop = hasattr(given, "hdfs_writer") or hasattr(given, "hdfs_reader")
+    if runs_hadoop or getattr(given, "output", None) == "hdfs":
         raise TypeError(f"{given!r} runs Hadoop's commands; use a format of luigi.format")
     return given
 

@@ -44,16 +44,21 @@ def is_temporary(name: str) -> bool:
 def temporary_path(path: str, user: str) -> str:
     """Return a new temporary path for what is to become a path, in any way that is written; makes nothing."""
     folder, name = posixpath.split(path.rstrip("/"))
-    return f"{folder.rstrip('/')}/{_FOLDER}{_plain(user)}/{_unique()}.{name[-_LONGEST_STEM:]}"
+    return f"{_folder(folder, user)}/{_unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def kept_path(path: str, user: str) -> str:
-    """Return where to keep the file at a path while another takes its place, see ``replace``.
+    """Return where to keep the file at a path while another takes its place.
 
     Where a process is killed meanwhile, ``tidy`` puts it back.
     """
     folder, name = posixpath.split(path)
-    return f"{folder.rstrip('/')}/{_FOLDER}{_plain(user)}/{_unique()}+kept/{name}"
+    return f"{_folder(folder, user)}/{_unique()}+kept/{name}"
+
+
+def _folder(folder: str, user: str) -> str:
+    plain = re.sub(r"[^\w.-]", "_", user)
+    return f"{folder.rstrip('/')}/{_FOLDER}{plain}"
 
 
 def tidy(server: Connection, folder: str) -> None:
@@ -65,15 +70,14 @@ def tidy(server: Connection, folder: str) -> None:
     if not is_temporary(posixpath.basename(folder)):
         return
     try:
-        server.remove(folder, recursive=False)
-    except HdfsError as error:
-        if error.exception is None:
-            logger.info("Temporary files may be left behind in %s: %s", folder, error)
-            return
         try:
+            server.remove(folder, recursive=False)
+        except HdfsError as error:
+            if error.exception is None:
+                raise
             _sweep(server, folder)
-        except HdfsError as failure:
-            logger.info("Temporary files may be left behind in %s: %s", folder, failure)
+    except HdfsError as error:
+        logger.info("Temporary files may be left behind in %s: %s", folder, error)
 
 
 def _sweep(server: Connection, folder: str) -> None:
@@ -125,15 +129,9 @@ def _is_abandoned(name: str, changed: float) -> bool:
         return changed < time.time() - _ABANDONED
     try:
         os.kill(int(match[2]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False
-
-
-def _plain(user: str) -> str:
-    return re.sub(r"[^\w.-]", "_", user)
 
 
 def _unique() -> str:

@@ -23,13 +23,11 @@ from luigi_pai.hdfs.errors import (
     refused,
     unanswered,
 )
-from luigi_pai.hdfs.retries import Retries
-from luigi_pai.hdfs.session import new_session, progress
+from luigi_pai.hdfs.session import new_session
 from luigi_pai.redaction import redact, redact_urllib3_logs
+from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import requests
 
     from luigi_pai.hdfs.session import Account
@@ -41,6 +39,10 @@ logger = logging.getLogger("luigi-interface")
 AS_SENT = {"user.name": None}
 """Parameters of a request to an address that a NameNode sent, which names the user already."""
 
+_PAUSES = (0.05, 0.2)  # seconds before each retry
+# What may be done twice. CREATE: what a NameNode answers to it is where to send the data; it has done
+# nothing yet. DELETE: a retry that finds nothing counts as done.
+_IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
 _LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
@@ -52,12 +54,12 @@ redact_urllib3_logs()
 class Transport(Client):  # type: ignore[misc]  # the library has no types
     """The requests of the library to one HDFS, as one account.
 
-    What is refused, and what gets no answer, is an HdfsError. Requests that may be done
-    twice are retried after transient errors, see ``Retries``; any other is sent once.
+    What is refused, and what gets no answer, is an HdfsError. Requests that may be done twice are retried
+    after transient errors; any other is sent once.
 
-    Of several NameNodes, the one that answered last is asked first. One that is
-    on standby, or did not get the request, is passed over; a request that
-    changes something and whose answer is lost is an error, for it may be done.
+    Of several NameNodes, the one that answered last is asked first. One that is on standby, or did not get
+    the request, is passed over; a request that changes something and whose answer is lost is an error,
+    for it may be done.
     """
 
     def __init__(self, account: Account) -> None:
@@ -74,6 +76,10 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         """Host and port of the NameNode that answered last."""
         return urlsplit(self._active).netloc
 
+    def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
+        """Return the error for what this HDFS did not do, see ``errors.failed``."""
+        return failed(operation, path, self.server, reason, **about)
+
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
         return hdfs_path
@@ -82,13 +88,11 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         """Close what is kept open; it opens again when it is needed."""
         self._session.close()
 
-    # how requests are sent
-
     def _request(self, method: str, url: str, **about: Any) -> Answer:
         """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
         quoted = url.removeprefix(_LIBRARYS_BASE)
         path, operation = unquote(quoted), about["params"]["op"]
-        answer = self._ask_namenodes(method, quoted, path, operation, about)
+        answer = self._ask_namenodes(method, quoted, path, operation, {**about, "allow_redirects": False})
         if not leads_on(answer.reply, operation):
             return answer
         answer.reply.close()
@@ -101,18 +105,14 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         return answer
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return where to send what a NameNode sent on.
-
-        Raises:
-            HdfsError: the location is not a valid URL.
-        """
+        """Return where to send what a NameNode sent on; HdfsError where that is not a valid URL."""
         try:
             address = datanode_address(urljoin(reply.url, location), self._account.redirect)
         except ValueError:
             address = ""
         if not address:
             reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
-            raise failed(operation, path, self.server, reason, next_step="check webhdfs_url in [OpenPai]")
+            raise self.failed(operation, path, reason, next_step="check webhdfs_url in [OpenPai]")
         other = encoded_twice(address)
         return other if other and self._datanodes_decode_twice(address, path) else address
 
@@ -130,9 +130,10 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
     def _ask_namenodes(
         self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
     ) -> Answer:
-        about = {**about, "allow_redirects": False}
         passed: list[HdfsError] = []
-        for base in self._by_turns():
+        bases = self._account.bases
+        first = bases.index(self._active)
+        for base in bases[first:] + bases[:first]:
             try:
                 answer = self._retried(method, base + quoted, path, operation, alone=self._alone, **about)
             except HdfsError as error:
@@ -144,29 +145,35 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
                 return answer
         raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
 
-    def _by_turns(self) -> Iterator[str]:
-        """Yield the NameNodes, the one that answered last first."""
-        bases = self._account.bases
-        first = bases.index(self._active)
-        yield from bases[first:]
-        yield from bases[:first]
-
     def _retried(
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
     ) -> Answer:
-        """Send a request, again after transient errors where it may be done twice."""
-        retries = Retries(method, operation, self._patience_left(), alone=alone)
+        """Send a request, again after transient errors where it may be done twice.
+
+        Retries are at most two, or as many as the server asks for in a Retry-After and fit into the patience.
+        What has surely not reached the server is retried once. Where another server can be asked
+        (not ``alone``), only reads are retried.
+        """
+        is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
+        patience, pauses = self._patience_left(), list(_PAUSES)
+        unsent, maybe_done = 0, False
         while True:
             try:
                 reply = self.send_once(method, url, path, operation, **about)
                 self._limited_since = None
-                return replace(answer_of(operation, path, reply), maybe_done=retries.maybe_done)
+                return replace(answer_of(operation, path, reply), maybe_done=maybe_done)
             except HdfsError as error:
                 failure = error
             if failure.retry_after and self._limited_since is None:
                 self._limited_since = time.monotonic()
-            pause = retries.pause_after(failure)
-            if pause is None:
+            unsent += failure.unsent
+            may_retry = alone and unsent == 1 if failure.unsent else is_safe
+            if not failure.transient or not may_retry or not (failure.retry_after or pauses):
+                raise failure
+            maybe_done |= not failure.unsent
+            pause = failure.retry_after or pauses.pop(0)
+            patience -= pause
+            if patience < 0:
                 raise failure
             logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
             time.sleep(pause)
@@ -178,11 +185,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         return patience - waited if waited < 2 * patience else patience
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once.
-
-        Raises:
-            HdfsError: it is refused, or gets no answer.
-        """
+        """Send a request once; HdfsError where it is refused, or gets no answer."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS wants to be told
             "Accept-Encoding": "identity",  # what arrives is counted

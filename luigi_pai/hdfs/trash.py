@@ -6,7 +6,7 @@ import posixpath
 import time
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import HdfsError, NotADirectory, failed
+from luigi_pai.hdfs.errors import HdfsError, NotADirectory
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
@@ -20,17 +20,9 @@ _FOR_GOOD = "to delete it for good, remove it with skip_trash=True"
 def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
     """Move a file or folder to ``/user/NAME/.Trash/Current``, under the path it had.
 
-    Something of that path that is there already stays; the new one has the time,
-    in ms, behind its name. The trash is emptied by a NameNode that has
-    ``fs.trash.interval``; any other keeps it.
-
-    Args:
-        server: the HDFS.
-        path: absolute.
-        recursive: also a folder that is not empty.
-
-    Returns:
-        False where it is in the trash already; nothing is done.
+    Something of that path that is there already stays; the new one has the time, in ms, behind its name. The
+    trash is emptied by a NameNode that has ``fs.trash.interval``; any other keeps it. Returns False, and does
+    nothing, where it is in the trash already.
 
     Raises:
         HdfsError: it stays where it is, and why.
@@ -40,24 +32,22 @@ def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
         return False
     if f"{trash}/".startswith(f"{path.rstrip('/')}/"):
         reason = "it cannot be moved to the trash, which is in it"
-        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
     if not server.status(path):
-        raise failed("DELETE", path, server.server, "nothing is there", exception="FileNotFoundException")
-    if not recursive and _is_full(server, path):
+        raise server.failed("DELETE", path, "nothing is there", exception="FileNotFoundException")
+    if not recursive and any(entry["pathSuffix"] for entry in server.list_status(path)):
         exception = "PathIsNotEmptyDirectoryException"
         reason = f"{exception}: the folder is not empty"
-        raise failed("DELETE", path, server.server, reason, exception=exception)
+        raise server.failed("DELETE", path, reason, exception=exception)
     try:
         place = _free_place(server, f"{trash}/Current", path)
         done = server.rename_to(path, place, "NONE")
     except HdfsError as error:
         reason = f"it cannot be moved to the trash ({error.reason})"
-        raise failed(
-            "DELETE", path, server.server, reason, next_step=_FOR_GOOD, exception=error.exception
-        ) from error
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD, exception=error.exception) from error
     if done is False:
         reason = f"the server did not move it to {place}, and gives no reason"
-        raise failed("DELETE", path, server.server, reason, next_step=_FOR_GOOD)
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
     return True
 
 
@@ -72,7 +62,3 @@ def _free_place(server: Connection, trash: str, path: str) -> str:
         server.make_folders(folder, _MODE)
     place = f"{folder}/{posixpath.basename(path)}"
     return f"{place}{now}" if server.status(place) else place
-
-
-def _is_full(server: Connection, path: str) -> bool:
-    return any(entry["pathSuffix"] for entry in server.list_status(path))

@@ -13,7 +13,7 @@ import pytest
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, WebHdfs, reader, transport
+from luigi_pai.hdfs import HdfsError, WebHdfs, reader, session, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,10 +212,17 @@ def endless(status: int) -> Callable[[Any], None]:
         (lambda fs: list(fs.listdir("/p")), 20, ", or divide the folder: it may hold too many files for one"),
     ],
 )
-def test_limits_of_length(status: int, work: Callable[[WebHdfs], object], limit: int, step: str) -> None:
+def test_limits_of_length(
+    status: int,
+    work: Callable[[WebHdfs], object],
+    limit: int,
+    step: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An answer without an end is given up at its limit, a listing at its own; it is not asked again."""
+    monkeypatch.setattr(session, "_MAX_LISTING", 20 * MIB)
     script = endless(status)
-    error = raised(script, work, max_listing=20 * MIB, read_timeout=20)  # whatever the load
+    error = raised(script, work, read_timeout=60)  # four times that is the limit of time
     assert f": the answer is longer than {limit} MiB; check webhdfs_url in [OpenPai]{step}" in str(error)
     sent = script.sent  # type: ignore[attr-defined]
     assert len(sent) == 1
@@ -273,9 +280,9 @@ def test_files_have_no_limits() -> None:
         handler.end_headers()
         for _part in range(10):
             handler.wfile.write(bytes(size // 10))
-            time.sleep(0.05)
+            time.sleep(0.25)
 
-    with scripted_fs(script, read_timeout=0.1) as fs:
+    with scripted_fs(script, read_timeout=0.5) as fs:
         assert len(read(fs)) == size
 
 

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from webhdfs_scripted import file_status, scripted
 
-from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
+from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, session, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -332,14 +332,19 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
         if not KINDS[kind](handler, operation):
             honest(handler, operation)
 
-    limits = {"patience": 0.0, "max_answer": LIMIT, "max_listing": LIMIT, "read_timeout": 0.25}
     here = tmp_path / "in"
     with scripted(script) as url, ThreadPoolExecutor(len(OPERATIONS)) as pool:
-        fs = WebHdfs(url, "alice", connect_timeout=1.0, **limits)  # type: ignore[arg-type]
+        fs = WebHdfs(url, "alice", connect_timeout=1.0, read_timeout=0.25, patience=0.0)
         began = {name: pool.submit(outcome, work, fs, here) for name, work in OPERATIONS.items()}
         _done, late = wait(began.values(), SECONDS)
         assert [name for name, future in began.items() if future in late] == []
     return {name: future.result() for name, future in began.items()}, counts["sent"], counts["asked"]
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("_MAX_ANSWER", "_MAX_LISTING"):
+        monkeypatch.setattr(session, limit, LIMIT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -54,8 +54,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     gone: list[str] = []
     send = Stage.send
 
-    def spy(self, file, advance):
-        send(self, file, advance)
+    def spy(self, file):
+        send(self, file)
         gone.append(file.name)
 
     monkeypatch.setattr(Stage, "send", spy)
@@ -307,9 +307,9 @@ def test_a_new_folder_appears_whole(fs, home, source, monkeypatch):
     send = Stage.send
     become = staging.rename_exactly
 
-    def spy(self, file, advance):
+    def spy(self, file):
         seen.append(fs.exists(f"{home}/code"))
-        send(self, file, advance)
+        send(self, file)
 
     def spy_at_the_end(server, path, goal):
         seen.append(fs.exists(f"{home}/code"))
@@ -328,11 +328,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -
     begun, whole = itertools.count(1), itertools.count(1)
     all_sent = threading.Event()
 
-    def fail(self, file, advance):
+    def fail(self, file):
         if next(begun) > after:
             assert all_sent.wait(30)  # for a failure stops those that are on their way
             raise error
-        send(self, file, advance)
+        send(self, file)
         if next(whole) == after:
             all_sent.set()
 

@@ -1,31 +1,26 @@
-"""The requests session of a transport: a deadline for each reply, TLS failures, idle connections."""
+"""The requests session of a transport: TLS failures, idle connections."""
 
 from __future__ import annotations
 
 import functools
-import io
-import math
 import ssl
-import threading
-import time
-from http.client import HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connection import HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
 from luigi_pai.api.wire.probes import speaks_http
+from luigi_pai.timed_http import TimedAdapter, TimedConnection
 
 if TYPE_CHECKING:
     import socket
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["AnswerTimeout", "Connections", "NotTls", "progress"]
+__all__ = ["Connections", "NotTls"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -43,7 +38,6 @@ _READ_RETRIES = Retry(
 )
 """A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-_WHOLE_ANSWER = 4  # times read_timeout: maximum time from the first byte of a reply to its last
 _QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
 _LOCK_SECONDS = 0.01  # it is held for microseconds, or, in a forked process, for ever
 
@@ -60,11 +54,13 @@ class Connections(requests.Session):
         super().__init__()
         self.trust_env = False  # no .netrc; the environment is not read for each request
         self._environment = environment
-        self._adapters = []
+        self._home_pools: list[HTTPConnectionPool] = []  # of direct connections to the rest-server
+        pools = {
+            scheme: functools.partial(_new_pool, kind, home, self._home_pools)
+            for scheme, kind in _POOLS.items()
+        }
         for scheme in ("http://", "https://"):
-            adapter = _TimedAdapter(home)
-            self._adapters.append(adapter)
-            self.mount(scheme, adapter)
+            self.mount(scheme, TimedAdapter(pools, _POOLS, max_retries=_READ_RETRIES))
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Drop the token if a redirect leaves the host."""
@@ -83,9 +79,8 @@ class Connections(requests.Session):
         Sends nothing and takes a few microseconds.
         """
         dropped = False
-        for adapter in self._adapters:
-            for pool in adapter.home_pools:
-                dropped |= _close_dropped(pool)
+        for pool in self._home_pools:
+            dropped |= _close_dropped(pool)
         return dropped
 
 
@@ -102,97 +97,6 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
     return bool(gone)
 
 
-# requests' timeout limits the wait for each part of a reply, not the whole. So a reply is not read
-# after its deadline.
-
-
-class AnswerTimeout(TimeoutError):
-    """A reply has taken longer than the limit."""
-
-    def __init__(self, limit: float) -> None:
-        super().__init__(f"the reply was not complete within {limit:g} s")
-        self.limit = limit
-
-
-class _Timed(io.RawIOBase):
-    """The bytes received by a socket, until a deadline: a multiple of the socket's timeout."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self._raw = connected.makefile("rb", buffering=0)
-        self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
-        self._end = time.monotonic() + self._limit
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        if time.monotonic() > self._end:
-            raise AnswerTimeout(self._limit)
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TimedAnswer(HTTPResponse):
-    """A reply that is read until its deadline; a truncated body is an error."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp.close()
-        self.fp = io.BufferedReader(_Timed(sock))
-
-    def read(self, amt: int | None = None) -> bytes:
-        """Read the body. urllib3 before 2 accepts a truncated body."""
-        data = super().read(amt)
-        if amt and not data and self.length:
-            raise IncompleteRead(b"", self.length)
-        return data
-
-
-# Whether a request was sent decides whether the server may have executed it. urllib3's exceptions do
-# not tell; the connection knows.
-
-
-class _Progress(threading.local):
-    """The progress of this thread's request.
-
-    Attributes:
-        sent: whether any of it was written to a connected socket; None before a connection is opened.
-    """
-
-    sent: bool | None = None
-
-
-progress = _Progress()
-
-
-class _TimedConnection(HTTPConnection):
-    """A connection whose replies have a deadline, and that records whether a request was sent."""
-
-    response_class = _TimedAnswer
-    _connecting = False
-
-    def connect(self) -> None:
-        """Connect; data sent to a proxy meanwhile does not count as the request."""
-        if progress.sent is None:
-            progress.sent = False
-        self._connecting = True
-        try:
-            super().connect()
-        finally:
-            self._connecting = False
-
-    def send(self, data: Any) -> None:
-        """Send a part of a request."""
-        try:
-            super().send(data)
-        finally:
-            if not self._connecting and self.sock is not None:
-                progress.sent = True
-
-
 class NotTls(Exception):
     """An https request to a server of plain http. Not an error of urllib3, which would retry it."""
 
@@ -201,7 +105,7 @@ class NotTls(Exception):
         self.url = f"https://{host}:{port}"
 
 
-class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
+class _TimedTlsConnection(TimedConnection, HTTPSConnection):
     """The same with TLS; after a failed handshake the port is probed for plain http.
 
     A server of plain http does not reply to a TLS handshake: it waits for the rest of a request. So the
@@ -246,7 +150,7 @@ class _TimedTlsConnection(_TimedConnection, HTTPSConnection):
 
 
 class _TimedPool(HTTPConnectionPool):
-    ConnectionCls = _TimedConnection
+    ConnectionCls = TimedConnection
 
 
 class _TimedTlsPool(HTTPSConnectionPool):
@@ -254,33 +158,6 @@ class _TimedTlsPool(HTTPSConnectionPool):
 
 
 _POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _TimedTlsPool}
-
-
-class _TimedAdapter(HTTPAdapter):
-    """The adapter for these connections.
-
-    Attributes:
-        home_pools: the pools of direct connections to the rest-server.
-    """
-
-    def __init__(self, home: str) -> None:
-        self._home = home
-        self.home_pools: list[HTTPConnectionPool] = []
-        super().__init__(max_retries=_READ_RETRIES)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Make the pools of direct connections."""
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            scheme: functools.partial(_new_pool, kind, self._home, self.home_pools)
-            for scheme, kind in _POOLS.items()
-        }
-
-    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the pools of connections through a proxy."""
-        manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = _POOLS
-        return manager
 
 
 def _new_pool(

@@ -11,12 +11,13 @@ import requests
 import requests.auth
 from urllib3.exceptions import HTTPError
 
-from luigi_pai.api.wire.connections import Connections, NotTls, progress
+from luigi_pai.api.wire.connections import Connections, NotTls
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
 from luigi_pai.errors import InvalidReply
 from luigi_pai.redaction import redact_urllib3_logs
+from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
     from luigi_pai.errors import PaiError

@@ -7,19 +7,20 @@ import ssl
 from dataclasses import dataclass, replace
 from http.client import BadStatusLine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.wire.connections import AnswerTimeout, NotTls
+from luigi_pai.api.wire.connections import NotTls
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import redact
+from luigi_pai.timed_http import AnswerTimeout, chain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.api.wire.environment import Environment
     from luigi_pai.errors import PaiError
@@ -88,7 +89,7 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
     """
     if isinstance(error, ConfigError):
         return error
-    causes = tuple(_causes(error))
+    causes = tuple(chain(error))
     if isinstance(error, ValueError):
         return _bad_url(failed, error)
     failed = replace(failed, redirected_to=_redirect(failed, error))
@@ -323,18 +324,6 @@ def _origin(url: str) -> str:
 def _host_of(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of requests and all exceptions nested in it, the outermost first."""
-    seen: list[BaseException] = []
-    waiting: list[Any] = [error]
-    while waiting:
-        cause = waiting.pop(0)
-        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
-            seen.append(cause)
-            yield cause
-            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
 
 
 def _reason(causes: Sequence[BaseException]) -> str:

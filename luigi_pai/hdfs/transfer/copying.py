@@ -7,7 +7,7 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, failed
+from luigi_pai.hdfs.errors import FileAlreadyExists
 from luigi_pai.hdfs.renames import rename_exactly
 from luigi_pai.hdfs.transfer.destination import Destination
 from luigi_pai.hdfs.transfer.downloading import fetch
@@ -34,9 +34,7 @@ def copy_remote(source: Connection, path: str, server: Connection, goal: str) ->
     """Copy a file or folder on HDFS to a path where nothing is, see ``WebHdfs.copy``."""
     if source is server and goal.startswith(f"{path.rstrip('/')}/"):
         step = "copy it to a folder that is not in it"
-        raise failed(
-            "COPY", path, server.server, f"it cannot be copied into itself, to {goal}", next_step=step
-        )
+        raise server.failed("COPY", path, f"it cannot be copied into itself, to {goal}", next_step=step)
     _send(RemoteTree.of(source, path, WorkerPool(JOBS)), server, goal)
 
 
@@ -47,13 +45,13 @@ def fetch_new(server: Connection, path: str, local: str | os.PathLike[str]) -> N
     pool = WorkerPool(JOBS)
     tree = RemoteTree.of(server, path, pool)
     if os.path.lexists(goal):
-        raise failed("OPEN", path, server.server, f"{goal} exists", kind=FileAlreadyExists)
+        raise server.failed("OPEN", path, f"{goal} exists", kind=FileAlreadyExists)
     fetch(path, tree, goal, pool)
 
 
 def _send(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
     if server.status(goal):
-        raise failed("CREATE", goal, server.server, "it exists", kind=FileAlreadyExists)
+        raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
     if tree.is_file:
         (file,) = tree.files.values()
         with HdfsWriter(lambda: server, goal, rename_exactly) as writer:
@@ -63,5 +61,5 @@ def _send(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
     pool = WorkerPool(JOBS)
     files: list[LocalFile | RemoteFile] = list(tree.files.values())
     with Stage(server, Destination(goal, exists=False), pool) as stage:
-        pool.map(lambda file: stage.send(file, lambda _bytes: None), files)
+        pool.map(stage.send, files)
         stage.publish(frozenset(tree.folders), noted=False)

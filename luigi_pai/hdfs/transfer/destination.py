@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.manifest import Entry
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
-__all__ = ["Destination", "file_destination", "folder_destination", "is_folder"]
+__all__ = ["Destination", "file_destination", "folder_destination", "is_folder", "list_folders"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class Destination:
     Attributes:
         path: of the folder, absolute.
         exists: whether it is there.
-        statuses: the FileStatus of what is in it, by its name in the folder, as
-            far as it was looked up.
+        statuses: the FileStatus of what is in it, by name, as far as it was looked up.
         listed: the names of the folders in it that were listed; ``""`` is itself.
         manifest: what uploads have noted there.
     """
@@ -80,7 +79,7 @@ def file_destination(server: Connection, path: str) -> Destination:
 def folder_destination(
     server: Connection, path: str, folders: Iterable[str], pool: WorkerPool, *, also_known: bool
 ) -> Destination:
-    """Return a folder, and what is in it and in some of its folders.
+    """Return a folder, and what is in it and in some of its folders; NotADirectory where a file is there.
 
     Args:
         server: that it is on.
@@ -88,9 +87,6 @@ def folder_destination(
         folders: that are listed where they exist, at any depth.
         pool: that lists them.
         also_known: also list the folders that the manifest knows.
-
-    Raises:
-        NotADirectory: a file is there.
     """
     try:
         entries = server.list_folder(path)
@@ -106,16 +102,22 @@ def folder_destination(
     listed = {""}
     level = [name for name in statuses if name in wanted]
     while level := [name for name in level if is_folder(statuses[name])]:
-        listings = pool.map(lambda name: server.list_folder(child_of(path, name)), level)
         listed |= {*level}
-        below = {
-            f"{name}/{entry['pathSuffix']}": entry
-            for name, listing in zip(level, listings, strict=True)
-            for entry in listing
-        }
+        below = dict(list_folders(server, path, level, pool))
         statuses |= below
         level = [name for name in below if name in wanted]
     return Destination(path, exists=True, statuses=statuses, listed=frozenset(listed), manifest=manifest)
+
+
+def list_folders(
+    server: Connection, path: str, names: list[str], pool: WorkerPool
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return name and FileStatus of each entry of some folders in a folder."""
+    listings = pool.map(lambda name: server.list_folder(child_of(path, name)), names)
+    pairs = zip(names, listings, strict=True)
+    return [
+        (posixpath.join(name, entry["pathSuffix"]), entry) for name, listing in pairs for entry in listing
+    ]
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:

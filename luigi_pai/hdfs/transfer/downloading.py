@@ -14,11 +14,9 @@ from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import local_temporary, tidy_local
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
-from luigi_pai.hdfs.transfer.summary import Transfer, progress
+from luigi_pai.hdfs.transfer.summary import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from luigi_pai.hdfs.endpoint import Endpoint
     from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
 
@@ -59,28 +57,21 @@ def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: in
 
 
 def fetch(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[RemoteFile]:
-    """Fetch what is new or changed of a file or folder.
+    """Fetch what is new or changed of a file or folder to ``goal``; return those files.
 
-    Args:
-        path: as it is called in errors.
-        tree: what is there.
-        goal: the path here of the file, or of the folder.
-        pool: that fetches.
-
-    Returns:
-        The files that were fetched.
-
-    Raises:
-        HdfsError: as ``download``; as TransferError.
+    ``path`` is what errors call it. They are those of ``download``.
     """
     places = {name: goal if tree.is_file else goal / name for name in tree.files}
     folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
     _check(path, list(places.values()), folders)
     changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
     for folder in folders:
-        _make_folder(folder)
-    with progress(posixpath.basename(path), sum(file.size + 1 for file in changed)) as advance:
-        pool.map(lambda file: _fetch(file, places[file.name], pool, advance), changed)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
+    with pool.progress(posixpath.basename(path), sum(file.size + 1 for file in changed)):
+        pool.map(lambda file: _fetch(file, places[file.name], pool), changed)
     for folder in folders:
         tidy_local(folder)
     return changed
@@ -114,26 +105,17 @@ def _is_folder_here(place: Path) -> bool:
     return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_write(folder, error) from error
-
-
-def _fetch(file: RemoteFile, place: Path, pool: WorkerPool, advance: Callable[[int], None]) -> None:
+def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
     """Fetch one file; it appears when it is whole."""
-    pool.check()
+    pool.advance(1)
     incomplete = local_temporary(place)
     try:
         with incomplete.open("wb") as written, contextlib.closing(file.parts()) as parts:
             for part in parts:
-                pool.check()
+                pool.advance(len(part))
                 written.write(part)
-                advance(len(part))
         os.utime(incomplete, ns=(file.time * _NS_PER_MS, file.time * _NS_PER_MS))
         incomplete.replace(place)
-        advance(1)
     except OSError as error:
         raise _cannot_write(place, error) from error
     finally:

@@ -70,11 +70,7 @@ class LocalFile:
             raise self._wrong("it was written to while it was read; send it when nothing writes to it")
 
     def sha256(self) -> str:
-        """Return the checksum of what is in it, in hex.
-
-        Raises:
-            TransferError: as ``parts()``.
-        """
+        """Return the checksum of what is in it, in hex; raises as ``parts()``."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(part)
@@ -106,33 +102,19 @@ class LocalTree:
             TransferError: naming everything that cannot be sent.
         """
         try:
-            is_folder = stat.S_ISDIR(place.stat().st_mode)
+            found = place.stat()
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
             why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
             raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
-        return cls.of_folder(place) if is_folder else cls.of_file(place, name)
-
-    @classmethod
-    def of_file(cls, place: Path, name: str) -> LocalTree:
-        """Return one file, to be called ``name``.
-
-        Raises:
-            TransferError: HDFS cannot take it.
-        """
-        problems = [Problem(_shown(name), why) for why in _wrong_with(name.rpartition("/")[2])]
-        _check(place, problems)
-        return cls({name: LocalFile(name, place, place.stat().st_size)}, is_file=True)
+        if stat.S_ISDIR(found.st_mode):
+            return cls.of_folder(place)
+        _check(place, [Problem(_shown(name), why) for why in _wrong_with(name)])
+        return cls({name: LocalFile(name, place, found.st_size)}, is_file=True)
 
     @classmethod
     def of_folder(cls, folder: Path) -> LocalTree:
-        """Return what is in a folder, without what its ignore file says.
-
-        Links are followed to what is inside the folder.
-
-        Raises:
-            TransferError: naming everything that cannot be sent.
-        """
+        """Return what is in a folder, without what its ignore file says; raises as ``of()``."""
         files: dict[str, LocalFile] = {}
         folders: set[str] = set()
         problems: list[Problem] = []
@@ -150,14 +132,9 @@ class LocalTree:
 def _walk(
     root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield what is below a folder: its name and where it is.
+    """Yield name and place of what is below the last folder of ``way``; note what cannot be sent.
 
-    Args:
-        root: the folder that is sent.
-        above: name of the folder to look into, empty or with ``/`` at its end.
-        ignored: what is passed over.
-        way: the folders from the root to this one, links followed; the last is looked into.
-        problems: what cannot be sent is added to them.
+    ``way`` are the folders from the root to this one, links followed; ``above`` is its name, with ``/``.
     """
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -215,15 +192,11 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     """Return what is not sent: what never is, then what the ignore file says."""
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
 
+    file = folder / IGNORE_FILE
     try:
-        lines = (folder / IGNORE_FILE).read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        lines = []
-    except (OSError, UnicodeDecodeError) as error:
-        raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
-    try:
+        lines = file.read_text("utf-8").splitlines() if os.path.lexists(file) else []
         return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
-    except ValueError as error:
+    except (OSError, ValueError) as error:  # also where it is not UTF-8
         raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
 
 

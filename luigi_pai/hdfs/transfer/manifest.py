@@ -1,13 +1,9 @@
 """The manifest of a folder on HDFS: what uploads have put there.
 
-WebHDFS's own checksum of a file (GETFILECHECKSUM) cannot be compared with a local
-file without knowing block size, bytes per CRC and the kind of CRC that it was
-written with, and not every server has it. So an upload itself notes what it sent,
-in a manifest in the folder: the SHA-256, and the length and the time of change that
-the file has had on HDFS from then on. A file that somebody else changes has another time.
-
-An entry is a statement about one version of one file. It does not get wrong when
-two uploads write the manifest at once: the one that is lost costs a file sent again.
+WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how it was written, and not every server has
+it. So an upload notes the SHA-256 of what it sent, and the length and the time of change that the file has
+had on HDFS from then on. An entry is a statement about one version of one file: it does not get wrong when
+two uploads write the manifest at once. The one that is lost costs a file sent again.
 """
 
 from __future__ import annotations
@@ -50,11 +46,7 @@ class Entry:
 
     def is_of(self, status: Mapping[str, Any] | None) -> bool:
         """Return whether it is about the version that a FileStatus shows."""
-        return (
-            status is not None
-            and status["length"] == self.length
-            and status["modificationTime"] == self.modificationTime
-        )
+        return status is not None and self.as_status().items() <= status.items()
 
     def as_status(self) -> dict[str, Any]:
         """Return the FileStatus of that version, as far as it is known."""

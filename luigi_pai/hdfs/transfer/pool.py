@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
+from luigi_pai.hdfs.transfer.summary import progress_bar
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["JOBS", "READ_AT_ONCE", "Cancelled", "WorkerPool"]
 
@@ -25,14 +28,11 @@ class Cancelled(Exception):
 
 
 class WorkerPool:
-    """Threads that work on many things at once; a failure cancels the rest.
-
-    Args:
-        number: of threads.
-    """
+    """A number of threads that work on many things at once; a failure cancels the rest."""
 
     def __init__(self, number: int) -> None:
         self._number = number
+        self._advance: Callable[[int], None] = lambda _done: None
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
@@ -45,8 +45,7 @@ class WorkerPool:
         with ThreadPoolExecutor(self._number) as pool:
             futures = [pool.submit(work, thing) for thing in things]
             try:
-                done, _pending = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in done:
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
                 return [future.result() for future in futures]
             except BaseException:  # also Ctrl-C
@@ -54,7 +53,14 @@ class WorkerPool:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def check(self) -> None:
-        """Raise Cancelled if other work has failed; long work calls this again and again."""
+    @contextlib.contextmanager
+    def progress(self, label: str, total: int) -> Iterator[None]:
+        """Show a bar while inside, of how much of the total the work has noted."""
+        with progress_bar(label, total) as self._advance:
+            yield
+
+    def advance(self, done: int) -> None:
+        """Note how much has been done; raises Cancelled if other work has failed."""
         if self._cancelled.is_set():
             raise Cancelled
+        self._advance(done)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.reader import HdfsReader
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.destination import is_folder
+from luigi_pai.hdfs.transfer.destination import is_folder, list_folders
 from luigi_pai.hdfs.transfer.manifest import MANIFEST
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
@@ -40,12 +40,13 @@ class RemoteFile:
     size: int
     time: int
 
-    def parts(self) -> Generator[bytes, None, None]:
-        """Yield what is in it, part by part.
+    @classmethod
+    def of(cls, server: Connection, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:
+        """Return the file that a FileStatus is about."""
+        return cls(server, path, name, status["length"], status["modificationTime"])
 
-        Raises:
-            HdfsError: it cannot be read to its end.
-        """
+    def parts(self) -> Generator[bytes, None, None]:
+        """Yield what is in it, part by part; HdfsError where it cannot be read to its end."""
         with HdfsReader(self.server, self.path) as reader:
             while part := reader.read(READ_AT_ONCE):
                 yield part
@@ -67,34 +68,22 @@ class RemoteTree:
 
     @classmethod
     def of(cls, server: Connection, path: str, pool: WorkerPool) -> RemoteTree:
-        """Return what is at a path, without what uploads keep for themselves.
-
-        Raises:
-            HdfsError: nothing is there, or it cannot be listed.
-        """
-
-        def file(name: str, at: str, status: Mapping[str, Any]) -> RemoteFile:
-            return RemoteFile(server, at, name, status["length"], status["modificationTime"])
-
+        """Return what is at a path, without what uploads keep for themselves."""
         status = server.file_status(path)
         if not is_folder(status):
             name = posixpath.basename(path)
-            return cls({name: file(name, path, status)}, [], is_file=True)
+            return cls({name: RemoteFile.of(server, path, name, status)}, [], is_file=True)
         files: dict[str, RemoteFile] = {}
         folders: list[str] = []
         level = [""]
         while level:
-            listings = pool.map(lambda name: server.list_folder(child_of(path, name)), level)
-            below = []
-            for above, listing in zip(level, listings, strict=True):
-                for entry in listing:
-                    if entry["pathSuffix"] == MANIFEST or is_temporary(entry["pathSuffix"]):
-                        continue
-                    name = posixpath.join(above, entry["pathSuffix"])
-                    if is_folder(entry):
-                        below.append(name)
-                    else:
-                        files[name] = file(name, child_of(path, name), entry)
-            folders += below
-            level = below
+            above, level = level, []
+            for name, entry in list_folders(server, path, above, pool):
+                if entry["pathSuffix"] == MANIFEST or is_temporary(entry["pathSuffix"]):
+                    continue
+                if is_folder(entry):
+                    level.append(name)
+                else:
+                    files[name] = RemoteFile.of(server, child_of(path, name), name, entry)
+            folders += level
         return cls(files, folders)

@@ -25,9 +25,6 @@ class SmallFiles:
     answer is an address in which the path is the one thing about the file, so
     that it serves for the next files, too: half of the requests. Whatever goes
     wrong on the way, the file is written again in the usual way.
-
-    Args:
-        server: the HDFS.
     """
 
     def __init__(self, server: Connection) -> None:

@@ -18,7 +18,7 @@ from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 from luigi_pai.hdfs.transfer.small_files import SmallFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from typing_extensions import Self
 
@@ -39,11 +39,6 @@ class Stage:
     For a destination that is new it lies beside it, holds the files as they will
     be, and becomes the destination by one rename. For one that exists it lies in
     it, and each file is renamed to its place, over what is there.
-
-    Args:
-        server: that the destination is on.
-        there: the destination.
-        pool: that sends and publishes.
     """
 
     def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
@@ -69,12 +64,8 @@ class Stage:
         """Whether no file has been sent whole."""
         return not self._sent
 
-    def send(self, file: LocalFile | RemoteFile, advance: Callable[[int], None]) -> None:
-        """Send a file; it is not published yet.
-
-        Args:
-            file: the file.
-            advance: told of each byte, and of one more at the end.
+    def send(self, file: LocalFile | RemoteFile) -> None:
+        """Send a file, which is not published yet.
 
         Raises:
             TransferError: the file cannot be read, or changes.
@@ -87,13 +78,12 @@ class Stage:
         def parts() -> Iterator[bytes]:
             nonlocal length
             for part in file.parts():
-                self._pool.check()
+                self._pool.advance(len(part))
                 digest.update(part)
                 length += len(part)
                 yield part
-                advance(len(part))
 
-        self._pool.check()
+        self._pool.advance(1)
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
         if file.size > READ_AT_ONCE:
@@ -101,24 +91,17 @@ class Stage:
         else:
             self._small_files.write(place, b"".join(parts()))
         self._sent[file.name] = (length, digest.hexdigest())
-        advance(1)
 
     def publish(self, folders: frozenset[str], *, noted: bool = True) -> Destination:
-        """Let the files that were sent whole appear in the destination.
-
-        Args:
-            folders: that the destination is to have, too.
-            noted: write them into its manifest.
-
-        Returns:
-            The destination as it then is.
+        """Let files that were sent whole and these folders appear; return the destination as it then is.
 
         Raises:
             FileAlreadyExists: the destination was new and is there by now.
             HdfsError: HDFS refused something or did not answer.
         """
         there = self._there
-        self._discard(self._places.keys() - self._sent.keys())
+        begun = [self._places[name] for name in self._places.keys() - self._sent.keys()]
+        self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
         missing = there.lacks(folders)
         manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | (missing - {""}))
@@ -149,11 +132,6 @@ class Stage:
             except HdfsError as error:
                 logger.warning("What was sent cannot be noted; it will be sent again: %s", error)
 
-    def _discard(self, names: set[str]) -> None:
-        """Remove files that were begun and are not whole."""
-        begun = [self._places[name] for name in names]
-        self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
-
     def _entries(self) -> dict[str, Entry]:
         """Return what a manifest says of the files that were sent, after a look whether they are there."""
         folders = sorted({posixpath.dirname(self._places[name]) for name in self._sent})
@@ -173,9 +151,9 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make folders that the destination lacks, where a file or a folder in them does not make them."""
+        """Make folders that are missing, where a file or a folder in them does not make them."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
         empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
-        self._pool.map(lambda path: self._server.make_folders(path, None), empty)
+        self._pool.map(self._server.make_folders, empty)

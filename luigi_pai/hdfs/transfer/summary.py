@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Transfer", "progress", "readable"]
+__all__ = ["Transfer", "progress_bar", "readable"]
 
 _STEP = 1024
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -51,27 +51,21 @@ def readable(size: float) -> str:
     """Return a number of bytes as ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
     if size < _STEP:
         return f"{size:.0f} B"
-    unit = 0
-    size /= _STEP
-    while round(size) >= _STEP and unit + 1 < len(_UNITS):
+    unit = ""
+    for unit in _UNITS:  # noqa: B007  the last is the one
         size /= _STEP
-        unit += 1
+        if round(size) < _STEP:
+            break
     digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
-    return f"{size:.{digits}f} {_UNITS[unit]}"
+    return f"{size:.{digits}f} {unit}"
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error while inside, if that is a terminal and there is something to do.
 
-    A worker process of Luigi's shows none: there may be several at once.
-
-    Args:
-        label: what is going on.
-        total: how much there is to do.
-
-    Yields:
-        What to call, from any thread, with how much has been done.
+    A worker process of Luigi's shows none: there may be several at once. What is yielded is to be called,
+    from any thread, with how much has been done.
     """
     if not total or not sys.stderr or not sys.stderr.isatty() or multiprocessing.parent_process():
         yield lambda _done: None

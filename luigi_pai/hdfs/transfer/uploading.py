@@ -20,10 +20,10 @@ from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.manifest import Manifest
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
-from luigi_pai.hdfs.transfer.summary import Transfer, progress
+from luigi_pai.hdfs.transfer.summary import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from luigi_pai.hdfs.endpoint import Endpoint
     from luigi_pai.hdfs.transfer.destination import Destination
@@ -83,15 +83,12 @@ class Upload:
 
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the size in bytes of each file that goes to an absolute path on HDFS, or below it."""
-        paths = {name: posixpath.join(self._path, name) for name in self._tree.files}
-        if self._tree.is_file:
-            paths = dict.fromkeys(paths, self._path)
-        inside = f"{path.rstrip('/')}/"
-        return {
-            name: file.size
-            for name, file in self._tree.files.items()
-            if paths[name] == path or paths[name].startswith(inside)
-        }
+        found = {}
+        for name, file in self._tree.files.items():
+            goal = self._path if self._tree.is_file else posixpath.join(self._path, name)
+            if f"{goal}/".startswith(f"{path.rstrip('/')}/"):
+                found[name] = file.size
+        return found
 
     def send(self) -> Transfer:
         """Send what is new or changed.
@@ -112,10 +109,8 @@ class Upload:
         conflicts = there.conflicts_with(self._tree)
         if conflicts:
             why = "is a folder on one side and a file on the other; remove one of them"
-            raise TransferError(
-                f"nothing of {self._local} was sent to {self._destination}",
-                [Problem(name, why) for name in conflicts],
-            )
+            what = f"nothing of {self._local} was sent to {self._destination}"
+            raise TransferError(what, [Problem(name, why) for name in conflicts])
         files = list(self._tree.files.values())
         same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
@@ -123,9 +118,9 @@ class Upload:
         if not batches and there.lacks(self._tree.folders):
             batches = [[]]
         size = sum(file.size for file in changed)
-        with progress(self._local.name or str(self._local), size + len(changed)) as advance:
+        with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
             for batch in batches:
-                there = self._send_batch(batch, there, advance)
+                there = self._send_batch(batch, there)
         removed = self._remove_gone(there) if self._delete else 0
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
@@ -146,13 +141,11 @@ class Upload:
     def _read_tree(self) -> LocalTree:
         return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
 
-    def _send_batch(
-        self, files: list[LocalFile], there: Destination, advance: Callable[[int], None]
-    ) -> Destination:
+    def _send_batch(self, files: list[LocalFile], there: Destination) -> Destination:
         """Send files and publish them; what is whole is published also if others fail."""
         with Stage(self._server, there, self._pool) as stage:
             try:
-                self._pool.map(lambda file: stage.send(file, advance), files)
+                self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C
                 if not stage.is_empty:
                     with contextlib.suppress(HdfsError):  # the first failure is the one to tell
@@ -167,11 +160,8 @@ class Upload:
         ours = sorted(name for name in gone if known.files[name].is_of(there.statuses.get(name)))
         others = sorted(gone & there.statuses.keys() - set(ours))
         if others:
-            logger.warning(
-                "%s: not removed, because somebody else has changed them: %s",
-                self._destination,
-                ", ".join(others),
-            )
+            text = "%s: not removed, because somebody else has changed them: %s"
+            logger.warning(text, self._destination, ", ".join(others))
         self._pool.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
         folders = known.folders - self._tree.folders
         for name in sorted(folders, reverse=True):  # what is in a folder comes before it
@@ -189,9 +179,8 @@ class Upload:
 def one_at_a_time(place: str) -> Iterator[None]:
     """Wait until no other process or thread of this user on this machine is inside for the same place.
 
-    The tasks of a sweep begin at once and upload the same code: the first sends
-    it, the others then find nothing to send. What is right does not hang on it:
-    where no lock can be had, and for other machines, uploads go on side by side.
+    Tasks that begin at once upload the same code: the first sends it, the others then find nothing to send.
+    Where no lock can be had, and for other machines, uploads go on side by side, and are right all the same.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):

@@ -1,0 +1,173 @@
+"""HTTP connections whose answers have a deadline, and that record whether a request was sent; their errors.
+
+requests' timeout bounds each silence, and nothing bounds the whole of an answer. It is bounded where
+it is received, so that every way to read one is: also the answers that requests reads itself.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import threading
+import time
+from http.client import HTTPResponse, IncompleteRead
+from typing import TYPE_CHECKING, Any
+
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator, Mapping
+
+    _Pools = Mapping[str, Callable[..., Any]]
+
+__all__ = [
+    "AnswerTimeout",
+    "OverLimit",
+    "TimedAdapter",
+    "TimedAnswer",
+    "TimedBytes",
+    "TimedConnection",
+    "chain",
+    "progress",
+]
+
+_WHOLE_ANSWER = 4  # times the timeout: the longest that an answer may take from its first byte to its last
+
+
+class OverLimit(OSError):
+    """An answer is longer, or takes longer, than answers may."""
+
+
+class AnswerTimeout(OverLimit, TimeoutError):
+    """An answer has taken longer than answers may."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"the answer was not finished within {limit:g} s")
+        self.limit = limit
+
+
+class TimedBytes(io.RawIOBase):
+    """The bytes of an answer as a socket receives them, until the deadline: some times its own timeout."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._raw = connected.makefile("rb", buffering=0)
+        self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
+        self._end = time.monotonic() + self._limit
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def check(self) -> None:
+        """Raise OverLimit if no more may be read."""
+        if time.monotonic() > self._end:
+            raise AnswerTimeout(self._limit)
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read at most as many bytes as fit into the buffer."""
+        self.check()
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._raw.close()
+        super().close()
+
+
+class TimedAnswer(HTTPResponse):
+    """An answer that is read until its deadline, and that is an error when it ends too early."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp.close()
+        self.fp = io.BufferedReader(self.received(sock))
+
+    def received(self, sock: socket.socket) -> TimedBytes:
+        """Return what a socket receives."""
+        return TimedBytes(sock)
+
+    def read(self, amt: int | None = None) -> bytes:
+        """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
+        data = super().read(amt)
+        if amt and not data and self.length:
+            raise IncompleteRead(b"", self.length)
+        return data
+
+
+class _Progress(threading.local):
+    """How far this thread's request got: it decides whether the server may have done what it was asked.
+
+    The exceptions of urllib3 do not say it; the connection knows.
+
+    Attributes:
+        sent: whether a connected socket took any of it; None before a connection is asked for.
+    """
+
+    sent: bool | None = None
+
+
+progress = _Progress()
+
+
+class TimedConnection(HTTPConnection):
+    """A connection whose answers have a deadline, and that records what was sent."""
+
+    response_class = TimedAnswer
+    _connecting = False
+
+    def connect(self) -> None:
+        """Connect; what is sent to a proxy meanwhile is not the request."""
+        if progress.sent is None:
+            progress.sent = False
+        self._connecting = True
+        try:
+            super().connect()
+        finally:
+            self._connecting = False
+
+    def send(self, data: Any) -> None:
+        """Send a part of a request."""
+        try:
+            super().send(data)
+        finally:
+            if not self._connecting and self.sock is not None:
+                progress.sent = True
+
+
+class TimedAdapter(HTTPAdapter):
+    """An adapter with such connections.
+
+    Args:
+        direct: makes a pool of direct connections, by scheme.
+        proxied: makes a pool of connections through a proxy, by scheme.
+        options: of requests' own adapter.
+    """
+
+    def __init__(self, direct: _Pools, proxied: _Pools, **options: Any) -> None:
+        self._direct, self._proxied = direct, proxied
+        super().__init__(**options)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of direct connections."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = self._direct
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the pools of connections through a proxy."""
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = self._proxied
+        return manager
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and not any(cause is other for other in seen):
+            seen.append(cause)
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
