@@ -9,6 +9,7 @@ import logging
 import os
 import posixpath
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
 __all__ = ["Upload", "upload"]
+
+_TRIES, _TRY = 20, 0.05  # how often an upload waits for another one before it says so, and for how long
 
 logger = logging.getLogger("luigi-interface")
 
@@ -125,7 +128,7 @@ class Upload:
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
         done = Transfer("uploaded", self._destination, len(changed), len(files), size, removed)
-        logger.info("%s", done)
+        logger.log(logging.INFO if changed or removed else logging.DEBUG, "%s", done)
         return done
 
     def _look_up(self) -> Destination:
@@ -200,12 +203,23 @@ def _lock(place: str) -> tuple[Path, int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
-            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+            if not _locked_soon(lock):
+                logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
+                fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 return path, lock
         os.close(lock)  # that one has removed the file
+
+
+def _locked_soon(lock: int) -> bool:
+    """Lock a file as soon as it is free, within about a second: workers of a pipeline start together."""
+    for _ in range(_TRIES):
+        time.sleep(_TRY)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 def _release(path: Path, lock: int) -> None:
