@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
-    from luigi_pai.local.faults.active import ActiveFaults
+    from luigi_pai.local.config.fault_rules import Faults
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["LocalApplication", "make_app"]
@@ -36,16 +36,12 @@ _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
-    api: Api, apis: str, log: logging.Logger, active: ActiveFaults, *, loopback_only: bool
+    api: Api, apis: str, log: logging.Logger, faults: Faults, *, loopback_only: bool
 ) -> LocalApplication:
-    """Return the application.
+    """Return the application for the APIs ``both``, ``v1``, ``v2`` or ``ltp``.
 
-    Args:
-        api: what the routes share.
-        apis: the APIs to serve: ``both``, ``v1``, ``v2`` or ``ltp``.
-        log: logs one line for each request, without query, body or headers.
-        active: the faults in force.
-        loopback_only: no other machine can reach the server.
+    It logs one line for each request, without query, body or headers. ``loopback_only`` says that no other
+    machine can reach it.
     """
     shared = {"api": api}
     pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
@@ -74,7 +70,7 @@ def make_app(
                 LogPage,
                 shared,
             ),
-            (FAULTS_PATH, FaultControl, {"api": api, "active": active}),
+            (FAULTS_PATH, FaultControl, {"api": api, "faults": faults}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

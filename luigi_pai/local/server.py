@@ -23,11 +23,15 @@ from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
 from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.request_limits import parse_limits
-from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
+from luigi_pai.local.config.settings import (
+    DEFAULT_PASSWORD,
+    PASSWORD_VARIABLE,
+    Address,
+    HdfsAddress,
+    parse_limits,
+)
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.active import ActiveFaults
 from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
@@ -42,9 +46,8 @@ from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobEvents
-from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.job_rows import JobRows, JobTags
 from luigi_pai.local.views.job_states import state_sql
-from luigi_pai.local.views.job_tags import JobTags
 from luigi_pai.local.views.notifications import Notifier, Webhook
 
 if TYPE_CHECKING:
@@ -61,19 +64,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class LocalServer:
-    """An OpenPAI on this machine.
-
-    Must be made and used within a running asyncio loop.
-
-    Args:
-        settings: how to run; checked here.
-
-    Attributes:
-        settings: how it runs.
-        address: where it is.
-        hdfs: where its HDFS is.
-        bin: the folder of the ``hdfs`` command.
-        config_lines: the lines for luigi.cfg that point at it.
+    """An OpenPAI on this machine; must be made and used within a running asyncio loop.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -102,13 +93,7 @@ class LocalServer:
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
-        """Use what is in the data folder, answer, and go on with the jobs of earlier servers.
-
-        Raises:
-            ConfigError: the database cannot be used, or a user has a password that is known to all.
-            OSError: files cannot be read or written.
-            sqlite3.Error: the database cannot be read or written.
-        """
+        """Use what is in the data folder, answer, and go on with the jobs of earlier servers."""
         settings = self.settings
         data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
@@ -165,9 +150,9 @@ class LocalServer:
             config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
-        app = make_app(api, settings.api, self._log, active, loopback_only=is_loopback(settings.host))
-        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        faults = parse_faults(settings.faults or [])
+        app = make_app(api, settings.api, self._log, faults, loopback_only=is_loopback(settings.host))
+        faulty = FaultyServer(app, app.is_foreign, faults, api, self._log)
         self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
@@ -194,11 +179,7 @@ class LocalServer:
         return self._launcher.running_tasks
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Count the jobs that were submitted since a time, in milliseconds since 1970 UTC.
-
-        Returns:
-            How many there are, and the names of those that failed, the newest first.
-        """
+        """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
         state = state_sql(*self._store.releases.values())
         sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
         rows = self._store.rows(sql, (time,))
@@ -236,11 +217,7 @@ def _why(error: OSError | sqlite3.Error) -> str:
 
 
 def _lock(data: Path) -> IO[str]:
-    """Return the open lock file of a data folder; closing it, or dying, frees the folder.
-
-    Raises:
-        ConfigError: another server has it.
-    """
+    """Return the open lock file of a data folder; closing it, or dying, frees the folder."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

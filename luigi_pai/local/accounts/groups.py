@@ -28,11 +28,6 @@ class Groups:
 
     The v1 API, too, sets whether a user is in the group of a virtual cluster, or is an administrator.
     Every user is in the group of the virtual cluster ``default``.
-
-    Args:
-        store: the server's store.
-        virtual_clusters: the names of all virtual clusters.
-        storage_names: returns the names of all storages.
     """
 
     def __init__(

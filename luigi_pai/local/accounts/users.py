@@ -100,11 +100,7 @@ class Users:
         ]
 
     def put(self, body: dict[str, Any], password_hash: str) -> None:
-        """Create or modify a user.
-
-        Args:
-            body: a body that `body_rules.USER_PUT` accepts.
-            password_hash: `hash_password` of its password.
+        """Create or modify a user from a body that `body_rules.USER_PUT` accepts.
 
         Raises:
             ApiError: 409 to create one that is there, 404 to modify one that is not.

@@ -111,6 +111,10 @@ class Faults:
         for number, rule in enumerate(rules):
             rule.dice.seed(f"{seed}:{number}")
 
+    def replace_by(self, other: Faults) -> None:
+        """Put other rules into force, with their counts and dice."""
+        self.seed, self.rules = other.seed, other.rules
+
     def strike(self, method: str, path: str) -> Strike:
         """Decide about a request."""
         wait = 0.0
@@ -180,7 +184,6 @@ def _rule(given: Mapping[str, Any]) -> Rule:
 
 
 def _problems(rule: Any) -> Iterator[str]:
-    """Yield the problems of a rule."""
     if not isinstance(rule, dict):
         yield ": is not an object"
         return

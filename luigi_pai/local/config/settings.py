@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,12 @@ from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.virtual_clusters import VirtualCluster, virtual_clusters
 from luigi_pai.local.node.addresses import is_loopback
 
 __all__ = [
     "APIS",
+    "DEFAULT_LIMITS",
     "DEFAULT_PASSWORD",
     "DEFAULT_PORT",
     "DEFAULT_USER",
@@ -25,6 +26,7 @@ __all__ = [
     "HdfsAddress",
     "Settings",
     "default_data_folder",
+    "parse_limits",
 ]
 
 APIS = ("both", "v1", "v2", "ltp")
@@ -35,6 +37,8 @@ FIRST_STORAGE = "nfs1"
 
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+DEFAULT_LIMITS = (600, 60, 60)
+"""Calls a minute and address, lists a minute and user, submissions an hour and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
@@ -135,12 +139,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a running server can be reached.
-
-    Attributes:
-        host: host name or address, as clients write it.
-        port: the port it listens on.
-    """
+    """The host name or address, as clients write it, and the port of a running server."""
 
     host: str
     port: int
@@ -163,12 +162,7 @@ class Address:
 
 @dataclass(frozen=True)
 class HdfsAddress:
-    """Where HDFS can be reached.
-
-    Attributes:
-        webhdfs_url: base of its WebHDFS, without ``/webhdfs/v1``.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for.
-    """
+    """Where HDFS is: its WebHDFS without ``/webhdfs/v1``, and what ``$PAI_DEFAULT_FS_URI`` stands for."""
 
     webhdfs_url: str
     fs_uri: str
@@ -184,6 +178,25 @@ def default_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
     return root / "luigi_pai" / "local"
+
+
+def parse_limits(text: str | None) -> tuple[int, int, int] | None:
+    """Parse request limits: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if text is None:
+        return None
+    if text == "default":
+        return DEFAULT_LIMITS
+    found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", text)
+    if found is None:
+        raise ConfigError(
+            f"--rate-limits {text}: it is `default` or three numbers, such as 600,60,60: calls a minute, "
+            "lists a minute, submissions an hour"
+        )
+    return int(found[1]), int(found[2]), int(found[3])
 
 
 def _has_form(url: str, schemes: tuple[str, ...], *, query: bool = False) -> bool:

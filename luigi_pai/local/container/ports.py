@@ -23,12 +23,7 @@ _ALWAYS = ("http", "ssh")
 
 @dataclass(frozen=True)
 class ReservedPorts:
-    """The ports of one task.
-
-    Attributes:
-        by_label: the ports by label.
-        notes: a sentence for each beginAt that was not free.
-    """
+    """The ports of one task by label, and a sentence for each beginAt that was not free."""
 
     by_label: dict[str, list[int]]
     notes: tuple[str, ...] = ()
@@ -60,14 +55,7 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def _reserve(self, port_list: Iterable[Mapping[str, Any]]) -> ReservedPorts:
-        """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``.
-
-        Args:
-            port_list: the role's portList, defaults filled in.
-
-        Raises:
-            OSError: this machine has no free port left.
-        """
+        """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``; or raise OSError."""
         asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
         for label in _ALWAYS:
             asked.setdefault(label, (0, 1))

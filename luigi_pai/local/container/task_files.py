@@ -220,11 +220,7 @@ class JobFolders:
 
 
 def find_bash() -> str:
-    """Return the path of bash.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Return the path of bash; raises ConfigError: there is none."""
     bash = shutil.which("bash")
     if bash is None:
         raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")

@@ -30,18 +30,10 @@ def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> Cont
 
 
 def _make_files(files: TaskFiles, command: str, notes: Iterable[str]) -> None:
-    """Make the folder, the script and the two logs.
+    """Make the folder, the script and the two logs; the error log begins with notes.
 
     The command stands in the script as in OpenPAI 0.7's: its lines run one
     after the other, and the exit code of the last one counts.
-
-    Args:
-        files: the files of the task.
-        command: the role's command.
-        notes: sentences to begin the error log with.
-
-    Raises:
-        OSError: the files cannot be written.
     """
     files.work.mkdir(parents=True)
     script = f"{command} || exit $?\n\nexit 0\n"

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
-    from luigi_pai.local.config.fault_rules import Rule
-    from luigi_pai.local.faults.active import ActiveFaults
+    from luigi_pai.local.config.fault_rules import Faults, Rule
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
@@ -43,33 +42,28 @@ _JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """The application, with faults injected into its requests.
+    """The application, with faults injected into its requests, each of which is logged.
 
-    Args:
-        app: the application.
-        is_foreign: says of a request's headers whether a page of another site sent it.
-        active: the faults in force.
-        api: the owner of tokens and jobs.
-        log: logs one line for each fault.
+    ``is_foreign`` says of a request's headers whether a page of another site sent it.
     """
 
     def __init__(
         self,
         app: HTTPServerConnectionDelegate,
         is_foreign: Callable[[HTTPHeaders], bool],
-        active: ActiveFaults,
+        faults: Faults,
         api: Api,
         log: logging.Logger,
     ) -> None:
         self._app = app
         self._is_foreign = is_foreign
-        self._active = active
+        self._faults = faults
         self._api = api
         self._log = log
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         """Begin a request."""
-        if not self._active.faults.rules:
+        if not self._faults.rules:
             return self._app.start_request(server_conn, request_conn)
         return _Request(
             self, lambda connection: self._app.start_request(server_conn, connection), request_conn
@@ -78,15 +72,13 @@ class FaultyServer(HTTPServerConnectionDelegate):
     async def inject(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
         """Delay a request, revoke its token or forget its job, as the rules say.
 
-        Requests of other sites' pages are left alone, because they are refused anyway.
-
-        Returns:
-            The rule that applies to the connection or the reply; None if none does.
+        Requests of other sites' pages are left alone, because they are refused anyway. Returns the rule that
+        applies to the connection or the reply; None if none does.
         """
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
         if path == FAULTS_PATH or self._is_foreign(headers):
             return None
-        strike = self._active.faults.strike(start_line.method, path)
+        strike = self._faults.strike(start_line.method, path)
         if strike.seconds:
             await asyncio.sleep(strike.seconds)
         rule = strike.rule

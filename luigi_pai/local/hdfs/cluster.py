@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
@@ -31,37 +31,8 @@ class HdfsRefused(Exception):
     """The folders of a job could not be made; the text says why."""
 
 
-class ClusterHdfs(Protocol):
-    """What the server needs of its HDFS."""
-
-    @property
-    def address(self) -> HdfsAddress:
-        """Where it is."""
-
-    def routes(self) -> Sequence[URLSpec]:
-        """Return the routes that this server answers for it."""
-
-    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders that the real server makes, with the job config in its place.
-
-        Args:
-            name: of the job.
-            username: its owner, who makes them.
-            config: text of ``JobConfig.json``.
-            with_output: make ``/Output/USER/NAME`` too.
-
-        Raises:
-            HdfsRefused: they could not be made.
-        """
-
-
 class OwnHdfs:
-    """Files in the data folder, served as WebHDFS by this server.
-
-    Args:
-        root: the folder that is ``/``.
-        address: where this server is.
-    """
+    """Files in the data folder, served as WebHDFS by this server."""
 
     def __init__(self, root: Path, address: HdfsAddress) -> None:
         self.address = address
@@ -74,7 +45,10 @@ class OwnHdfs:
         return webhdfs_routes(self._tree)
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job."""
+        """Make the folders that the real server makes, with the text of ``JobConfig.json`` in its place.
+
+        They belong to the job's owner; ``with_output`` makes ``/Output/USER/NAME`` too.
+        """
         tops = _SHARED_FOLDERS if with_output else _SHARED_FOLDERS[:1]
         for folder in (
             folder for top in tops for folder in (f"{top}/{username}", f"{top}/{username}/{name}")
@@ -115,7 +89,11 @@ class OutsideHdfs:
         return ()
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job, as its user."""
+        """Make the folders of a job as `OwnHdfs.prepare_job` does.
+
+        Raises:
+            HdfsRefused: they could not be made.
+        """
         await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
 
     def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
@@ -150,6 +128,10 @@ class OutsideHdfs:
                     f"user {side.user} may not make {folder} ({fault}); name one who may with --user, or "
                     f"let its superuser run: hdfs dfs -mkdir -p {both} && hdfs dfs -chmod 777 {both}"
                 ) from None
+
+
+ClusterHdfs = OwnHdfs | OutsideHdfs
+"""The HDFS of a server."""
 
 
 def _fs_uri(side: RemoteFileSystem) -> str:

@@ -28,8 +28,7 @@ class JobQueue:
 
     Args:
         scheduler: the resources of virtual clusters.
-        begin: called with a job and the allocations of its tasks, by the task's number; the job has left
-            the queue.
+        begin: called with a job, which has left the queue, and the allocations of its tasks by their number.
         insufficient: called once for each job that comes to its turn and lacks resources of its virtual
             cluster, and for each that can never fit.
     """
@@ -136,10 +135,8 @@ class JobQueue:
         """Begin every job, and allocate every waiting task, that has its turn and its resources.
 
         Looks at the first of each virtual cluster only, and at the next when that one has begun, so
-        that those behind cost nothing. One that can never fit is not looked at again.
-
-        Args:
-            runs: the running attempts, by their jobs' ids; tasks of them may wait.
+        that those behind cost nothing. One that can never fit is not looked at again. The running
+        attempts are by their jobs' ids; tasks of them may wait.
         """
         if self._closed:
             return

@@ -31,17 +31,7 @@ _WAITS_FOR_RETRY = "it is about to be tried again"
 
 
 class Launcher:
-    """Keeps jobs running until they are complete.
-
-    Args:
-        services: the services of the server.
-        log: the server's log.
-
-    Attributes:
-        scheduler: the resources of virtual clusters.
-        queue: the jobs that wait.
-        ports: the ports that tasks have reserved.
-    """
+    """Keeps jobs running until they are complete."""
 
     def __init__(self, services: Services, log: logging.Logger) -> None:
         self._services = services
@@ -213,7 +203,6 @@ class Launcher:
         return retry_delay(job.retries), _WAITS_FOR_RETRY
 
     def _resume(self, job: Job, attempt: Attempt) -> None:
-        """Follow an attempt that an earlier server began."""
         run = resume_attempt(job, attempt, self._services)
         for task in run.tasks:
             self.ports.hold(task.ports)

@@ -27,12 +27,7 @@ class EventLog(Protocol):
     ) -> None:
         """Record an event; nothing where the job's release has no events.
 
-        Args:
-            job: the job.
-            reason: one word for the kind of the event.
-            message: a sentence.
-            warning: whether it is a warning.
-            container_id: the container of the task that it is about, if it is about one.
+        The reason is one word, the message a sentence; the container is that of the task that it is about.
         """
 
 
@@ -41,13 +36,7 @@ class Services:
     """The services of a server.
 
     Attributes:
-        store: jobs, attempts and tasks.
-        events: the events of jobs.
-        folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
-        hdfs: the address of HDFS.
-        storages: the folders that v2 jobs mount.
-        scheduler: the resources of virtual clusters.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when no further grace is to be given.
         start_delay: seconds until the first process of an attempt starts: by then the

@@ -51,12 +51,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 def schema_errors(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
-    """Return every error as the server's reply lists it: keyword, dataPath, schemaPath, params, message.
-
-    Args:
-        schema: a JSON Schema.
-        document: what it is to fit.
-    """
+    """Return every error as the server's reply lists it: keyword, dataPath, schemaPath, params, message."""
     found: list[dict[str, Any]] = []
     reported = set()
     errors = _errors(schema, document)

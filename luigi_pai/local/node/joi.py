@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.json_text import read_json
 
@@ -32,26 +32,20 @@ class Refused(Exception):
     """A value that the schema does not accept; its message is Joi's."""
 
 
-class Rule(Protocol):
-    """One check of a schema."""
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One check of a schema; ``default`` stands in for an absent key, unless it is ABSENT."""
 
-    @property
-    def required(self) -> bool:
-        """Whether the key must be there."""
-        ...
-
-    @property
-    def default(self) -> Any:
-        """What stands in for an absent key, or ABSENT."""
-        ...
+    required: bool = False
+    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return the value as the server uses it, or raise Refused."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class String:
+class String(Rule):
     """A string; empty only if allowed."""
 
     pattern: str = ""
@@ -62,8 +56,6 @@ class String:
     min_length: int = 0
     token: bool = False
     email: bool = False
-    required: bool = False
-    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:  # every rule has one signature
         """Return the string unchanged."""
@@ -90,15 +82,13 @@ class String:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """An integer; a string that reads as one is converted."""
 
     minimum: int | None = None
     maximum: int | None = None
     not_above: str = ""
     allow_null: bool = False
-    required: bool = False
-    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return the value as an int; ``not_above`` names a sibling that bounds it."""
@@ -119,11 +109,8 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Boolean:
+class Boolean(Rule):
     """true or false, also written as a string."""
-
-    required: bool = False
-    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return a bool."""
@@ -136,13 +123,11 @@ class Boolean:
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(Rule):
     """A list whose items all follow one rule."""
 
     items: Rule
     min_length: int = 0
-    required: bool = False
-    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return a new list of converted items."""
@@ -162,13 +147,11 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Object:
+class Object(Rule):
     """An object with known keys and no others, checked in the order of the schema."""
 
     keys: Mapping[str, Rule]
     root: bool = False
-    required: bool = False
-    default: Any = field(default=ABSENT)
 
     def check(self, value: Any, label: str = "value", parent: Mapping[str, Any] | None = None) -> Any:
         """Return a new dict: the keys that came, converted, then defaults of the absent ones."""
@@ -194,11 +177,8 @@ class Object:
 
 
 @dataclass(frozen=True)
-class AnyObject:
+class AnyObject(Rule):
     """An object with keys of any name that has a letter, digit or _ in it."""
-
-    required: bool = False
-    default: Any = field(default=ABSENT)
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return the object."""

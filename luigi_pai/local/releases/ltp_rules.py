@@ -48,11 +48,7 @@ def check_parameters(document: Mapping[str, Any]) -> None:
 
 
 def check_quota(document: Mapping[str, Any], extension: Mapping[str, Any]) -> None:
-    """Refuse a job of the class ``prod``, or of more GPUs, than its owner's quota allows.
-
-    Args:
-        document: a protocol that the schema takes.
-        extension: of the record of the user who submits it.
+    """Refuse a job of the class ``prod``, or of more GPUs, than the quota in its owner's extension allows.
 
     Raises:
         ApiError: 403.
@@ -146,11 +142,7 @@ def javascript_date(value: Any) -> float:
 
 
 def _read_moment(text: str) -> datetime:
-    """Return a moment of ISO 8601, or of a mail's header.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return a moment of ISO 8601, or of a mail's header; raises ValueError: it is neither."""
     iso = re.sub("[zZ]$", "+00:00", text)
     iso = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", iso)
     try:

@@ -16,12 +16,7 @@ __all__ = ["JobEvents"]
 
 
 class JobEvents:
-    """The events of jobs.
-
-    Args:
-        store: the server's store.
-        notifier: what makes notifications of events.
-    """
+    """The events of jobs, and the notifications that a notifier makes of them."""
 
     def __init__(self, store: Store, notifier: Notifier | None = None) -> None:
         self._store = store
@@ -49,12 +44,9 @@ class JobEvents:
         )
 
     def of(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Return the events of a job, the latest first, as the API shows them, without the job's name.
+        """Return at most ``most`` events of a job, the latest first, as the API shows them, without its name.
 
-        Args:
-            job: the job.
-            kind: only events of this type, ``Normal`` or ``Warning``; None for both.
-            most: how many events are read; negative for all.
+        Only those of a kind, ``Normal`` or ``Warning``, if one is named.
         """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"

@@ -34,16 +34,10 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 
 
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
-    """Return where the logs of a v2 task are: names and paths on this server.
+    """Return names and paths of the logs of a v2 task, or with ``tail`` of their last 16 KiB.
 
     The paths carry a token of their own that ends after a day; anyone who has one
     can read this log and nothing else.
-
-    Args:
-        api: what the routes work with.
-        job: the task's job.
-        task: the task.
-        tail: paths to the last 16 KiB only.
     """
     query = {
         "username": job.username,
@@ -66,11 +60,7 @@ class _Log(SmallBodyHandler):
         self.api = api
 
     def files(self, container_id: str) -> TaskFiles:
-        """Return the files of a task.
-
-        Raises:
-            HTTPError: 404 if there is no such task.
-        """
+        """Return the files of a task; raises HTTPError 404 if there is no such task."""
         task = self.api.store.task(container_id)
         if task is None:
             raise HTTPError(404)

@@ -54,23 +54,14 @@ def wanted_changes(job: Job) -> list[str]:
 
 @dataclass(frozen=True)
 class Notification:
-    """A notification.
-
-    Attributes:
-        text: what to write into the job's events.
-        call: calls the webhook; for when the event is written down. None without a webhook.
-    """
+    """The text of an event, and what calls the webhook, if there is one, once that is written down."""
 
     text: str
     call: Callable[[], None] | None
 
 
 class Notifier:
-    """Makes notifications of events.
-
-    Args:
-        webhook: what is called; None for nothing.
-    """
+    """Makes notifications of events, for a webhook if there is one."""
 
     def __init__(self, webhook: Webhook | None) -> None:
         self._webhook = webhook

@@ -39,11 +39,7 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    Args:
-        job: the job.
-        store: the store of its attempts and tasks.
-        address: the server's address.
-        waits_for: why a WAITING job waits; its diagnostics, which 0.7.1 leaves null until the end.
+    ``waits_for`` is why a WAITING job waits: its diagnostics, which 0.7.1 leaves null until the end.
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -74,7 +70,6 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
 def _application(
     job: Job, attempt: Attempt | None, tasks: Sequence[Task], store: Store, address: Address
 ) -> dict[str, Any]:
-    """Return the fields of the newest attempt."""
     ended = sum(task.exit_code is not None for task in tasks)
     done = job.sub_state == COMPLETED
     return {
@@ -112,12 +107,7 @@ def log_url(task: Task, job: Job, address: Address) -> str:
 
 
 def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster with what runs in it now; percentages are of memory, as YARN counts them.
-
-    Args:
-        scheduler: what there is, and what is in use.
-        jobs: the v1 jobs that have not ended.
-    """
+    """Return every virtual cluster with its unfinished jobs; percentages are of memory, as on YARN."""
     shown = {}
     unfinished = list(jobs)
     everything = scheduler.total.memory or 1

@@ -56,15 +56,8 @@ def _make_files(
 ) -> None:
     """Make the folder, scripts and logs of a task.
 
-    Args:
-        files: the files of the task.
-        scripts: their texts by file name; they contain secrets, so only this user may read them.
-        links: folders that appear within the working folder, by the path that they have there.
-        notes: sentences to begin the plugins' log with.
-        warnings: sentences to begin the error log with.
-
-    Raises:
-        OSError: the files cannot be written.
+    Scripts contain secrets, so only this user may read them. Links are folders that appear within the working
+    folder, by the path that they have there. The plugins' log begins with notes, the error log with warnings.
     """
     files.work.mkdir(parents=True)
     for name, text in scripts.items():

@@ -155,15 +155,7 @@ def _copy(
     replace: bool,
     done: Callable[[Item], None] | None = None,
 ) -> None:
-    """Copy files and folders.
-
-    Args:
-        shell: reports faults.
-        items: what to copy.
-        destination: where to.
-        replace: write over files that exist.
-        done: called with each item of which everything was copied.
-    """
+    """Copy files and folders; ``done`` is called with each item of which everything was copied."""
     _check_destination(items, destination, replace=replace)
 
     def copy(item: Item) -> None:

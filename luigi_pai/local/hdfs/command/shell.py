@@ -31,10 +31,8 @@ class _Command:
 
     Attributes:
         run: called with the shell, the options without dashes, and the arguments.
-        usage: what may follow its name.
         options: the options that it takes, without dashes.
-        least: the fewest arguments.
-        most: the most arguments.
+        least, most: how many arguments it takes.
     """
 
     run: Callable[[Shell, frozenset[str], list[str]], None]

@@ -65,11 +65,7 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
 
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
-    """Return a job that the caller may see, and its latest attempt, or the one of a number.
-
-    Raises:
-        ApiError: it is not there, or is not theirs.
-    """
+    """Return a job that the caller may see, and its latest attempt or the one of a number."""
     bearer, release = handler.who(), handler.api.release
     try:
         job = _found(handler, name)
@@ -104,7 +100,7 @@ def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
 
 async def _list(handler: AccessV2) -> None:
     bearer = handler.who()
-    handler.count_list(bearer)
+    handler.count("list", bearer.username)
     store = handler.api.store
     search = JobSearch(handler.request.query, handler.api.release, _viewer(handler, bearer))
     handler.require_database()
@@ -125,7 +121,7 @@ async def _submit(handler: AccessV2) -> None:
     read sooner than a thread has its turn.
     """
     bearer = handler.who()
-    handler.count_submission(bearer)
+    handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     small = len(body) <= _SMALL and _ALIAS not in body
     run = _at_once if small else asyncio.to_thread
@@ -201,10 +197,7 @@ async def _ssh(handler: AccessV2, name: str) -> None:
 
 
 def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, ShownAttempt, Sequence[Task]]:
-    """Return the task that a path names: the job, the attempt, every try of the task, the latest first.
-
-    The path has the job, the number of its attempt, the role, the index.
-    """
+    """Return the task of a path of job, attempt's number, role, index: with every try, the latest first."""
     name, number, role, index = path
     job = _found(handler, name)
     shown = _attempt(handler, job, number)

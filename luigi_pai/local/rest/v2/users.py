@@ -121,11 +121,7 @@ def _own_or_administrator(handler: AccessV2, schema: Object, name: str, refusal:
 
 
 def _check_record(user: User) -> None:
-    """Refuse a record that the server cannot write down: bodies are not checked before, with LTP.
-
-    Raises:
-        ApiError: 500.
-    """
+    """Refuse with 500 a record that the server cannot write down: bodies are not checked before, with LTP."""
     record = {"username": user.name, "email": user.email, "extension": user.extension}
     try:
         Object({"username": NAME, "email": EMAIL, "extension": AnyObject()}).check(record)

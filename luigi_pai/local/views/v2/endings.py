@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, exit_spec
-from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
+from luigi_pai.local.releases.launchers import FRAMEWORK_CONTROLLER
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:

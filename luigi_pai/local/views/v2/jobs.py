@@ -88,14 +88,7 @@ def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
 def job_detail(
     job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
 ) -> dict[str, Any]:
-    """Return a job as GET /jobs/USER~NAME shows it.
-
-    Args:
-        job: the job.
-        shown: the attempt to show.
-        tags: the job's tags.
-        tries: returns every try of a task, the latest first.
-    """
+    """Return a job as GET /jobs/USER~NAME shows it; ``tries`` returns all tries of a task, latest first."""
     return {
         "debugId": framework_name(job),
         "name": job.name,
@@ -234,13 +227,7 @@ _OF_TASK = (
 
 
 def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[str, Any]:
-    """Return an attempt as GET job-attempts shows it.
-
-    Args:
-        job: the job.
-        shown: the attempt.
-        is_latest: the value of ``isLatest``; the server has true for any single attempt.
-    """
+    """Return an attempt as GET job-attempts shows it; the server has ``isLatest`` true for any single one."""
     status = ending(shown)
     code = shown.record.exit_code
     spec = exit_spec(code)
