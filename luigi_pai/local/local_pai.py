@@ -31,7 +31,6 @@ from luigi_pai.local.container.processes import kill_all_under
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -169,7 +168,6 @@ class LocalPai:
         return rules
 
     def _control(self, method: str, body: Any = None) -> Any:
-        """Ask the control route of faults, as the administrator."""
         self._running()
         credentials = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
@@ -211,12 +209,7 @@ class LocalPai:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -229,7 +222,6 @@ class LocalPai:
         return self._process
 
     def _wait_for_port(self, process: subprocess.Popen[bytes], errors: Path) -> int:
-        """Return the port that the server says it listens on."""
         deadline = time.monotonic() + _START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             try:

@@ -48,7 +48,7 @@ from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_rows import JobRows, JobTags
 from luigi_pai.local.views.job_states import state_sql
-from luigi_pai.local.views.notifications import Notifier, Webhook
+from luigi_pai.local.views.notifications import Webhook
 
 if TYPE_CHECKING:
     import socket
@@ -117,7 +117,7 @@ class LocalServer:
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        events = JobEvents(self._store, Notifier(self._webhook))
+        events = JobEvents(self._store, self._webhook)
         services = Services(
             store=self._store,
             events=events,
@@ -176,7 +176,7 @@ class LocalServer:
     @property
     def running_tasks(self) -> int:
         """How many task processes there are."""
-        return self._launcher.running_tasks
+        return self._launcher.scheduler.running_tasks
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
         """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
@@ -210,7 +210,6 @@ class LocalServer:
 
 
 def _why(error: OSError | sqlite3.Error) -> str:
-    """Return the text of a file error, with the file's name if it is known."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)

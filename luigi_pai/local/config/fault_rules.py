@@ -39,7 +39,7 @@ class Rule:
 
     Attributes:
         fault: one of `FAULTS`.
-        methods: the methods it strikes; none for all.
+        method: the methods it strikes; none for all.
         path: the paths it strikes, ``*`` standing for anything; ``/rest-server`` is left out of them.
         rate: how many of them, from 0 to 1.
         count: how often at most; None for no end.
@@ -51,7 +51,7 @@ class Rule:
     """
 
     fault: str
-    methods: tuple[str, ...] = ()
+    method: tuple[str, ...] = ()
     path: str = "/api/*"
     rate: float = 1.0
     count: int | None = None
@@ -64,7 +64,7 @@ class Rule:
 
     def strikes(self, method: str, path: str) -> bool:
         """Say whether the rule strikes this request, and count it."""
-        if (self.methods and method not in self.methods) or not fnmatchcase(path, self.path):
+        if (self.method and method not in self.method) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
         roll = self.dice.random()
@@ -75,18 +75,7 @@ class Rule:
 
     def shown(self) -> dict[str, Any]:
         """Return the rule as the control route shows it."""
-        return {
-            "fault": self.fault,
-            "method": list(self.methods),
-            "path": self.path,
-            "rate": self.rate,
-            "count": self.count,
-            "skip": self.skip,
-            "seconds": self.seconds,
-            "status": self.status,
-            "seen": self.seen,
-            "struck": self.struck,
-        }
+        return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
 @dataclass(frozen=True)
@@ -178,9 +167,8 @@ def parse_faults(value: Any) -> Faults:
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:
-    known = dict(given)
-    method = known.pop("method", [])
-    return Rule(methods=(method,) if isinstance(method, str) else tuple(method), **known)
+    method = given.get("method", ())
+    return Rule(**{**given, "method": (method,) if isinstance(method, str) else tuple(method)})
 
 
 def _problems(rule: Any) -> Iterator[str]:

@@ -45,26 +45,14 @@ _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the command line.
+    """The settings of the command line, as `LocalPai` describes them, and those that it has alone.
 
     Attributes:
-        data: the data folder.
         host: the address to listen on.
-        port: the port; 0 for any free one.
         user: the administrator's name.
         password: their password, or None for the one the data folder knows
             (the default one in a new data folder).
-        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each; there is always a ``default``.
-        max_tasks: how many task processes may run at once.
         insecure_bind: whether an address other than loopback may be listened on.
-        stop_grace: seconds between SIGTERM and SIGKILL for a task.
-        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
-        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
-            LTP 1.5.
-        faults: the faults to inject, as `fault_rules.parse_faults` reads them, or None.
-        webhook: the URL that is called when the state of a job changes that wants notifications, or None.
-        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
     """
 
     data: Path

@@ -44,11 +44,6 @@ def base_variables(start: TaskStart) -> dict[str, str]:
     }
 
 
-def _tool_path(bin_folder: Path, inherited: str) -> str:
-    """Return a PATH: the hdfs command first, then this Python, then the inherited folders."""
-    return os.pathsep.join([str(bin_folder), str(Path(sys.executable).parent), inherited or os.defpath])
-
-
 def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which this machine is reached without the proxies that are set in it."""
     direct = dict(environment)
@@ -59,7 +54,8 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
-    """Return the variables that a task inherits from the server, with a PATH of its own."""
+    """Return what a task inherits from the server; its PATH begins with the hdfs command and this Python."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-    return without_proxies(kept) | {"PATH": _tool_path(bin_folder, os.environ.get("PATH", ""))}
+    folders = [str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH") or os.defpath]
+    return without_proxies(kept) | {"PATH": os.pathsep.join(folders)}

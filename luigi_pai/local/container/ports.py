@@ -46,7 +46,6 @@ class Ports:
         self._random = random.SystemRandom()
 
     def __len__(self) -> int:
-        """Return how many ports are reserved."""
         return len(self._held)
 
     @property

@@ -1,4 +1,4 @@
-"""The files of a task: its folder, its script, its output, its exit code.
+"""The files of a task: its folder, its script, its output and the secrets in it, its exit code.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
 ``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
@@ -14,18 +14,19 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.container import processes
+from luigi_pai.spec.templates.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from luigi_pai.local.container.task_start import Preparation
 
-__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
+__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash", "redactor"]
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
@@ -36,6 +37,7 @@ NOT_INITIALISED = "not-initialised"
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
+_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, tell nothing and are everywhere
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -198,21 +200,16 @@ class JobFolders:
         """
         preparation.make_files()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
-            child = self._start(files, preparation.environment, stdout, stderr)
+            child = subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
+                [self._bash, str(self._script), str(files.folder)],
+                cwd=files.work,
+                env=dict(preparation.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
         return child, processes.started(child.pid)
-
-    def _start(
-        self, files: TaskFiles, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
-            [self._bash, str(self._script), str(files.folder)],
-            cwd=files.work,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
 
     def remove(self, job_id: int, name: str) -> None:
         """Remove everything of a job."""
@@ -239,3 +236,22 @@ def _tail(path: Path) -> str:
     if size > _TAIL_BYTES:
         del lines[0]
     return "\n".join(lines[-_TAIL_LINES:]).strip()
+
+
+def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return a function that redacts secrets in a text: each as a whole, and each longer line of it.
+
+    A part of a log may begin within a secret, and commands write a key's lines one by one, so the
+    lines of a secret are as secret as the whole.
+    """
+    redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
+    return lambda text: mask(text, redacted)
+
+
+def _secret_lines(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _secret_lines(item)
+    elif isinstance(value, str):
+        lines = value.strip().splitlines()
+        yield from (line.strip() for line in lines if len(lines) == 1 or len(line.strip()) >= _SHORTEST_LINE)

@@ -179,14 +179,14 @@ class _Request(HTTPMessageDelegate):
         self._connection.finish()
 
 
-def _with_fault(connection: HTTPConnection, fault: str) -> HTTPConnection:
-    """Return the connection of a request that is processed, with its fault, if any."""
-    kinds = {"drop": _Unanswered, "database": _WithoutDatabase}
-    return kinds[fault](connection) if fault in kinds else connection
+def _with_fault(connection: HTTPConnection, fault: str) -> Any:
+    if fault == "database":
+        setattr(connection, NO_DATABASE, True)  # see `AccessV2.require_database`
+    return _Unanswered(connection) if fault == "drop" else connection
 
 
-class _Wrapper(HTTPConnection):
-    """A connection that passes everything on to another one."""
+class _Unanswered:
+    """A connection that discards the reply and closes; all else is done by the real one."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
@@ -194,57 +194,17 @@ class _Wrapper(HTTPConnection):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,
-        headers: HTTPHeaders,
-        chunk: bytes | None = None,
-    ) -> asyncio.Future[None]:
-        """Send the begin of an answer."""
-        return self._connection.write_headers(start_line, headers, chunk)
-
-    def write(self, chunk: bytes) -> asyncio.Future[None]:
-        """Send a piece of an answer."""
-        return self._connection.write(chunk)
-
-    def finish(self) -> None:
-        """End an answer."""
-        self._connection.finish()
-
-
-class _WithoutDatabase(_Wrapper):
-    """The connection of a request that is processed without a database; see `AccessV2.require_database`."""
-
-    def __init__(self, connection: HTTPConnection) -> None:
-        super().__init__(connection)
-        setattr(self, NO_DATABASE, True)
-
-
-class _Unanswered(_Wrapper):
-    """A connection that discards the reply and closes."""
-
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,  # noqa: ARG002 - tornado's signature
-        headers: HTTPHeaders,  # noqa: ARG002 - as above
-        chunk: bytes | None = None,  # noqa: ARG002 - as above
-    ) -> asyncio.Future[None]:
+    def write(self, *_: object) -> asyncio.Future[None]:
         """Send nothing."""
-        return _done()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
 
-    def write(self, chunk: bytes) -> asyncio.Future[None]:  # noqa: ARG002 - tornado's signature
-        """Send nothing."""
-        return _done()
+    write_headers = write
 
     def finish(self) -> None:
         """Close the connection: the request has been processed."""
         _break(self._connection, reset=False)
-
-
-def _done() -> asyncio.Future[None]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    future.set_result(None)
-    return future
 
 
 def _break(connection: Any, *, reset: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container.redaction import redactor
+from luigi_pai.local.container.task_files import redactor
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases.launchers import RetryDecision
 from luigi_pai.local.store.database import now_ms

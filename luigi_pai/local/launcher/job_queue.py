@@ -50,7 +50,6 @@ class JobQueue:
         self._closed = False
 
     def __len__(self) -> int:
-        """Return of how many jobs the queue keeps anything."""
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
@@ -182,7 +181,6 @@ class JobQueue:
         return insufficient
 
     def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
-        """Allocate the resources of an attempt's waiting tasks, as far as there are enough."""
         tasks = list(run.waiting)
         requests = [run.request(task) for task in tasks]
         insufficient = self._allocate_each(
@@ -225,5 +223,4 @@ class JobQueue:
 
 
 def _requests(job: Job) -> list[Resources]:
-    """Return the resources that each task of a job needs, in the order of roles and indexes."""
     return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]

@@ -163,7 +163,6 @@ def _listed(counts: Mapping[str, object]) -> str:
 
 
 def _lowest(gpus: int, count: int) -> int:
-    """Return the bit map of the first GPUs of a bit map."""
     return sum(islice(_bits(gpus), count))
 
 

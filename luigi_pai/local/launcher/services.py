@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
@@ -14,21 +14,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.store.records import Job
+    from luigi_pai.local.views.job_events import JobEvents
 
-__all__ = ["EventLog", "Services"]
-
-
-class EventLog(Protocol):
-    """Where the launcher records the events of jobs."""
-
-    def record(
-        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
-    ) -> None:
-        """Record an event; nothing where the job's release has no events.
-
-        The reason is one word, the message a sentence; the container is that of the task that it is about.
-        """
+__all__ = ["Services"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,7 @@ class Services:
     """
 
     store: Store
-    events: EventLog
+    events: JobEvents
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress

@@ -10,7 +10,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container import processes, v1
-from luigi_pai.local.container.redaction import redactor
+from luigi_pai.local.container.task_files import redactor
 from luigi_pai.local.container.task_start import TaskStart
 from luigi_pai.local.container.v2 import runtime as v2
 from luigi_pai.local.store.database import now_ms
@@ -170,7 +170,6 @@ class TaskRunner:
         return code if code >= 0 else _SIGNALLED - code
 
     async def _set_exit(self, task: Task, code: int) -> None:
-        """Set the exit code of a task as its release reports it."""
         if code:
             redact = redactor(self._services.store.secrets(self._job))
             exit_of = _EXIT_OF[self._job.release.api]

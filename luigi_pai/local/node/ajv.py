@@ -85,7 +85,6 @@ def _is_bad_name(error: ValidationError) -> bool:
 
 
 def _missing(error: ValidationError) -> str | None:
-    """Return the name that is missing, if that is what is wrong."""
     found = re.match(r"'(.*)' is a required property", error.message, re.DOTALL)
     return found[1] if found and error.validator == "required" else None
 

@@ -192,7 +192,6 @@ def _keys(value: Mapping[str, Any]) -> list[str]:
 
 
 def _pointer(name: str) -> str:
-    """Return a name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

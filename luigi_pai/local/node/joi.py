@@ -57,9 +57,8 @@ class String(Rule):
     token: bool = False
     email: bool = False
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:  # every rule has one signature
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return the string unchanged."""
-        del parent
         if (value == "" and self.allow_empty) or value in self.one_of:
             return value
         if self.one_of:
@@ -112,9 +111,8 @@ class Number(Rule):
 class Boolean(Rule):
     """true or false, also written as a string."""
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return a bool."""
-        del parent
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true"
         if not isinstance(value, bool):
@@ -129,9 +127,8 @@ class Array(Rule):
     items: Rule
     min_length: int = 0
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return a new list of converted items."""
-        del parent
         value = _parse_json(value)
         if not isinstance(value, list):
             raise Refused(f'"{label}" must be an array')
@@ -153,9 +150,8 @@ class Object(Rule):
     keys: Mapping[str, Rule]
     root: bool = False
 
-    def check(self, value: Any, label: str = "value", parent: Mapping[str, Any] | None = None) -> Any:
+    def check(self, value: Any, label: str = "value", _parent: Mapping[str, Any] | None = None) -> Any:
         """Return a new dict: the keys that came, converted, then defaults of the absent ones."""
-        del parent
         value = _parse_json(value)
         if not isinstance(value, dict):
             raise Refused(f'"{label}" must be an object')
@@ -180,9 +176,8 @@ class Object(Rule):
 class AnyObject(Rule):
     """An object with keys of any name that has a letter, digit or _ in it."""
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return the object."""
-        del parent
         value = _parse_json(value)
         if not isinstance(value, dict):
             raise Refused(f'"{label}" must be an object')

@@ -47,7 +47,7 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
     tasks = [] if chosen is None else api.store.tasks(chosen)
     goes_on = None if job.sub_state == WAITING else last
     some, others = _tasks(api, job, chosen, tasks)
-    facts = _facts(job, last, api.launcher.why_waiting(job), _submissions(api.store, job))
+    facts = _facts(job, last, api.launcher.queue.why(job), _submissions(api.store, job))
     content = (
         tag("div", facts, id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
@@ -85,14 +85,12 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions
 
 
 def _stopping(job: Job, stop_form: Html | None) -> Html | None:
-    """Return the stop form of a job, or the note that it is being stopped."""
     if job.sub_state == COMPLETED:
         return None
     return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
 
 
 def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
-    """Return why a job ended, and links to the logs of the task that decided it."""
     if not job.diagnostics:
         return None
     shown = tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason")
@@ -186,7 +184,6 @@ def _other_tasks(job: Job, others: Html) -> Html | None:
 
 
 def _nothing(job: Job) -> str:
-    """Return the text that stands for a missing table of tasks."""
     return "No task has run." if job.sub_state == COMPLETED else "Nothing runs yet."
 
 

@@ -216,7 +216,6 @@ def _other_pages(query: Mapping[str, str], shown: int, last: int) -> Html:
 
 
 def _in_use(api: Api) -> Html:
-    """Return the table of the resources that running jobs use, by virtual cluster."""
     sql = f"""SELECT virtual_cluster, {_ACTIVITY} AS activity, COUNT(*) FROM jobs
         WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, activity"""  # noqa: S608 - constants
     counts = {(name, activity): count for name, activity, count in api.store.rows(sql, (COMPLETED,))}

@@ -98,7 +98,6 @@ def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> R
 
 
 def _yarn_id(application_id: str, number: int) -> str:
-    """Return the id as YARN writes it."""
     container = application_id.replace("application", "container")
     return f"{container}_01_{number + _FIRST_CONTAINER:06d}"
 

@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
 from luigi_pai.local.node.http import SmallBodyHandler
-from luigi_pai.local.store.ids import framework_name
+from luigi_pai.local.store.records import framework_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +53,6 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
 
 
 class _Log(SmallBodyHandler):
-    """Sends files of a task."""
-
     def initialize(self, api: Api) -> None:
         """Store what all requests share."""
         self.api = api

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
-from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -109,7 +109,6 @@ def _of_all_tasks(
 
 
 def _of_the_task(task: Task) -> dict[str, str]:
-    """Return the task's own address and ports."""
     lists = {label: ",".join(map(str, ports)) for label, ports in task.ports.items()}
     return {
         "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,

@@ -3,8 +3,6 @@
 The way of all of them is FsShell's: several sources need a folder that exists;
 one source goes into a folder that exists, or becomes the destination; folders
 are merged; a file that exists is kept, and reported, without ``-f``.
-
-Standard library only, see `executable`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk.
-
-Standard library only, see `executable`.
-"""
+"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Paths of the ``hdfs dfs`` command line, and what its commands share.
-
-Standard library only, see `executable`.
-"""
+"""Paths of the ``hdfs dfs`` command line, and what its commands share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """``hdfs dfs`` and ``hadoop fs``: FsShell of Hadoop 2.7.4, as far as jobs need it.
 
 Messages, exit codes and the ways of its commands are FsShell's: 0 done, 1 at
-least one path failed (the others were done), 255 wrong usage. Standard library
-only, see hdfs_command.
+least one path failed (the others were done), 255 wrong usage.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Access:
         bits = mode >> 6 if user == inode.owner else mode
         if bits & _OTHERS & wanted != wanted:
             kind = "d" if place.is_dir() else "-"
-            shown = f"{inode.owner}:{inode.group}:{kind}{_letters(mode)}"
+            shown = f"{inode.owner}:{inode.group}:{kind}{stat.filemode(mode)[1:]}"
             raise _denied(
                 f"Permission denied: user={user}, access={_NAMES[wanted]}, "
                 f'inode="{self._path(place)}":{shown}'
@@ -127,9 +127,3 @@ class Access:
 
 def _denied(text: str) -> RemoteFault:
     return RemoteFault("AccessControlException", text)
-
-
-def _letters(mode: int) -> str:
-    """Return ``rwxr-xr-x``, with ``t`` for the sticky bit."""
-    text = stat.filemode(mode)[1:]
-    return text if mode & _STICKY else text.replace("t", "x").replace("T", "-")

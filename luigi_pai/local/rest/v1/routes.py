@@ -79,7 +79,7 @@ class V1Handler(ApiHandler):
 
     async def _get(self, name: str) -> None:
         job = self._job(name)
-        waits_for = self.api.launcher.why_waiting(job) if job.sub_state == WAITING else None
+        waits_for = self.api.launcher.queue.why(job) if job.sub_state == WAITING else None
         self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _post(self) -> None:

@@ -11,9 +11,8 @@ from luigi_pai.local.node.joi import Object, String
 from luigi_pai.local.rest.base.api import route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.rest.v2.extras import wanted_storages
-from luigi_pai.local.store.ids import framework_name
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.store.records import NewJob, framework_name
 from luigi_pai.local.views.log_files import log_locations
 from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, numbered_attempt
 from luigi_pai.local.views.v2.jobs import (
@@ -86,6 +85,14 @@ def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
     shown = _attempt(handler, job, number)
     if shown is None:
         raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
+    return shown
+
+
+def _attempt_of(handler: AccessV2, job: Job, name: str, number: str) -> ShownAttempt:
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        where = f"in job {name} with jobAttemptIndex {number}"
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
     return shown
 
 
@@ -200,10 +207,7 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Show
     """Return the task of a path of job, attempt's number, role, index: with every try, the latest first."""
     name, number, role, index = path
     job = _found(handler, name)
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    shown = _attempt_of(handler, job, name, number)
     for task in shown.tasks:
         if (task.role, str(task.index)) == (role, index):
             return job, shown, handler.api.store.tries(task) or [task]
@@ -256,10 +260,7 @@ async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
 async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
     handler.who()
     job = _found(handler, name)
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    shown = _attempt_of(handler, job, name, number)
     handler.answer(200, attempt_summary(job, shown, is_latest=True))
 
 

@@ -92,7 +92,6 @@ def _in_virtual_clusters(handler: AccessV2, user: User, names: list[str]) -> Use
 
 
 def _as_admin(handler: AccessV2, user: User, *, admin: bool) -> User:
-    """Return a user who is, or is not, in a group of administrators."""
     groups = handler.api.groups
     if admin:
         return user if groups.is_admin(user) else replace(user, admin=True)
