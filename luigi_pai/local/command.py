@@ -40,8 +40,7 @@ class CommandEnd:
 
     Attributes:
         exit_code: the exit code for a shell: the command's own, or 128 + the signal that ended it.
-        jobs: how many jobs were submitted.
-        failed: the names of those that failed, the newest first.
+        failed: the names of the jobs that failed, the newest first.
         data: the data folder; None if it was removed.
     """
 

@@ -159,11 +159,7 @@ class LocalServer:
         _write_whereabouts(data, self.address, self.hdfs)
 
     def password(self) -> str:
-        """Return the administrator's password, for the command that this server is started for.
-
-        Raises:
-            ConfigError: it was changed in this data folder, and is not known here.
-        """
+        """Return the administrator's password for a command; raises ConfigError if it is not known here."""
         user = self._users.get(self.settings.user)
         password = self.settings.password or DEFAULT_PASSWORD
         if user is None or not password_matches(user, password):

@@ -45,11 +45,7 @@ class Users(UserRecords):
         self.save(user)
 
     def refuse_default_passwords(self) -> None:
-        """Refuse to serve other machines while a user has the default password.
-
-        Raises:
-            ConfigError: naming them.
-        """
+        """Raise ConfigError, to serve no other machines, while users have the default password."""
         open_to_all = [user.name for user in self.all() if password_matches(user, DEFAULT_PASSWORD)]
         if open_to_all:
             raise ConfigError(
@@ -109,11 +105,7 @@ class Users(UserRecords):
         self.save(user)
 
     def remove(self, name: str) -> None:
-        """Remove a user who is no administrator.
-
-        Raises:
-            ApiError: 404 if there is none, 403 for an administrator.
-        """
+        """Remove a user; raises ApiError 404 if there is none, 403 for an administrator."""
         user = self._found(name)
         if user.admin:
             raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")

@@ -20,7 +20,7 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["FAULTS", "FAULTS_PATH", "Faults", "Rule", "Strike", "parse_faults", "read_faults"]
+__all__ = ["FAULTS", "FAULTS_PATH", "Faults", "Rule", "parse_faults", "read_faults"]
 
 FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish", "database")
 """What a rule can do; docs/local.md describes each."""
@@ -78,21 +78,8 @@ class Rule:
         return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
-@dataclass(frozen=True)
-class Strike:
-    """The faults of one request: a delay, and perhaps the fault of a rule."""
-
-    seconds: float = 0.0
-    rule: Rule | None = None
-
-
 class Faults:
-    """The rules in force.
-
-    Attributes:
-        seed: what their dice began with.
-        rules: the rules; the first one that strikes decides, but for delays, which add up.
-    """
+    """The rules in force; the first one that strikes decides, but for delays, which add up."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -104,15 +91,15 @@ class Faults:
         """Put other rules into force, with their counts and dice."""
         self.seed, self.rules = other.seed, other.rules
 
-    def strike(self, method: str, path: str) -> Strike:
-        """Decide about a request."""
+    def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
+        """Return for how many seconds a request is delayed, and the rule that strikes it then, if any."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):
                 if rule.fault != "delay":
-                    return Strike(wait, rule)
+                    return wait, rule
                 wait += rule.seconds
-        return Strike(wait)
+        return wait, None
 
     def shown(self) -> dict[str, Any]:
         """Return the rules with their counts, as the control route shows them."""
@@ -120,11 +107,7 @@ class Faults:
 
 
 def read_faults(text: str) -> Any:
-    """Return the value of ``--faults``: JSON, or the JSON in a file.
-
-    Raises:
-        ConfigError: the file cannot be read, or is no JSON.
-    """
+    """Return the value of ``--faults``: JSON, or the JSON in a file; raises ConfigError."""
     what = "--faults"
     if not text.lstrip().startswith(("{", "[")):
         what = f"--faults {text}"

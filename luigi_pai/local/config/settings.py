@@ -72,11 +72,7 @@ class Settings:
     rate_limits: str | None = None
 
     def check(self) -> None:
-        """Refuse settings that cannot work or would open this machine to others.
-
-        Raises:
-            ConfigError: saying what is wrong and what to do.
-        """
+        """Refuse settings that cannot work or would open this machine to others; raises ConfigError."""
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in APIS:
@@ -95,11 +91,7 @@ class Settings:
         self._check_host()
 
     def clusters(self) -> tuple[VirtualCluster, ...]:
-        """Return the virtual clusters, ``default`` first.
-
-        Raises:
-            ConfigError: one is not of the form, or there are too many GPUs.
-        """
+        """Return the virtual clusters, ``default`` first, or raise ConfigError."""
         return virtual_clusters(self.virtual_clusters)
 
     def _check_host(self) -> None:
@@ -169,11 +161,7 @@ def default_data_folder() -> Path:
 
 
 def parse_limits(text: str | None) -> tuple[int, int, int] | None:
-    """Parse request limits: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None; raises ConfigError for others."""
     if text is None:
         return None
     if text == "default":

@@ -76,11 +76,7 @@ class Ports:
         return ReservedPorts(ports, tuple(notes))
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[ReservedPorts]:
-        """Reserve the ports of every task of a job, in the order of roles and indexes; or none.
-
-        Raises:
-            OSError: this machine has too few free ports.
-        """
+        """Reserve the ports of every task, in the order of roles and indexes; or none, and raise OSError."""
         reserved: list[ReservedPorts] = []
         wanted = sum(role["taskNumber"] * _count(role["portList"]) for role in roles)
         if wanted > self.left:

@@ -21,12 +21,20 @@ from luigi_pai.local.container import processes
 from luigi_pai.spec.templates.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from luigi_pai.local.container.task_start import Preparation
 
-__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash", "redactor"]
+__all__ = [
+    "MAX_CODE_BYTES",
+    "NOT_INITIALISED",
+    "JobFolders",
+    "TaskFiles",
+    "find_bash",
+    "log_lines",
+    "redactor",
+]
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
@@ -121,6 +129,22 @@ class TaskFiles:
         """What the plugins of a v2 task wrote before and after the command."""
         return self.folder / "runtime"
 
+    def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
+        """Make the folder, the scripts by name, and the two logs of the command; the error log has warnings.
+
+        Scripts may contain secrets, so only this user may read them.
+
+        Raises:
+            OSError: the files cannot be written.
+        """
+        self.work.mkdir(parents=True)
+        for name, text in scripts.items():
+            script = self.folder / name
+            script.touch(mode=0o600)
+            script.write_text(text, "utf-8", "surrogatepass")
+        self.stdout.touch()
+        self.stderr.write_text(log_lines(warnings), "utf-8")
+
     def remove(self) -> None:
         """Remove everything of a task that was not started."""
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -132,14 +156,10 @@ class TaskFiles:
                 script.unlink(missing_ok=True)
 
     def log_error(self, sentence: str) -> None:
-        """Add a sentence of the server to the error log; makes the folder if there is none.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Add a sentence of the server to the error log, in a new folder if there is none; raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.stderr.open("a", encoding="utf-8") as stderr:
-            stderr.write(f"luigi-pai local: {sentence}\n")
+            stderr.write(log_lines([sentence]))
 
     def exit_code(self) -> int | None:
         """Return the exit code that the task's process has written, or None."""
@@ -214,6 +234,11 @@ class JobFolders:
     def remove(self, job_id: int, name: str) -> None:
         """Remove everything of a job."""
         shutil.rmtree(self.root / self.of_job(job_id, name), ignore_errors=True)
+
+
+def log_lines(sentences: Iterable[str]) -> str:
+    """Return sentences of the server as lines of a task's log."""
+    return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
 
 
 def find_bash() -> str:

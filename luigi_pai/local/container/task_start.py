@@ -51,12 +51,7 @@ class TaskStart:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a task needs before its process starts.
-
-    Attributes:
-        make_files: makes its folder, scripts and logs; raises OSError.
-        environment: every variable of its environment.
-    """
+    """What a task needs before its process starts; ``make_files`` makes its files, or raises OSError."""
 
     make_files: Callable[[], None]
     environment: Mapping[str, str]

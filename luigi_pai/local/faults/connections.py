@@ -78,10 +78,9 @@ class FaultyServer(HTTPServerConnectionDelegate):
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
         if path == FAULTS_PATH or self._is_foreign(headers):
             return None
-        strike = self._faults.strike(start_line.method, path)
-        if strike.seconds:
-            await asyncio.sleep(strike.seconds)
-        rule = strike.rule
+        seconds, rule = self._faults.strike(start_line.method, path)
+        if seconds:
+            await asyncio.sleep(seconds)
         if rule is not None:
             self._log.info("fault %s: %s %s", rule.fault, start_line.method, logged_path(path))
             if rule.fault == "expire":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 from typing import TYPE_CHECKING
 
@@ -74,40 +75,32 @@ class OutsideHdfs:
 
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
         self._url = url.rstrip("/").removesuffix("/webhdfs/v1")
-        side = self._as(user)
         try:
-            side.status("/")
-            self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
-            self._share(side)
+            with contextlib.closing(self._as(user)) as side:
+                side.status("/")
+                self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
+                self._share(side)
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
-        finally:
-            side.close()
 
     def routes(self) -> Sequence[URLSpec]:
         """Return nothing: HDFS answers for itself."""
         return ()
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job as `OwnHdfs.prepare_job` does.
-
-        Raises:
-            HdfsRefused: they could not be made.
-        """
+        """Make the folders of a job as `OwnHdfs.prepare_job` does, or raise HdfsRefused."""
         await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
 
     def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        side = self._as(username)
         try:
-            side.mkdir(f"/Container/{username}/{name}")
-            text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
-            side.write(f"/Container/{username}/{name}/JobConfig.json", text)
-            if with_output:
-                side.mkdir(f"/Output/{username}/{name}")
+            with contextlib.closing(self._as(username)) as side:
+                side.mkdir(f"/Container/{username}/{name}")
+                text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
+                side.write(f"/Container/{username}/{name}/JobConfig.json", text)
+                if with_output:
+                    side.mkdir(f"/Output/{username}/{name}")
         except Fault as fault:
             raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
-        finally:
-            side.close()
 
     def _as(self, user: str) -> RemoteFileSystem:
         return RemoteFileSystem(self._url, user, setting="--hdfs", timeout=_TIMEOUT)

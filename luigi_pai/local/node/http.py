@@ -144,11 +144,7 @@ class RestHandler(SmallBodyHandler):
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return the body as its content type says, {} where there is none.
-
-        Raises:
-            ApiError: 413 if it is too large, 400 if it is not JSON.
-        """
+        """Return the body as its content type says, or {}; ApiError 413 if too large, 400 for no JSON."""
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

@@ -152,9 +152,7 @@ class Object(Rule):
 
     def check(self, value: Any, label: str = "value", _parent: Mapping[str, Any] | None = None) -> Any:
         """Return a new dict: the keys that came, converted, then defaults of the absent ones."""
-        value = _parse_json(value)
-        if not isinstance(value, dict):
-            raise Refused(f'"{label}" must be an object')
+        value = _parse_object(value, label)
         converted = dict(value)
         for key, rule in self.keys.items():
             if key in value:
@@ -178,9 +176,7 @@ class AnyObject(Rule):
 
     def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return the object."""
-        value = _parse_json(value)
-        if not isinstance(value, dict):
-            raise Refused(f'"{label}" must be an object')
+        value = _parse_object(value, label)
         unknown = [f'"{key}" is not allowed' for key in value if not re.search(r"[A-Za-z0-9_]", key)]
         if unknown:
             raise Refused(", ".join(unknown))
@@ -195,6 +191,13 @@ def _parse_number(text: str) -> float | None:
     if _PREFIXED.fullmatch(text):  # JavaScript's parseFloat stops after the leading 0
         return 0
     return None
+
+
+def _parse_object(value: Any, label: str) -> dict[str, Any]:
+    value = _parse_json(value)
+    if not isinstance(value, dict):
+        raise Refused(f'"{label}" must be an object')
+    return value
 
 
 def _parse_json(value: Any) -> Any:

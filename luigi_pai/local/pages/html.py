@@ -26,12 +26,7 @@ class Html(str):
 
 @dataclass(frozen=True)
 class Sort:
-    """How a column sorts its table.
-
-    Attributes:
-        link: the address of the page sorted by it, or the other way round.
-        order: ``ascending`` or ``descending`` if the table is sorted by it now.
-    """
+    """The link that sorts a table by a column; ``ascending`` or ``descending`` if it is sorted by it now."""
 
     link: str
     order: str | None

@@ -32,11 +32,7 @@ _PRIORITY_FOR_PROD = 1
 
 
 def check_parameters(document: Mapping[str, Any]) -> None:
-    """Refuse a job of type inference without the parameters that its address is made of.
-
-    Raises:
-        ApiError: 400.
-    """
+    """Refuse with 400 a job of type inference without the parameters that its address is made of."""
     if document.get("jobType") != "inference":
         return
     if "parameters" not in document:
@@ -48,11 +44,7 @@ def check_parameters(document: Mapping[str, Any]) -> None:
 
 
 def check_quota(document: Mapping[str, Any], extension: Mapping[str, Any]) -> None:
-    """Refuse a job of the class ``prod``, or of more GPUs, than the quota in its owner's extension allows.
-
-    Raises:
-        ApiError: 403.
-    """
+    """Refuse with 403 a job of the class ``prod``, or of more GPUs, than its owner's quota allows."""
     scheduler = (document.get("extras") or {}).get("hivedScheduler")
     if isinstance(scheduler, dict) and scheduler.get("jobPriorityClass") == "prod":
         _check_prod(extension)
@@ -83,11 +75,7 @@ def _check_prod(extension: Mapping[str, Any]) -> None:
 
 
 def check_extras(extras: Mapping[str, Any]) -> None:
-    """Refuse folders and nodes of the cluster that a job may not ask for.
-
-    Raises:
-        ApiError: 400, or 500 without code for what the server fails over.
-    """
+    """Refuse with 400, or 500 where the server fails, folders and nodes that a job may not ask for."""
     storage = extras.get("enableLocalStorage")
     if isinstance(storage, dict) and storage.get("enabled") is True:
         _check_folders(_split(storage, "hostpath", ":"), _split(storage, "mntpath", ":"))

@@ -206,25 +206,24 @@ class Store(Database):
 
     def tasks(self, attempt: Attempt) -> list[Task]:
         """Return the tasks of an attempt, each at its latest attempt, in the order of roles and indexes."""
-        rows = self.rows(
-            "SELECT tasks.* FROM tasks JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
-            " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first",
-            (attempt.id,),
+        latest = (
+            "JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
+            " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first"
         )
-        return [_task(row) for row in rows]
+        return self._tasks(latest, attempt.id)
 
     def tries(self, task: Task) -> list[Task]:
         """Return every attempt of a task, the latest first."""
-        rows = self.rows(
-            "SELECT * FROM tasks WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC",
-            (task.attempt_id, task.role, task.index),
-        )
-        return [_task(row) for row in rows]
+        where = "WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC"
+        return self._tasks(where, task.attempt_id, task.role, task.index)
 
     def task(self, container_id: str) -> Task | None:
         """Return the task of a container, or None."""
-        rows = self.rows("SELECT * FROM tasks WHERE container_id = ?", (container_id,))
-        return _task(rows[0]) if rows else None
+        return next(iter(self._tasks("WHERE container_id = ?", container_id)), None)
+
+    def _tasks(self, clauses: str, *values: int | str) -> list[Task]:
+        rows = self.rows(f"SELECT tasks.* FROM tasks {clauses}", values)  # noqa: S608 - constants
+        return [_task(row) for row in rows]
 
 
 def _task(row: sqlite3.Row) -> Task:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlencode
 
 from tornado.iostream import StreamClosedError
@@ -104,11 +104,11 @@ class LogPage(_Log):
         start, end = self._number("start") or 0, self._number("end")
         self.begin()
         if stream:
-            await self.send(_file(files, stream), start, end)
+            await self.send(files.folder / stream, start, end)
             return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send(_file(files, name), start, end)
+            await self.send(files.folder / name, start, end)
             self.write("\n")
 
     def _number(self, name: str) -> int | None:
@@ -197,12 +197,8 @@ def _length(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _file(files: TaskFiles, name: str) -> Path:
-    return {"stdout": files.stdout, "stderr": files.stderr}.get(name, files.runtime)
-
-
 def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
-    known: dict[str, Any] = {
+    known: dict[str, Sequence[Path]] = {
         "user-all": (files.stdout, files.stderr),
         "user-stdout": (files.stdout,),
         "user-stderr": (files.stderr,),
@@ -210,5 +206,4 @@ def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
     }
     if name not in known:
         raise HTTPError(404)
-    paths: Sequence[Path] = known[name]
-    return paths
+    return known[name]

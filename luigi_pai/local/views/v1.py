@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["job_detail", "job_link", "job_row", "log_url", "virtual_clusters"]
 
 
-def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a job as the list shows it; it has no tags."""
+def _status(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "username": job.username,
@@ -31,9 +30,12 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
         "retries": job.retries,
         "createdTime": job.created,
         "completedTime": job.completed,
-        "appExitCode": job.exit_code,
-        "virtualCluster": job.virtual_cluster,
     }
+
+
+def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a job as the list shows it; it has no tags."""
+    return {**_status(job), "appExitCode": job.exit_code, "virtualCluster": job.virtual_cluster}
 
 
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
@@ -50,14 +52,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
     return {
         "name": job.name,
         "jobStatus": {
-            "name": job.name,
-            "username": job.username,
-            "state": job_state(job),
-            "subState": job.sub_state,
-            "executionType": job.execution_type,
-            "retries": job.retries,
-            "createdTime": job.created,
-            "completedTime": job.completed,
+            **_status(job),
             **_application(job, attempt, tasks, store, address),
             "appExitDiagnostics": f"waiting: {waits_for}" if waits_for is not None else job.diagnostics,
             "appExitType": job.exit_type,

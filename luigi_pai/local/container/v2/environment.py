@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
+from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def task_environment(start: TaskStart) -> dict[str, str]:
         **_of_the_launcher(job, start.attempt, task),
         **_of_the_job(job),
         **_of_all_tasks(job.roles, start.tasks, start.allocated),
-        **_of_the_task(task),
+        "PAI_CONTAINER_HOST_PORT_LIST": "".join(
+            f"{label}:{commas(ports)};" for label, ports in task.ports.items()
+        ),
         "PAI_CURRENT_TASK_ROLE_NAME": start.role["shown"],
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(task.index),
-        "PAI_TASK_INDEX": str(task.index),
     }
 
 
@@ -61,20 +61,13 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
 def _of_the_job(job: Job) -> dict[str, str]:
     roles = job.roles
     names = ",".join(role["shown"] for role in roles)
-    total = str(sum(role["taskNumber"] for role in roles))
     variables = {
         "PAI_FRAMEWORK_NAME": job.full_name,
         "PAI_JOB_NAME": job.full_name,
-        "PAI_USER_NAME": job.username,
-        "PAI_USERNAME": job.username,
         "PAI_DEFAULT_FS_URI": "",
         "PAI_VIRTUAL_CLUSTER": job.virtual_cluster,
         "PAI_TASK_ROLE_COUNT": str(len(roles)),
         "PAI_TASK_ROLE_LIST": names,
-        "PAI_TASKS_NUM": total,
-        "PAI_JOB_TASK_COUNT": total,
-        "PAI_TASK_ROLES_NUM": str(len(roles)),
-        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
         "PAI_JOB_TASK_ROLE_LIST": names,
     }
     for role in roles:
@@ -82,7 +75,7 @@ def _of_the_job(job: Job) -> dict[str, str]:
         resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
         variables |= {
             f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role["taskNumber"]),
-            f"PAI_RESOURCE_{name}": ",".join(map(str, resources)),
+            f"PAI_RESOURCE_{name}": commas(resources),
             f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role["minFailedTaskCount"]),
             f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role["minSucceededTaskCount"]),
         }
@@ -97,7 +90,7 @@ def _of_all_tasks(
     hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
     for other in tasks:
         for label, ports in other.ports.items():
-            numbers = ",".join(map(str, ports))
+            numbers = commas(ports)
             variables[f"PAI_PORT_LIST_{other.role}_{other.index}_{label}"] = numbers
             variables[f"PAI_{other.role}_{other.index}_{label}_PORT"] = numbers
         if other.launched is not None or other.container_id in allocated:
@@ -106,16 +99,3 @@ def _of_all_tasks(
     for name, addresses in hosts.items():
         variables[f"PAI_TASK_ROLE_{name}_HOST_LIST"] = ",".join(addresses)
     return variables
-
-
-def _of_the_task(task: Task) -> dict[str, str]:
-    lists = {label: ",".join(map(str, ports)) for label, ports in task.ports.items()}
-    return {
-        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
-        "PAI_CURRENT_CONTAINER_PORT": str(task.ports["http"][0]),
-        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
-        "PAI_CONTAINER_HOST_PORT": str(task.ports["http"][0]),
-        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
-        "PAI_CONTAINER_HOST_PORT_LIST": "".join(f"{label}:{ports};" for label, ports in lists.items()),
-        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": ports for label, ports in lists.items()},
-    }

@@ -81,13 +81,10 @@ class LocalFileSystem:
 
 
 class RemoteFileSystem:
-    """HDFS, over WebHDFS. Every method raises Fault.
+    """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
-    Args:
-        url: of the NameNode, ``http://HOST:PORT``.
-        user: the user of the requests.
-        setting: the setting that has its address, for the message when it does not answer.
-        timeout: seconds to wait for a connection, and for each part of an answer.
+    ``setting`` has the address, for the message when it does not answer; ``timeout`` is in seconds, for a
+    connection and for each part of an answer.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ class RateLimits:
         end, count = self._counts.get((kind, key), (now, 0))
         if now >= end:
             self._counts = {name: other for name, other in self._counts.items() if now < other[0]}
-            since = 0 if self._of_each_key else (now - self._started) % seconds
-            end, count = now - since + seconds, 0
+            begin = now if self._of_each_key else self._started
+            end, count = begin + seconds * ((now - begin) // seconds + 1), 0
         count += 1
         self._counts[kind, key] = (end, count)
         headers = {

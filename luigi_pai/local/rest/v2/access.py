@@ -120,11 +120,7 @@ class AccessV2(ApiHandler):
             return Unchecked(given)
 
     def require_database(self) -> None:
-        """Fail where the request is to find no database: `faults` can have that.
-
-        Raises:
-            ApiError: 500 without code.
-        """
+        """Raise ApiError 500 where the request is to find no database: `faults` can have that."""
         if getattr(self.request.connection, NO_DATABASE, False):
             raise ApiError(
                 500,
@@ -169,11 +165,7 @@ class AccessV2(ApiHandler):
         return self.is_admin(bearer) or job.virtual_cluster in self.administered(bearer)
 
     def storages(self, bearer: Bearer, *, default: bool = False) -> list[str]:
-        """Return the storages that a user may mount, or those mounted by default.
-
-        Raises:
-            ApiError: 500 if the access list of one of their groups is not a list.
-        """
+        """Return the storages that a user may mount, or the default ones; raises as `Groups.storages`."""
         user, groups = self.api.users.get(bearer.username), self.api.groups
         if user is None:
             return []
@@ -181,11 +173,7 @@ class AccessV2(ApiHandler):
         return [name for name in self.api.storages.names() if name in named]
 
     def person(self) -> Bearer:
-        """Return the authenticated user, unless an application token was sent.
-
-        Raises:
-            ApiError: 401, or 403 for an application token.
-        """
+        """Return the authenticated user; raises ApiError 401, or 403 for an application token."""
         bearer = self.who()
         if bearer.application:
             raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")
@@ -197,11 +185,7 @@ class AccessV2(ApiHandler):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
 
     def checked_by_administrator(self, schema: Object) -> dict[str, Any]:
-        """Return the body of an administrator's request as a schema has it.
-
-        Raises:
-            ApiError: 401 or 403 for other users, 400 if the schema refuses the body.
-        """
+        """Return the checked body of an administrator's request; raises ApiError 401, 403 or 400."""
         bearer = self.person()
         asked = self.checked(schema)
         self.require_admin(bearer)

@@ -159,9 +159,11 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
     }
 
 
-def _task_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+def _task_history(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     completed = tried[0].completed
     return {
+        "retries": tried[0].number,
+        "accountableRetries": tried[0].counted_retries,
         "createdTime": shown.started,
         "launchedTime": tried[-1].launched or completed,
         "completedTime": completed,
@@ -187,9 +189,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
         "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(job, task),
         **_container(job, shown, task),
-        "retries": task.number,
-        "accountableRetries": task.counted_retries,
-        **_task_times(shown, tried),
+        **_task_history(shown, tried),
         **_try_times(job, shown, tried),
     }
 
@@ -205,9 +205,7 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "taskIndex": task.index,
         "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(job, task),
-        "retries": task.number,
-        "accountableRetries": task.counted_retries,
-        **_task_times(shown, tried),
+        **_task_history(shown, tried),
         "attempts": [
             {**_try_times(job, shown, tried[at:]), **_container(job, shown, item)}
             for at, item in enumerate(tried)

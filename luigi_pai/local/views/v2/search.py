@@ -142,11 +142,7 @@ class JobSearch:
 
 
 def _seen(viewer: Viewer, users: Sequence[str] | None, clusters: Sequence[str] | None) -> list[str]:
-    """Return the virtual clusters whose jobs a viewer is shown.
-
-    Raises:
-        ApiError: 403 for jobs of others in a virtual cluster that is the viewer's no more.
-    """
+    """Return the virtual clusters whose jobs a viewer is shown; 403 for jobs of others in a past one."""
     own = dict.fromkeys((*viewer.past, *viewer.now))
     seen = list(own) if clusters is None else [name for name in clusters if name in own]
     of_others = users is None or any(name != viewer.name for name in users)
