@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
+    from luigi_pai.local.config.fault_rules import Faults
     from luigi_pai.local.config.job_scripts import JobScripts
-    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["LocalApplication", "make_app"]
@@ -42,20 +42,15 @@ def make_app(
     api: Api,
     apis: str,
     log: logging.Logger,
-    active: ActiveFaults,
+    faults: Faults,
     scripts: JobScripts,
     *,
     loopback_only: bool,
 ) -> LocalApplication:
-    """Return the application.
+    """Return the application for the APIs ``both``, ``v1``, ``v2`` or ``ltp``.
 
-    Args:
-        api: what the routes share.
-        apis: the APIs to serve: ``both``, ``v1``, ``v2`` or ``ltp``.
-        log: logs one line for each request, without query, body or headers.
-        active: the faults in force.
-        scripts: the jobs whose commands are not run.
-        loopback_only: no other machine can reach the server.
+    It logs one line for each request, without query, body or headers. ``loopback_only`` says that no other
+    machine can reach it.
     """
     shared = {"api": api}
     pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
@@ -84,9 +79,9 @@ def make_app(
                 LogPage,
                 shared,
             ),
-            (FAULTS_PATH, FaultControl, {"api": api, "active": active}),
+            (FAULTS_PATH, FaultControl, {"api": api, "faults": faults}),
             (JOB_SCRIPTS_PATH, JobScriptControl, {"api": api, "scripts": scripts}),
-            (CONTENTS_PATH, ContentsControl, {"api": api, "active": active, "scripts": scripts}),
+            (CONTENTS_PATH, ContentsControl, {"api": api, "faults": faults, "scripts": scripts}),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

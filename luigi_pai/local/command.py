@@ -40,8 +40,7 @@ class CommandEnd:
 
     Attributes:
         exit_code: the exit code for a shell: the command's own, or 128 + the signal that ended it.
-        jobs: how many jobs were submitted.
-        failed: the names of those that failed, the newest first.
+        failed: the names of the jobs that failed, the newest first.
         data: the data folder; None if it was removed.
     """
 
@@ -60,18 +59,12 @@ async def run_command(
 ) -> CommandEnd:
     """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
 
-    A temporary data folder is removed at the end, unless a job has failed. What
-    earlier runs left is removed, too: `scratch.sweep`.
-
-    Args:
-        settings: how to run.
-        command: the program and its arguments.
-        ready: called once, before the command starts.
-        temporary_data: use a temporary data folder, not that of the settings.
+    A temporary data folder, used in place of that of the settings, is removed at the end, unless a job has
+    failed. What earlier runs left is removed, too: `scratch.sweep`. ``ready`` is called once, before the
+    command starts.
 
     Raises:
-        ConfigError: the settings, the port, the data folder or the user's
-            configuration cannot be used.
+        ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.
     """
     sweep()
     scratch = Scratch()
@@ -109,13 +102,7 @@ async def run_command(
 async def run_in_foreground(command: Sequence[str], environment: dict[str, str], scratch: Path) -> int:
     """Run a command in the foreground, passing on the signals that reach this process.
 
-    Args:
-        command: the program and its arguments.
-        environment: its environment.
-        scratch: the temporary folder, which a `Guard` removes if this process is killed.
-
-    Returns:
-        The exit code for a shell.
+    A `Guard` removes the folder ``scratch`` if this process is killed. Returns the exit code for a shell.
     """
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []

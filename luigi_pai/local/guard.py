@@ -32,13 +32,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True)
 class Guarded:
-    """What is ended and removed.
-
-    Attributes:
-        pid: the command's process.
-        when_started: when it started, as `processes.started` returns it; None if it has ended.
-        folder: the temporary folder.
-    """
+    """The command's process, when it started (None: it has ended), and the temporary folder."""
 
     pid: int
     when_started: str | None

@@ -33,7 +33,6 @@ from luigi_pai.local.luigi_config import open_pai_section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -250,12 +249,7 @@ class LocalPai:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -268,7 +262,6 @@ class LocalPai:
         return self._process
 
     def _wait_for_port(self, process: subprocess.Popen[bytes], errors: Path) -> int:
-        """Return the port that the server says it listens on."""
         deadline = time.monotonic() + _START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             try:

@@ -48,11 +48,7 @@ def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str 
 
 
 def earlier_config() -> Path | None:
-    """Return the file that LUIGI_CONFIG_PATH names, if it is there.
-
-    Raises:
-        ConfigError: Luigi is set to read TOML, which is not written here.
-    """
+    """Return the file that LUIGI_CONFIG_PATH names, if it is there; raises ConfigError for TOML settings."""
     parser = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
     if parser == "toml":
         raise ConfigError(

@@ -28,12 +28,7 @@ _JUST_MADE = 60.0
 
 
 class Scratch:
-    """A new temporary folder, which only this user can read.
-
-    Attributes:
-        folder: its path.
-        data: the data folder in it.
-    """
+    """A new temporary folder, which only this user can read, with the data folder ``data`` in it."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -81,7 +76,6 @@ def sweep() -> None:
 
 
 def _is_free(lock: Path) -> bool:
-    """Say whether no process holds a lock file."""
     try:
         with lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -27,12 +27,8 @@ async def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup); a second one ends tasks without grace.
 
-    Args:
-        settings: how to run.
-        ready: called once, when requests are answered.
-        leaving: called once, before running tasks are ended.
-        until_stdin_closes: also stop when standard input ends, so that a
-            server cannot outlive the process that started it.
+    ``ready`` is called once, when requests are answered, and ``leaving`` before running tasks are ended. With
+    ``until_stdin_closes`` a server cannot outlive the process that started it.
 
     Raises:
         ConfigError: the settings, the port or the data folder cannot be used.

@@ -24,11 +24,15 @@ from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
 from luigi_pai.local.config.job_scripts import JobScripts
-from luigi_pai.local.config.request_limits import parse_limits
-from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE, Address, HdfsAddress
+from luigi_pai.local.config.settings import (
+    DEFAULT_PASSWORD,
+    PASSWORD_VARIABLE,
+    Address,
+    HdfsAddress,
+    parse_limits,
+)
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
-from luigi_pai.local.faults.active import ActiveFaults
 from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
@@ -43,10 +47,9 @@ from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobEvents
-from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views.job_rows import JobRows, JobTags
 from luigi_pai.local.views.job_states import state_sql
-from luigi_pai.local.views.job_tags import JobTags
-from luigi_pai.local.views.notifications import Notifier, Webhook
+from luigi_pai.local.views.notifications import Webhook
 
 if TYPE_CHECKING:
     import socket
@@ -62,19 +65,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class LocalServer:
-    """An OpenPAI on this machine.
-
-    Must be made and used within a running asyncio loop.
-
-    Args:
-        settings: how to run; checked here.
-
-    Attributes:
-        settings: how it runs.
-        address: where it is.
-        hdfs: where its HDFS is.
-        bin: the folder of the ``hdfs`` command.
-        config_lines: the lines for luigi.cfg that point at it.
+    """An OpenPAI on this machine; must be made and used within a running asyncio loop.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -103,13 +94,7 @@ class LocalServer:
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
-        """Use what is in the data folder, answer, and go on with the jobs of earlier servers.
-
-        Raises:
-            ConfigError: the database cannot be used, or a user has a password that is known to all.
-            OSError: files cannot be read or written.
-            sqlite3.Error: the database cannot be read or written.
-        """
+        """Use what is in the data folder, answer, and go on with the jobs of earlier servers."""
         settings = self.settings
         data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
@@ -133,7 +118,7 @@ class LocalServer:
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        events = JobEvents(self._store, Notifier(self._webhook))
+        events = JobEvents(self._store, self._webhook)
         scripts = JobScripts()
         services = Services(
             store=self._store,
@@ -168,22 +153,18 @@ class LocalServer:
             config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
         )
-        active = ActiveFaults() if settings.faults is None else ActiveFaults(parse_faults(settings.faults))
+        faults = parse_faults(settings.faults or [])
         app = make_app(
-            api, settings.api, self._log, active, scripts, loopback_only=is_loopback(settings.host)
+            api, settings.api, self._log, faults, scripts, loopback_only=is_loopback(settings.host)
         )
-        faulty = FaultyServer(app, app.is_foreign, active, api, self._log)
+        faulty = FaultyServer(app, app.is_foreign, faults, api, self._log)
         self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)
 
     def password(self) -> str:
-        """Return the administrator's password, for the command that this server is started for.
-
-        Raises:
-            ConfigError: it was changed in this data folder, and is not known here.
-        """
+        """Return the administrator's password for a command; raises ConfigError if it is not known here."""
         user = self._users.get(self.settings.user)
         password = self.settings.password or DEFAULT_PASSWORD
         if user is None or not password_matches(user, password):
@@ -196,14 +177,10 @@ class LocalServer:
     @property
     def running_tasks(self) -> int:
         """How many task processes there are."""
-        return self._launcher.running_tasks
+        return self._launcher.scheduler.running_tasks
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Count the jobs that were submitted since a time, in milliseconds since 1970 UTC.
-
-        Returns:
-            How many there are, and the names of those that failed, the newest first.
-        """
+        """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
         state = state_sql(*self._store.releases.values())
         sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
         rows = self._store.rows(sql, (time,))
@@ -234,18 +211,13 @@ class LocalServer:
 
 
 def _why(error: OSError | sqlite3.Error) -> str:
-    """Return the text of a file error, with the file's name if it is known."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def _lock(data: Path) -> IO[str]:
-    """Return the open lock file of a data folder; closing it, or dying, frees the folder.
-
-    Raises:
-        ConfigError: another server has it.
-    """
+    """Return the open lock file of a data folder; closing it, or dying, frees the folder."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

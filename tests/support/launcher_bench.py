@@ -121,7 +121,7 @@ class Bench:
         self.launcher.stop(self.found(job))
 
     def why(self, job):
-        return self.launcher.why_waiting(job)
+        return self.launcher.queue.why(job)
 
     def tasks(self, job):
         """Return the tasks of a job's last attempt."""
@@ -154,8 +154,8 @@ class Bench:
         """Return what is kept of jobs: all 0 when none waits or runs."""
         launcher = self.launcher
         return {
-            "running jobs": launcher.running_jobs,
-            "running tasks": launcher.running_tasks,
+            "running jobs": len(launcher._runs),
+            "running tasks": launcher.scheduler.running_tasks,
             "in the queue": len(launcher.queue),
             "ports": len(launcher.ports),
         }

@@ -28,11 +28,6 @@ class Groups:
 
     The v1 API, too, sets whether a user is in the group of a virtual cluster, or is an administrator.
     Every user is in the group of the virtual cluster ``default``.
-
-    Args:
-        store: the server's store.
-        virtual_clusters: the names of all virtual clusters.
-        storage_names: returns the names of all storages.
     """
 
     def __init__(
@@ -70,14 +65,14 @@ class Groups:
 
         One of a virtual cluster, and the administrators', are there again at once, without members.
         """
-        members = [user for user in self._records.users() if name in self.of(user)]
+        members = [user for user in self._records.all() if name in self.of(user)]
         for user in members:
             self.record_virtual_clusters(user)
         self._records.remove_group(name)
         for user in members:
             names = self.of(user)
             if name in names:
-                self._records.save_user(self.with_groups(user, [item for item in names if item != name]))
+                self._records.save(self.with_groups(user, [item for item in names if item != name]))
 
     def of(self, user: User) -> list[str]:
         """Return the names of a user's groups."""
@@ -97,7 +92,6 @@ class Groups:
         )
 
     def _lists(self, user: User) -> list[dict[str, Any]]:
-        """Return the access lists of a user's groups."""
         known = {group.name: group for group in self.all()}
         return [known[name].extension.get("acls") or {} for name in self.of(user) if name in known]
 

@@ -28,13 +28,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Bearer:
-    """The user of a valid token.
-
-    Attributes:
-        admin: whether they were an administrator when it was issued.
-        application: it is an application token.
-        claims: all of its claims.
-    """
+    """The user of a valid token, with its claims; ``admin`` says what they were when it was issued."""
 
     username: str
     admin: bool
@@ -50,11 +44,7 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: Path) -> Tokens:
-        """Read the signing key, or make one that only this user can read.
-
-        Raises:
-            OSError: the file can be neither read nor written.
-        """
+        """Read the signing key, or make one that only this user can read; raises OSError."""
         try:
             key = path.read_bytes()
         except FileNotFoundError:

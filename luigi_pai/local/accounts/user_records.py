@@ -22,16 +22,16 @@ class UserRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def user(self, name: str) -> User | None:
+    def get(self, name: str) -> User | None:
         """Return the user, or None."""
         rows = self._store.rows("SELECT * FROM users WHERE name = ?", (name,))
         return _user(rows[0]) if rows else None
 
-    def users(self) -> list[User]:
+    def all(self) -> list[User]:
         """Return every user, by name."""
         return [_user(row) for row in self._store.rows("SELECT * FROM users ORDER BY name")]
 
-    def save_user(self, user: User) -> None:
+    def save(self, user: User) -> None:
         """Add the user, or replace the one of this name."""
         self._store.rows(
             "INSERT OR REPLACE INTO users"

@@ -25,43 +25,33 @@ __all__ = ["Users", "hash_password", "job_ssh", "password_matches"]
 _ITERATIONS = 20_000
 
 
-class Users:
+class Users(UserRecords):
     """The users of a data folder."""
 
     def __init__(self, store: Store, virtual_clusters: Sequence[str]) -> None:
-        self._records = UserRecords(store)
+        super().__init__(store)
         self._virtual_clusters = tuple(virtual_clusters)
         self._without_password: set[str] = set()
 
     def ensure_admin(self, name: str, password: str | None) -> None:
         """Create the administrator if there is none; a given password replaces the stored one."""
-        user = self._records.user(name)
+        user = self.get(name)
         if user is None:
             user = User(name, hash_password(password or DEFAULT_PASSWORD), admin=True, virtual_clusters="")
         elif password is not None and not password_matches(user, password):
             user.password = hash_password(password)
         user.admin = True
         user.virtual_clusters = self._names(self._virtual_clusters)
-        self._records.save_user(user)
+        self.save(user)
 
     def refuse_default_passwords(self) -> None:
-        """Refuse to serve other machines while a user has the default password.
-
-        Raises:
-            ConfigError: naming them.
-        """
-        open_to_all = [
-            user.name for user in self._records.users() if password_matches(user, DEFAULT_PASSWORD)
-        ]
+        """Raise ConfigError, to serve no other machines, while users have the default password."""
+        open_to_all = [user.name for user in self.all() if password_matches(user, DEFAULT_PASSWORD)]
         if open_to_all:
             raise ConfigError(
                 f"users of this data folder still have the default password: {', '.join(open_to_all)}; "
                 "give them others before other machines can reach it, or use another --data"
             )
-
-    def get(self, name: str) -> User | None:
-        """Return the user, or None."""
-        return self._records.user(name)
 
     async def with_password(self, name: str, password: str) -> User | None:
         """Return the user if this is their password, which a thread checks; else None."""
@@ -71,13 +61,9 @@ class Users:
         now = self.get(name)
         return now if now is not None and now.password == user.password else None
 
-    def all(self) -> list[User]:
-        """Return every user, by name."""
-        return self._records.users()
-
     def save(self, user: User) -> None:
         """Add the user, or replace the one of this name."""
-        self._records.save_user(user)
+        super().save(user)
         self._without_password.discard(user.name)
 
     def disable_password(self, name: str) -> None:
@@ -96,21 +82,17 @@ class Users:
                 "admin": "true" if user.admin else "false",
                 "virtualCluster": user.virtual_clusters or "default",
             }
-            for user in self._records.users()
+            for user in self.all()
         ]
 
     def put(self, body: dict[str, Any], password_hash: str) -> None:
-        """Create or modify a user.
-
-        Args:
-            body: a body that `body_rules.USER_PUT` accepts.
-            password_hash: `hash_password` of its password.
+        """Create or modify a user from a body that `body_rules.USER_PUT` accepts.
 
         Raises:
             ApiError: 409 to create one that is there, 404 to modify one that is not.
         """
         name = body["username"]
-        user = self._records.user(name)
+        user = self.get(name)
         if user is not None and not body["modify"]:
             raise ApiError(409, "ConflictUserError", f"User name {name} already exists.")
         if user is None and body["modify"]:
@@ -120,20 +102,14 @@ class Users:
         user.password = password_hash
         if "admin" in body:
             user.admin = body["admin"]
-        self._records.save_user(user)
+        self.save(user)
 
     def remove(self, name: str) -> None:
-        """Remove a user who is no administrator.
-
-        Raises:
-            ApiError: 404 if there is none, 403 for an administrator.
-        """
-        user = self._records.user(name)
-        if user is None:
-            raise ApiError(404, "NoUserError", f"User {name} not found.")
+        """Remove a user; raises ApiError 404 if there is none, 403 for an administrator."""
+        user = self._found(name)
         if user.admin:
             raise ApiError(403, "RemoveAdminError", f"Admin {name} is not allowed to remove.")
-        self._records.remove_user(name)
+        self.remove_user(name)
 
     def set_virtual_clusters(self, name: str, wanted: str) -> None:
         """Set which virtual clusters a user may use; an administrator may use all.
@@ -141,15 +117,19 @@ class Users:
         Raises:
             ApiError: 404 for an unknown user, 400 for an unknown virtual cluster.
         """
-        user = self._records.user(name)
-        if user is None:
-            raise ApiError(404, "NoUserError", f"User {name} not found.")
+        user = self._found(name)
         names = self._virtual_clusters if user.admin else [part for part in wanted.split(",") if part]
         for item in names:
             if item not in self._virtual_clusters:
                 raise ApiError(400, "NoVirtualClusterError", f"Virtual cluster {item} not found.")
         user.virtual_clusters = self._names(names)
-        self._records.save_user(user)
+        self.save(user)
+
+    def _found(self, name: str) -> User:
+        user = self.get(name)
+        if user is None:
+            raise ApiError(404, "NoUserError", f"User {name} not found.")
+        return user
 
     @staticmethod
     def _names(names: Sequence[str]) -> str:

@@ -27,7 +27,6 @@ __all__ = [
     "FAULTS_PATH",
     "Faults",
     "Rule",
-    "Strike",
     "parse_faults",
     "read_faults",
 ]
@@ -55,7 +54,7 @@ class Rule:
 
     Attributes:
         fault: one of `FAULTS`.
-        methods: the methods it strikes; none for all.
+        method: the methods it strikes; none for all.
         path: the paths it strikes, ``*`` standing for anything; ``/rest-server`` is left out of them.
         rate: how many of them, from 0 to 1.
         count: how often at most; None for no end.
@@ -67,7 +66,7 @@ class Rule:
     """
 
     fault: str
-    methods: tuple[str, ...] = ()
+    method: tuple[str, ...] = ()
     path: str = "/api/*"
     rate: float = 1.0
     count: int | None = None
@@ -80,7 +79,7 @@ class Rule:
 
     def strikes(self, method: str, path: str) -> bool:
         """Say whether the rule strikes this request, and count it."""
-        if (self.methods and method not in self.methods) or not fnmatchcase(path, self.path):
+        if (self.method and method not in self.method) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
         roll = self.dice.random()
@@ -91,35 +90,11 @@ class Rule:
 
     def shown(self) -> dict[str, Any]:
         """Return the rule as the control route shows it."""
-        return {
-            "fault": self.fault,
-            "method": list(self.methods),
-            "path": self.path,
-            "rate": self.rate,
-            "count": self.count,
-            "skip": self.skip,
-            "seconds": self.seconds,
-            "status": self.status,
-            "seen": self.seen,
-            "struck": self.struck,
-        }
-
-
-@dataclass(frozen=True)
-class Strike:
-    """The faults of one request: a delay, and perhaps the fault of a rule."""
-
-    seconds: float = 0.0
-    rule: Rule | None = None
+        return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
 class Faults:
-    """The rules in force.
-
-    Attributes:
-        seed: what their dice began with.
-        rules: the rules; the first one that strikes decides, but for delays, which add up.
-    """
+    """The rules in force; the first one that strikes decides, but for delays, which add up."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -127,15 +102,19 @@ class Faults:
         for number, rule in enumerate(rules):
             rule.dice.seed(f"{seed}:{number}")
 
-    def strike(self, method: str, path: str) -> Strike:
-        """Decide about a request."""
+    def replace_by(self, other: Faults) -> None:
+        """Put other rules into force, with their counts and dice."""
+        self.seed, self.rules = other.seed, other.rules
+
+    def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
+        """Return for how many seconds a request is delayed, and the rule that strikes it then, if any."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):
                 if rule.fault != "delay":
-                    return Strike(wait, rule)
+                    return wait, rule
                 wait += rule.seconds
-        return Strike(wait)
+        return wait, None
 
     def shown(self) -> dict[str, Any]:
         """Return the rules with their counts, as the control route shows them."""
@@ -143,11 +122,7 @@ class Faults:
 
 
 def read_faults(text: str) -> Any:
-    """Return the value of ``--faults``: JSON, or the JSON in a file.
-
-    Raises:
-        ConfigError: the file cannot be read, or is no JSON.
-    """
+    """Return the value of ``--faults``: JSON, or the JSON in a file; raises ConfigError."""
     what = "--faults"
     if not text.lstrip().startswith(("{", "[")):
         what = f"--faults {text}"
@@ -190,13 +165,11 @@ def parse_faults(value: Any) -> Faults:
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:
-    known = dict(given)
-    method = known.pop("method", [])
-    return Rule(methods=(method,) if isinstance(method, str) else tuple(method), **known)
+    method = given.get("method", ())
+    return Rule(**{**given, "method": (method,) if isinstance(method, str) else tuple(method)})
 
 
 def _problems(rule: Any) -> Iterator[str]:
-    """Yield the problems of a rule."""
     if not isinstance(rule, dict):
         yield ": is not an object"
         return

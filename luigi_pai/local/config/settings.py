@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,12 @@ from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.request_limits import parse_limits
 from luigi_pai.local.config.virtual_clusters import VirtualCluster, virtual_clusters
 from luigi_pai.local.node.addresses import is_loopback
 
 __all__ = [
     "APIS",
+    "DEFAULT_LIMITS",
     "DEFAULT_PASSWORD",
     "DEFAULT_PORT",
     "DEFAULT_USER",
@@ -25,6 +26,7 @@ __all__ = [
     "HdfsAddress",
     "Settings",
     "default_data_folder",
+    "parse_limits",
 ]
 
 APIS = ("both", "v1", "v2", "ltp")
@@ -35,32 +37,22 @@ FIRST_STORAGE = "nfs1"
 
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+DEFAULT_LIMITS = (600, 60, 60)
+"""Calls a minute and address, lists a minute and user, submissions an hour and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the command line.
+    """The settings of the command line, as `LocalPai` describes them, and those that it has alone.
 
     Attributes:
-        data: the data folder.
         host: the address to listen on.
-        port: the port; 0 for any free one.
         user: the administrator's name.
         password: their password, or None for the one the data folder knows
             (the default one in a new data folder).
-        virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each; there is always a ``default``.
-        max_tasks: how many task processes may run at once.
         insecure_bind: whether an address other than loopback may be listened on.
-        stop_grace: seconds between SIGTERM and SIGKILL for a task.
-        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; None for one of its own.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for on that HDFS; None to ask it.
-        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
-            LTP 1.5.
-        faults: the faults to inject, as `fault_rules.parse_faults` reads them, or None.
-        webhook: the URL that is called when the state of a job changes that wants notifications, or None.
-        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
     """
 
     data: Path
@@ -80,11 +72,7 @@ class Settings:
     rate_limits: str | None = None
 
     def check(self) -> None:
-        """Refuse settings that cannot work or would open this machine to others.
-
-        Raises:
-            ConfigError: saying what is wrong and what to do.
-        """
+        """Refuse settings that cannot work or would open this machine to others; raises ConfigError."""
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in APIS:
@@ -103,11 +91,7 @@ class Settings:
         self._check_host()
 
     def clusters(self) -> tuple[VirtualCluster, ...]:
-        """Return the virtual clusters, ``default`` first.
-
-        Raises:
-            ConfigError: one is not of the form, or there are too many GPUs.
-        """
+        """Return the virtual clusters, ``default`` first, or raise ConfigError."""
         return virtual_clusters(self.virtual_clusters)
 
     def _check_host(self) -> None:
@@ -135,12 +119,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a running server can be reached.
-
-    Attributes:
-        host: host name or address, as clients write it.
-        port: the port it listens on.
-    """
+    """The host name or address, as clients write it, and the port of a running server."""
 
     host: str
     port: int
@@ -163,12 +142,7 @@ class Address:
 
 @dataclass(frozen=True)
 class HdfsAddress:
-    """Where HDFS can be reached.
-
-    Attributes:
-        webhdfs_url: base of its WebHDFS, without ``/webhdfs/v1``.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for.
-    """
+    """Where HDFS is: its WebHDFS without ``/webhdfs/v1``, and what ``$PAI_DEFAULT_FS_URI`` stands for."""
 
     webhdfs_url: str
     fs_uri: str
@@ -184,6 +158,21 @@ def default_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
     return root / "luigi_pai" / "local"
+
+
+def parse_limits(text: str | None) -> tuple[int, int, int] | None:
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None; raises ConfigError for others."""
+    if text is None:
+        return None
+    if text == "default":
+        return DEFAULT_LIMITS
+    found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", text)
+    if found is None:
+        raise ConfigError(
+            f"--rate-limits {text}: it is `default` or three numbers, such as 600,60,60: calls a minute, "
+            "lists a minute, submissions an hour"
+        )
+    return int(found[1]), int(found[2]), int(found[3])
 
 
 def _has_form(url: str, schemes: tuple[str, ...], *, query: bool = False) -> bool:

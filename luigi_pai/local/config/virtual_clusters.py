@@ -66,11 +66,7 @@ class VirtualCluster:
 
     @classmethod
     def parse(cls, text: str, otherwise: Resources) -> VirtualCluster:
-        """Parse a virtual cluster.
-
-        Args:
-            text: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``.
-            otherwise: the counts that the text leaves out.
+        """Parse ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; ``otherwise`` has the counts that are left out.
 
         Raises:
             ConfigError: the text is of another form.
@@ -93,13 +89,7 @@ class VirtualCluster:
 
 
 def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> tuple[VirtualCluster, ...]:
-    """Parse virtual clusters; there is always a ``default``, and it comes first.
-
-    Of two with the same name the later one counts.
-
-    Args:
-        texts: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N`` each.
-        otherwise: the counts that a text leaves out.
+    """Parse virtual clusters; there is always a ``default``, and it is first; of duplicates the last counts.
 
     Raises:
         ConfigError: a text is of another form, or there are more than `MAX_GPUS` GPUs.

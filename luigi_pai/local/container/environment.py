@@ -12,11 +12,11 @@ from luigi_pai.local.store.records import gpu_numbers
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.local.container.task_start import TaskStart
 
-__all__ = ["CONTAINER_IP", "base_variables", "without_proxies"]
+__all__ = ["CONTAINER_IP", "base_variables", "commas", "without_proxies"]
 
 CONTAINER_IP = "127.0.0.1"
 """The address of every task."""
@@ -32,22 +32,40 @@ _INHERITED = (
 
 def base_variables(start: TaskStart) -> dict[str, str]:
     """Return the variables of a task that its release does not differ in."""
-    numbers = gpu_numbers(start.task.gpus)
+    job, task = start.job, start.task
+    numbers = gpu_numbers(task.gpus)
+    roles, tasks = str(len(job.roles)), str(sum(role["taskNumber"] for role in job.roles))
+    http, index = str(task.ports["http"][0]), str(task.index)
     return {
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
         "LUIGI_PAI_WEBHDFS_URL": start.hdfs.webhdfs_url,
-        **variables("v1", "hadoop_user", start.job.username),
+        **variables("v1", "hadoop_user", job.username),
         **variables("v1", "work_dir", start.files.work),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
         "CUDA_VISIBLE_DEVICES": numbers,  # without a container, this is what keeps other GPUs from a task
         "NVIDIA_VISIBLE_DEVICES": numbers or "none",
+        "PAI_WORK_DIR": str(start.files.work),
+        "PAI_USER_NAME": job.username,
+        "PAI_USERNAME": job.username,
+        "PAI_JOB_TASK_COUNT": tasks,
+        "PAI_TASKS_NUM": tasks,
+        "PAI_JOB_TASK_ROLE_COUNT": roles,
+        "PAI_TASK_ROLES_NUM": roles,
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": index,
+        "PAI_TASK_INDEX": index,
+        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
+        "PAI_CURRENT_CONTAINER_PORT": http,
+        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
+        "PAI_CONTAINER_HOST_PORT": http,
+        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
+        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": commas(ports) for label, ports in task.ports.items()},
     }
 
 
-def _tool_path(bin_folder: Path, inherited: str) -> str:
-    """Return a PATH: the hdfs command first, then this Python, then the inherited folders."""
-    return os.pathsep.join([str(bin_folder), str(Path(sys.executable).parent), inherited or os.defpath])
+def commas(numbers: Iterable[int]) -> str:
+    """Return numbers with commas between them."""
+    return ",".join(map(str, numbers))
 
 
 def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +78,8 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
-    """Return the variables that a task inherits from the server, with a PATH of its own."""
+    """Return what a task inherits from the server; its PATH begins with the hdfs command and this Python."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-    return without_proxies(kept) | {"PATH": _tool_path(bin_folder, os.environ.get("PATH", ""))}
+    folders = [str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH") or os.defpath]
+    return without_proxies(kept) | {"PATH": os.pathsep.join(folders)}

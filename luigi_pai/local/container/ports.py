@@ -23,12 +23,7 @@ _ALWAYS = ("http", "ssh")
 
 @dataclass(frozen=True)
 class ReservedPorts:
-    """The ports of one task.
-
-    Attributes:
-        by_label: the ports by label.
-        notes: a sentence for each beginAt that was not free.
-    """
+    """The ports of one task by label, and a sentence for each beginAt that was not free."""
 
     by_label: dict[str, list[int]]
     notes: tuple[str, ...] = ()
@@ -51,7 +46,6 @@ class Ports:
         self._random = random.SystemRandom()
 
     def __len__(self) -> int:
-        """Return how many ports are reserved."""
         return len(self._held)
 
     @property
@@ -60,14 +54,7 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def _reserve(self, port_list: Iterable[Mapping[str, Any]]) -> ReservedPorts:
-        """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``.
-
-        Args:
-            port_list: the role's portList, defaults filled in.
-
-        Raises:
-            OSError: this machine has no free port left.
-        """
+        """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``; or raise OSError."""
         asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
         for label in _ALWAYS:
             asked.setdefault(label, (0, 1))
@@ -89,11 +76,7 @@ class Ports:
         return ReservedPorts(ports, tuple(notes))
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[ReservedPorts]:
-        """Reserve the ports of every task of a job, in the order of roles and indexes; or none.
-
-        Raises:
-            OSError: this machine has too few free ports.
-        """
+        """Reserve the ports of every task, in the order of roles and indexes; or none, and raise OSError."""
         reserved: list[ReservedPorts] = []
         wanted = sum(role["taskNumber"] * _count(role["portList"]) for role in roles)
         if wanted > self.left:

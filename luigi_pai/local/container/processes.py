@@ -62,12 +62,7 @@ def started(pid: int) -> str | None:
 
 
 async def wait_ended(pid: int, when_started: str | None) -> None:
-    """Wait until a process has ended, which need not be a child.
-
-    Args:
-        pid: the process.
-        when_started: when it started, as `started` returns it; None for one that had ended by then.
-    """
+    """Wait until a process has ended, which need not be a child; `started` returned when it started."""
     while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - no event tells it
         await asyncio.sleep(_POLL_SECONDS)
 
@@ -92,11 +87,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def members(tasks: Mapping[str, int | None]) -> set[int]:
-    """Return the running processes of tasks.
-
-    Args:
-        tasks: the folder of each task, and its first process where known.
-    """
+    """Return the running processes of tasks: the folder of each, and its first process where known."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
     return {pid for folder, pids in _task_sessions(first) if folder in tasks for pid in pids if _runs(pid)}
 
@@ -134,11 +125,8 @@ def _leaders() -> Iterator[tuple[int, str]]:
 def _task_sessions(first: Mapping[int, str]) -> Iterator[tuple[str, list[int]]]:
     """Yield the folder of a task, and processes, for every session that belongs to a task.
 
-    A process has no environment for a moment while it executes another program;
-    its session is looked at again.
-
-    Args:
-        first: the folders of tasks by their first processes, for those whose environment is not shown.
+    A process has no environment for a moment while it executes another program; its session is looked at
+    again. ``first`` has the folders of tasks by their first processes, whose environment may not be shown.
     """
     sessions = _sessions()
     for _ in range(_MAX_SCANS):
@@ -184,12 +172,8 @@ def _folder_of(session: int, pids: Sequence[int]) -> str | None:
 async def end(tasks: Mapping[str, int | None], grace: float, hurry: asyncio.Event) -> None:
     """End all processes of tasks: SIGTERM, after ``grace`` seconds SIGKILL, until none is left.
 
-    A task's first process is killed last: it reaps the command, and ends by itself.
-
-    Args:
-        tasks: the folder of each task, and its first process where known.
-        grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
-        hurry: set when no further grace is to be given.
+    A task's first process is killed last: it reaps the command, and ends by itself. The tasks are those of
+    `members`; no further grace is given once ``hurry`` is set.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace

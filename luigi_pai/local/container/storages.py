@@ -58,10 +58,7 @@ class Storages:
         }
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return the folders that a job mounts, by where they appear below its working folder.
-
-        Args:
-            wanted: ``extras.storages``; each that is named is there.
+        """Return the folders that ``extras.storages`` mount, by where they are below the working folder.
 
         Raises:
             ValueError: a mount path leads out of the working folder.

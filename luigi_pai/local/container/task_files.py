@@ -1,4 +1,4 @@
-"""The files of a task: its folder, its script, its output, its exit code.
+"""The files of a task: its folder, its script, its output and the secrets in it, its exit code.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
 ``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
@@ -14,18 +14,27 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.container import processes
+from luigi_pai.spec.templates.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from luigi_pai.local.container.task_start import Preparation
 
-__all__ = ["MAX_CODE_BYTES", "NOT_INITIALISED", "JobFolders", "TaskFiles", "find_bash"]
+__all__ = [
+    "MAX_CODE_BYTES",
+    "NOT_INITIALISED",
+    "JobFolders",
+    "TaskFiles",
+    "find_bash",
+    "log_lines",
+    "redactor",
+]
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
@@ -36,6 +45,7 @@ NOT_INITIALISED = "not-initialised"
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
+_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, tell nothing and are everywhere
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -119,6 +129,22 @@ class TaskFiles:
         """What the plugins of a v2 task wrote before and after the command."""
         return self.folder / "runtime"
 
+    def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
+        """Make the folder, the scripts by name, and the two logs of the command; the error log has warnings.
+
+        Scripts may contain secrets, so only this user may read them.
+
+        Raises:
+            OSError: the files cannot be written.
+        """
+        self.work.mkdir(parents=True)
+        for name, text in scripts.items():
+            script = self.folder / name
+            script.touch(mode=0o600)
+            script.write_text(text, "utf-8", "surrogatepass")
+        self.stdout.touch()
+        self.stderr.write_text(log_lines(warnings), "utf-8")
+
     def remove(self) -> None:
         """Remove everything of a task that was not started."""
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -130,14 +156,10 @@ class TaskFiles:
                 script.unlink(missing_ok=True)
 
     def log_error(self, sentence: str) -> None:
-        """Add a sentence of the server to the error log; makes the folder if there is none.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Add a sentence of the server to the error log, in a new folder if there is none; raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.stderr.open("a", encoding="utf-8") as stderr:
-            stderr.write(f"luigi-pai local: {sentence}\n")
+            stderr.write(log_lines([sentence]))
 
     def exit_code(self) -> int | None:
         """Return the exit code that the task's process has written, or None."""
@@ -198,33 +220,29 @@ class JobFolders:
         """
         preparation.make_files()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
-            child = self._start(files, preparation.environment, stdout, stderr)
+            child = subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
+                [self._bash, str(self._script), str(files.folder)],
+                cwd=files.work,
+                env=dict(preparation.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
         return child, processes.started(child.pid)
-
-    def _start(
-        self, files: TaskFiles, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
-            [self._bash, str(self._script), str(files.folder)],
-            cwd=files.work,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
 
     def remove(self, job_id: int, name: str) -> None:
         """Remove everything of a job."""
         shutil.rmtree(self.root / self.of_job(job_id, name), ignore_errors=True)
 
 
-def find_bash() -> str:
-    """Return the path of bash.
+def log_lines(sentences: Iterable[str]) -> str:
+    """Return sentences of the server as lines of a task's log."""
+    return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
 
-    Raises:
-        ConfigError: there is none.
-    """
+
+def find_bash() -> str:
+    """Return the path of bash; raises ConfigError: there is none."""
     bash = shutil.which("bash")
     if bash is None:
         raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")
@@ -243,3 +261,22 @@ def _tail(path: Path) -> str:
     if size > _TAIL_BYTES:
         del lines[0]
     return "\n".join(lines[-_TAIL_LINES:]).strip()
+
+
+def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
+    """Return a function that redacts secrets in a text: each as a whole, and each longer line of it.
+
+    A part of a log may begin within a secret, and commands write a key's lines one by one, so the
+    lines of a secret are as secret as the whole.
+    """
+    redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
+    return lambda text: mask(text, redacted)
+
+
+def _secret_lines(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _secret_lines(item)
+    elif isinstance(value, str):
+        lines = value.strip().splitlines()
+        yield from (line.strip() for line in lines if len(lines) == 1 or len(line.strip()) >= _SHORTEST_LINE)

@@ -22,19 +22,12 @@ class TaskStart:
     """A task that is about to start.
 
     Attributes:
-        job: its job.
-        attempt: the attempt of the job that it belongs to.
         tasks: all tasks of the attempt, with their ports.
-        task: the task itself.
-        files: its files.
         notes: sentences for the begin of its log.
         allocated: container ids of the tasks that have resources. A task that has
             none, and has not started, has no address yet.
         application_id: the attempt's id as YARN writes it.
-        secrets: the job's secrets.
         bin: the folder of the ``hdfs`` and ``hadoop`` commands.
-        hdfs: its HDFS.
-        storages: the storages that v2 jobs mount.
     """
 
     job: Job
@@ -58,12 +51,7 @@ class TaskStart:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a task needs before its process starts.
-
-    Attributes:
-        make_files: makes its folder, scripts and logs; raises OSError.
-        environment: every variable of its environment.
-    """
+    """What a task needs before its process starts; ``make_files`` makes its files, or raises OSError."""
 
     make_files: Callable[[], None]
     environment: Mapping[str, str]

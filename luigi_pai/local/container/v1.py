@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
+from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
 from luigi_pai.local.container.task_start import ContainerExit, Preparation
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from luigi_pai.local.container.task_files import TaskFiles
     from luigi_pai.local.container.task_start import TaskStart
@@ -21,34 +21,14 @@ __all__ = ["exit_of", "prepare"]
 
 def prepare(start: TaskStart) -> Preparation:
     """Return what a v1 task needs before its process starts."""
-    make_files = partial(_make_files, start.files, start.role["command"], start.notes)
+    script = f"{start.role['command']} || exit $?\n\nexit 0\n"  # as in 0.7's: the last exit code counts
+    make_files = partial(start.files.make, {"command.sh": script}, start.notes)
     return Preparation(make_files, _environment(start))
 
 
 def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> ContainerExit:
     """Return a command's exit code as it is, which is how OpenPAI 0.7 reports it."""
     return ContainerExit(code)
-
-
-def _make_files(files: TaskFiles, command: str, notes: Iterable[str]) -> None:
-    """Make the folder, the script and the two logs.
-
-    The command stands in the script as in OpenPAI 0.7's: its lines run one
-    after the other, and the exit code of the last one counts.
-
-    Args:
-        files: the files of the task.
-        command: the role's command.
-        notes: sentences to begin the error log with.
-
-    Raises:
-        OSError: the files cannot be written.
-    """
-    files.work.mkdir(parents=True)
-    script = f"{command} || exit $?\n\nexit 0\n"
-    (files.folder / "command.sh").write_text(script, "utf-8", "surrogatepass")
-    files.stdout.touch()
-    files.stderr.write_text("".join(f"luigi-pai local: {note}\n" for note in notes), "utf-8")
 
 
 def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
@@ -91,23 +71,19 @@ def _environment(start: TaskStart) -> dict[str, str]:
         "host": CONTAINER_IP,
         "http": task.ports["http"][0],
         "ssh": task.ports["ssh"][0],
-        "own_ports": ";".join(f"{label}:{_commas(ports)}" for label, ports in task.ports.items()),
+        "own_ports": ";".join(f"{label}:{commas(ports)}" for label, ports in task.ports.items()),
     }
     environment = base_variables(start)
     for key, value in values.items():
         environment |= variables("v1", key, value)
     for label, ports in task.ports.items():
-        environment |= variables("v1", "own_label", _commas(ports), label=label)
+        environment |= variables("v1", "own_label", commas(ports), label=label)
     for item in roles:
         addresses = (
             f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in start.tasks if other.role == item["name"]
         )
         environment |= variables("v1", "hosts", ",".join(addresses), role=item["name"])
     return environment
-
-
-def _commas(ports: Sequence[int]) -> str:
-    return ",".join(map(str, ports))
 
 
 def _or_empty(value: int | None) -> str:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
-    from luigi_pai.local.config.fault_rules import Rule
-    from luigi_pai.local.faults.active import ActiveFaults
+    from luigi_pai.local.config.fault_rules import Faults, Rule
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
@@ -43,33 +42,28 @@ _JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """The application, with faults injected into its requests.
+    """The application, with faults injected into its requests, each of which is logged.
 
-    Args:
-        app: the application.
-        is_foreign: says of a request's headers whether a page of another site sent it.
-        active: the faults in force.
-        api: the owner of tokens and jobs.
-        log: logs one line for each fault.
+    ``is_foreign`` says of a request's headers whether a page of another site sent it.
     """
 
     def __init__(
         self,
         app: HTTPServerConnectionDelegate,
         is_foreign: Callable[[HTTPHeaders], bool],
-        active: ActiveFaults,
+        faults: Faults,
         api: Api,
         log: logging.Logger,
     ) -> None:
         self._app = app
         self._is_foreign = is_foreign
-        self._active = active
+        self._faults = faults
         self._api = api
         self._log = log
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         """Begin a request."""
-        if not self._active.faults.rules:
+        if not self._faults.rules:
             return self._app.start_request(server_conn, request_conn)
         return _Request(
             self, lambda connection: self._app.start_request(server_conn, connection), request_conn
@@ -78,18 +72,15 @@ class FaultyServer(HTTPServerConnectionDelegate):
     async def inject(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
         """Delay a request, revoke its token or forget its job, as the rules say.
 
-        Requests of other sites' pages are left alone, because they are refused anyway.
-
-        Returns:
-            The rule that applies to the connection or the reply; None if none does.
+        Requests of other sites' pages are left alone, because they are refused anyway. Returns the rule that
+        applies to the connection or the reply; None if none does.
         """
         path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
         if path.startswith(CONTROL) or self._is_foreign(headers):
             return None
-        strike = self._active.faults.strike(start_line.method, path)
-        if strike.seconds:
-            await asyncio.sleep(strike.seconds)
-        rule = strike.rule
+        seconds, rule = self._faults.strike(start_line.method, path)
+        if seconds:
+            await asyncio.sleep(seconds)
         if rule is not None:
             self._log.info("fault %s: %s %s", rule.fault, start_line.method, logged_path(path))
             if rule.fault == "expire":
@@ -187,14 +178,14 @@ class _Request(HTTPMessageDelegate):
         self._connection.finish()
 
 
-def _with_fault(connection: HTTPConnection, fault: str) -> HTTPConnection:
-    """Return the connection of a request that is processed, with its fault, if any."""
-    kinds = {"drop": _Unanswered, "database": _WithoutDatabase}
-    return kinds[fault](connection) if fault in kinds else connection
+def _with_fault(connection: HTTPConnection, fault: str) -> Any:
+    if fault == "database":
+        setattr(connection, NO_DATABASE, True)  # see `AccessV2.require_database`
+    return _Unanswered(connection) if fault == "drop" else connection
 
 
-class _Wrapper(HTTPConnection):
-    """A connection that passes everything on to another one."""
+class _Unanswered:
+    """A connection that discards the reply and closes; all else is done by the real one."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
@@ -202,57 +193,17 @@ class _Wrapper(HTTPConnection):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,
-        headers: HTTPHeaders,
-        chunk: bytes | None = None,
-    ) -> asyncio.Future[None]:
-        """Send the begin of an answer."""
-        return self._connection.write_headers(start_line, headers, chunk)
-
-    def write(self, chunk: bytes) -> asyncio.Future[None]:
-        """Send a piece of an answer."""
-        return self._connection.write(chunk)
-
-    def finish(self) -> None:
-        """End an answer."""
-        self._connection.finish()
-
-
-class _WithoutDatabase(_Wrapper):
-    """The connection of a request that is processed without a database; see `AccessV2.require_database`."""
-
-    def __init__(self, connection: HTTPConnection) -> None:
-        super().__init__(connection)
-        setattr(self, NO_DATABASE, True)
-
-
-class _Unanswered(_Wrapper):
-    """A connection that discards the reply and closes."""
-
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,  # noqa: ARG002 - tornado's signature
-        headers: HTTPHeaders,  # noqa: ARG002 - as above
-        chunk: bytes | None = None,  # noqa: ARG002 - as above
-    ) -> asyncio.Future[None]:
+    def write(self, *_: object) -> asyncio.Future[None]:
         """Send nothing."""
-        return _done()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
 
-    def write(self, chunk: bytes) -> asyncio.Future[None]:  # noqa: ARG002 - tornado's signature
-        """Send nothing."""
-        return _done()
+    write_headers = write
 
     def finish(self) -> None:
         """Close the connection: the request has been processed."""
         _break(self._connection, reset=False)
-
-
-def _done() -> asyncio.Future[None]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    future.set_result(None)
-    return future
 
 
 def _break(connection: Any, *, reset: bool) -> None:

@@ -13,7 +13,6 @@ from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
     from luigi_pai.local.config.job_scripts import JobScripts
-    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["ContentsControl", "JobScriptControl"]
@@ -40,10 +39,10 @@ class JobScriptControl(Control):
 class ContentsControl(Control):
     """``GET`` of all jobs, ``DELETE`` of everything, ``POST`` to delete jobs that ended long ago."""
 
-    def initialize(self, api: Api, active: ActiveFaults, scripts: JobScripts) -> None:
+    def initialize(self, api: Api, faults: Faults, scripts: JobScripts) -> None:
         """Store what all requests share."""
         self._api = api
-        self._active = active
+        self._faults = faults
         self._scripts = scripts
 
     async def get(self) -> None:
@@ -57,7 +56,7 @@ class ContentsControl(Control):
     async def delete(self) -> None:
         """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
         await self._allow()
-        self._active.faults = Faults()
+        self._faults.replace_by(Faults())
         await self._api.launcher.delete_all()
         self._scripts.clear()
         self._api.hdfs.empty()

@@ -9,7 +9,6 @@ from luigi_pai.local.config.fault_rules import Faults, parse_faults
 from luigi_pai.local.node.http import ApiError, RestHandler, basic_credentials, is_from_here
 
 if TYPE_CHECKING:
-    from luigi_pai.local.faults.active import ActiveFaults
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import User
 
@@ -47,27 +46,27 @@ class Control(RestHandler):
 class FaultControl(Control):
     """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
 
-    def initialize(self, api: Api, active: ActiveFaults) -> None:
+    def initialize(self, api: Api, faults: Faults) -> None:
         """Store what all requests share."""
         self._api = api
-        self._active = active
+        self._faults = faults
 
     async def get(self) -> None:
         """Answer with the rules, and how many requests each has seen and struck."""
         await self._allow()
-        self.answer(200, self._active.faults.shown())
+        self.answer(200, self._faults.shown())
 
     async def put(self) -> None:
         """Replace the rules; their counts and random numbers start again."""
         await self._allow()
         try:
-            self._active.faults = parse_faults(self.body_value())
+            self._faults.replace_by(parse_faults(self.body_value()))
         except ConfigError as error:
             raise ApiError(400, "InvalidParametersError", str(error)) from None
-        self.answer(200, self._active.faults.shown())
+        self.answer(200, self._faults.shown())
 
     async def delete(self) -> None:
         """Clear the rules."""
         await self._allow()
-        self._active.faults = Faults()
-        self.answer(200, self._active.faults.shown())
+        self._faults.replace_by(Faults())
+        self.answer(200, self._faults.shown())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
@@ -31,40 +32,8 @@ class HdfsRefused(Exception):
     """The folders of a job could not be made; the text says why."""
 
 
-class ClusterHdfs(Protocol):
-    """What the server needs of its HDFS."""
-
-    @property
-    def address(self) -> HdfsAddress:
-        """Where it is."""
-
-    def routes(self) -> Sequence[URLSpec]:
-        """Return the routes that this server answers for it."""
-
-    def empty(self) -> None:
-        """Delete every file, if no other cluster has its files there."""
-
-    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders that the real server makes, with the job config in its place.
-
-        Args:
-            name: of the job.
-            username: its owner, who makes them.
-            config: text of ``JobConfig.json``.
-            with_output: make ``/Output/USER/NAME`` too.
-
-        Raises:
-            HdfsRefused: they could not be made.
-        """
-
-
 class OwnHdfs:
-    """Files in the data folder, served as WebHDFS by this server.
-
-    Args:
-        root: the folder that is ``/``.
-        address: where this server is.
-    """
+    """Files in the data folder, served as WebHDFS by this server."""
 
     def __init__(self, root: Path, address: HdfsAddress) -> None:
         self.address = address
@@ -89,7 +58,10 @@ class OwnHdfs:
         return webhdfs_routes(self._tree)
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job."""
+        """Make the folders that the real server makes, with the text of ``JobConfig.json`` in its place.
+
+        They belong to the job's owner; ``with_output`` makes ``/Output/USER/NAME`` too.
+        """
         tops = _SHARED_FOLDERS if with_output else _SHARED_FOLDERS[:1]
         for folder in (
             folder for top in tops for folder in (f"{top}/{username}", f"{top}/{username}/{name}")
@@ -115,15 +87,13 @@ class OutsideHdfs:
 
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
         self._url = url.rstrip("/").removesuffix("/webhdfs/v1")
-        side = self._as(user)
         try:
-            side.status("/")
-            self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
-            self._share(side)
+            with contextlib.closing(self._as(user)) as side:
+                side.status("/")
+                self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
+                self._share(side)
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
-        finally:
-            side.close()
 
     def routes(self) -> Sequence[URLSpec]:
         """Return nothing: HDFS answers for itself."""
@@ -133,21 +103,19 @@ class OutsideHdfs:
         """Leave everything as it is: a real HDFS has other users."""
 
     async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job, as its user."""
+        """Make the folders of a job as `OwnHdfs.prepare_job` does, or raise HdfsRefused."""
         await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
 
     def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        side = self._as(username)
         try:
-            side.mkdir(f"/Container/{username}/{name}")
-            text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
-            side.write(f"/Container/{username}/{name}/JobConfig.json", text)
-            if with_output:
-                side.mkdir(f"/Output/{username}/{name}")
+            with contextlib.closing(self._as(username)) as side:
+                side.mkdir(f"/Container/{username}/{name}")
+                text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
+                side.write(f"/Container/{username}/{name}/JobConfig.json", text)
+                if with_output:
+                    side.mkdir(f"/Output/{username}/{name}")
         except Fault as fault:
             raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
-        finally:
-            side.close()
 
     def _as(self, user: str) -> RemoteFileSystem:
         return RemoteFileSystem(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
@@ -168,6 +136,10 @@ class OutsideHdfs:
                     f"user {side.user} may not make {folder} ({fault}); name one who may with --user, or "
                     f"let its superuser run: hdfs dfs -mkdir -p {both} && hdfs dfs -chmod 777 {both}"
                 ) from None
+
+
+ClusterHdfs = OwnHdfs | OutsideHdfs
+"""The HDFS of a server."""
 
 
 def _fs_uri(side: RemoteFileSystem) -> str:

@@ -31,14 +31,8 @@ SHUTDOWN = "shutdown"
 class AttemptRun:
     """A running attempt.
 
-    Args:
-        job: the job.
-        attempt: the attempt.
-        tasks: its tasks.
-        allocations: the resources of tasks, by container id; the others wait for theirs.
-        runner: runs the tasks.
-        services: the services of the server.
-        is_new: whether its tasks are still to be started; if not, an earlier server did that.
+    Allocations are by container id; the other tasks wait for theirs. If it is not new, an earlier server
+    started its tasks.
 
     Attributes:
         tasks: its tasks, each at its latest attempt.
@@ -99,11 +93,8 @@ class AttemptRun:
     async def outcome(self, schedule: Callable[[], None]) -> Outcome | None:
         """Start the tasks, unless an earlier server did, and wait until the attempt is decided.
 
-        Args:
-            schedule: called whenever a task has ended, or waits for resources again.
-
-        Returns:
-            The outcome, or None if the attempt is made to end before there is one.
+        ``schedule`` is called whenever a task has ended, or waits for resources again. Returns None if the
+        attempt is made to end before there is an outcome.
 
         Raises:
             TaskLost: a task of a gang is gone and left no exit code.

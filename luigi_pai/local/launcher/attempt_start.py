@@ -29,11 +29,8 @@ def begin_attempt(
 ) -> AttemptRun:
     """Save the next attempt of a job, and that the job runs.
 
-    Args:
-        job: the job.
-        reserved: the ports of each task, in the order of roles and indexes.
-        allocated: the resources of tasks, by their numbers in that order; the others wait for theirs.
-        services: the services of the server.
+    Ports are in the order of roles and indexes, and allocations by the tasks' numbers in that order; tasks
+    without one wait for it.
     """
     notes: dict[str, Sequence[str]] = {}
     allocations: dict[str, Allocation] = {}

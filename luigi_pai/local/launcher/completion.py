@@ -42,15 +42,12 @@ class Outcome:
 
 
 def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], total: int) -> Outcome | None:
-    """Return how an attempt ended, or None while it goes on.
+    """Return the outcome of an attempt that the first trigger in time decided, or None while it goes on.
 
     Args:
         roles: the task roles of the job, defaults filled in.
         ended: the tasks that have ended, in the order of their ends.
         total: how many tasks the attempt has.
-
-    Returns:
-        The outcome that the first trigger in time decided.
     """
     policies = {role["name"]: role for role in roles}
     failed = dict.fromkeys(policies, 0)

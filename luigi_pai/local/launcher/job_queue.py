@@ -28,8 +28,7 @@ class JobQueue:
 
     Args:
         scheduler: the resources of virtual clusters.
-        begin: called with a job and the allocations of its tasks, by the task's number; the job has left
-            the queue.
+        begin: called with a job, which has left the queue, and the allocations of its tasks by their number.
         insufficient: called once for each job that comes to its turn and lacks resources of its virtual
             cluster, and for each that can never fit.
     """
@@ -51,7 +50,6 @@ class JobQueue:
         self._closed = False
 
     def __len__(self) -> int:
-        """Return of how many jobs the queue keeps anything."""
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
@@ -136,10 +134,8 @@ class JobQueue:
         """Begin every job, and allocate every waiting task, that has its turn and its resources.
 
         Looks at the first of each virtual cluster only, and at the next when that one has begun, so
-        that those behind cost nothing. One that can never fit is not looked at again.
-
-        Args:
-            runs: the running attempts, by their jobs' ids; tasks of them may wait.
+        that those behind cost nothing. One that can never fit is not looked at again. The running
+        attempts are by their jobs' ids; tasks of them may wait.
         """
         if self._closed:
             return
@@ -185,7 +181,6 @@ class JobQueue:
         return insufficient
 
     def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
-        """Allocate the resources of an attempt's waiting tasks, as far as there are enough."""
         tasks = list(run.waiting)
         requests = [run.request(task) for task in tasks]
         insufficient = self._allocate_each(
@@ -228,5 +223,4 @@ class JobQueue:
 
 
 def _requests(job: Job) -> list[Resources]:
-    """Return the resources that each task of a job needs, in the order of roles and indexes."""
     return [Resources.of_role(role) for role in job.roles for _ in range(role["taskNumber"])]

@@ -31,17 +31,7 @@ _WAITS_FOR_RETRY = "it is about to be tried again"
 
 
 class Launcher:
-    """Keeps jobs running until they are complete.
-
-    Args:
-        services: the services of the server.
-        log: the server's log.
-
-    Attributes:
-        scheduler: the resources of virtual clusters.
-        queue: the jobs that wait.
-        ports: the ports that tasks have reserved.
-    """
+    """Keeps jobs running until they are complete."""
 
     def __init__(self, services: Services, log: logging.Logger) -> None:
         self._services = services
@@ -56,20 +46,6 @@ class Launcher:
         self.queue = JobQueue(self.scheduler, self._begin, self._report_insufficient)
 
     # what the API asks for
-
-    @property
-    def running_tasks(self) -> int:
-        """How many task processes there are."""
-        return self.scheduler.running_tasks
-
-    @property
-    def running_jobs(self) -> int:
-        """How many jobs have an attempt that has not ended."""
-        return len(self._runs)
-
-    def why_waiting(self, job: Job) -> str | None:
-        """Return why a job, or some task of it, does not run yet; None if nothing of it waits."""
-        return self.queue.why(job)
 
     def recover(self) -> None:
         """Resume what an earlier server left: waiting, running, stopping and deleted jobs."""
@@ -152,7 +128,6 @@ class Launcher:
     # the begin of an attempt
 
     def _schedule(self) -> None:
-        """Begin the jobs that have their turn and their resources."""
         try:
             self.queue.schedule(self._runs)
         except Exception:  # noqa: BLE001 - it may be called at the end of another job, which has no part in it
@@ -190,7 +165,6 @@ class Launcher:
             self._follow(run)
 
     def _not_begun(self, job: Job, error: Exception, *, has_ports: bool) -> None:
-        """Let a job that could not begin wait, or fail."""
         seconds, reason = self._services.retry_seconds, "the server could not save its begin"
         try:
             if not has_ports:
@@ -224,7 +198,6 @@ class Launcher:
         return retry_delay(job.retries), _WAITS_FOR_RETRY
 
     def _resume(self, job: Job, attempt: Attempt) -> None:
-        """Follow an attempt that an earlier server began."""
         run = resume_attempt(job, attempt, self._services)
         for task in run.tasks:
             self.ports.hold(task.ports)
@@ -293,7 +266,6 @@ class Launcher:
             self.queue.delay(job, retry_delay(job.retries), _WAITS_FOR_RETRY, self._schedule)
 
     def _purge_later(self, job: Job) -> None:
-        """Remove what is left of a deleted job, in the background."""
         self._run_in_background(self._purge(job))
 
     async def _purge(self, job: Job) -> None:

@@ -21,13 +21,7 @@ _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The resources of one running task.
-
-    Attributes:
-        cluster: the name of its virtual cluster.
-        resources: the amounts.
-        gpus: bit map of its GPUs.
-    """
+    """The resources of one running task in a virtual cluster; ``gpus`` is a bit map."""
 
     cluster: str
     resources: Resources
@@ -52,12 +46,8 @@ class InsufficientResources:
 class Scheduler:
     """The resources of every virtual cluster.
 
-    GPUs are numbered through all virtual clusters, from 0 in the first; each has one task at a time.
-
-    Args:
-        clusters: the virtual clusters.
-        max_tasks: how many tasks may run at once on this machine; a job that
-            has more of them runs alone.
+    GPUs are numbered through all virtual clusters, from 0 in the first; each has one task at a time. At most
+    ``max_tasks`` tasks run at once on this machine; a job that has more of them runs alone.
     """
 
     def __init__(self, clusters: Sequence[VirtualCluster], max_tasks: int) -> None:
@@ -90,15 +80,7 @@ class Scheduler:
     def allocate(
         self, cluster: str, requests: Sequence[Resources]
     ) -> list[Allocation] | InsufficientResources:
-        """Allocate the resources of a gang of tasks, or none of them.
-
-        Args:
-            cluster: the virtual cluster's name.
-            requests: what each task needs.
-
-        Returns:
-            The allocation of each task, or why they have to wait.
-        """
+        """Allocate the resources that each task of a gang needs; or none, and return why they wait."""
         insufficient = self._insufficient(cluster, requests)
         if insufficient is not None:
             return insufficient
@@ -169,7 +151,6 @@ class Scheduler:
         return None
 
     def _free_gpus(self, cluster: str) -> int:
-        """Return the bit map of a virtual cluster's free GPUs."""
         return self._gpus[cluster] & ~self._gpus_in_use
 
 
@@ -182,7 +163,6 @@ def _listed(counts: Mapping[str, object]) -> str:
 
 
 def _lowest(gpus: int, count: int) -> int:
-    """Return the bit map of the first GPUs of a bit map."""
     return sum(islice(_bits(gpus), count))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,26 +15,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.store.records import Job
+    from luigi_pai.local.views.job_events import JobEvents
 
-__all__ = ["EventLog", "Services"]
-
-
-class EventLog(Protocol):
-    """Where the launcher records the events of jobs."""
-
-    def record(
-        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
-    ) -> None:
-        """Record an event; nothing where the job's release has no events.
-
-        Args:
-            job: the job.
-            reason: one word for the kind of the event.
-            message: a sentence.
-            warning: whether it is a warning.
-            container_id: the container of the task that it is about, if it is about one.
-        """
+__all__ = ["Services"]
 
 
 @dataclass(frozen=True)
@@ -42,13 +25,7 @@ class Services:
     """The services of a server.
 
     Attributes:
-        store: jobs, attempts and tasks.
-        events: the events of jobs.
-        folders: the files of tasks.
         bin: the folder of the ``hdfs`` command.
-        hdfs: the address of HDFS.
-        storages: the folders that v2 jobs mount.
-        scheduler: the resources of virtual clusters.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when no further grace is to be given.
         scripts: the jobs whose commands are not run.
@@ -58,7 +35,7 @@ class Services:
     """
 
     store: Store
-    events: EventLog
+    events: JobEvents
     folders: JobFolders
     bin: Path
     hdfs: HdfsAddress

@@ -9,11 +9,11 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container import processes
-from luigi_pai.local.container.redaction import redactor
-from luigi_pai.local.container.runtimes import runtime_of
+from luigi_pai.local.container import processes, v1
 from luigi_pai.local.container.scripted import prepare_scripted
+from luigi_pai.local.container.task_files import redactor
 from luigi_pai.local.container.task_start import TaskStart
+from luigi_pai.local.container.v2 import runtime as v2
 from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ EXIT_NOT_STARTED = 1
 """Exit code of a task whose process cannot be started."""
 
 _SIGNALLED = 128
+_PREPARE = {"v1": v1.prepare, "v2": v2.prepare}
+_EXIT_OF = {"v1": v1.exit_of, "v2": v2.exit_of}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -39,16 +41,9 @@ class TaskLost(Exception):
 
 
 class TaskRunner:
-    """Runs the tasks of an attempt.
+    """Runs the tasks of an attempt; ``must_end`` is set when no further task is to start.
 
-    Args:
-        job: the job.
-        attempt: the attempt.
-        services: the services of the server.
-        notes: sentences for the begin of a task's log, by container id.
-
-    Attributes:
-        must_end: set when no further task is to start.
+    Notes, by container id, are sentences for the begin of a task's log.
     """
 
     def __init__(
@@ -70,10 +65,7 @@ class TaskRunner:
     async def start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
         """Start the process of a task; once begun, that goes on even if the caller is cancelled.
 
-        Args:
-            task: the task.
-            tasks: all tasks of the attempt.
-            allocated: the container ids of those that have resources.
+        ``tasks`` are all tasks of the attempt; ``allocated`` has the ids of those that have resources.
         """
         start = asyncio.create_task(self._start(task, tasks, allocated))
         self._starts.add(start)
@@ -123,7 +115,8 @@ class TaskRunner:
             storages=services.storages,
         )
         script = services.scripts.of(self._job.id)
-        return runtime_of(self._job).prepare(start) if script is None else prepare_scripted(start, script)
+        prepare = _PREPARE[self._job.release.api]
+        return prepare(start) if script is None else prepare_scripted(start, script)
 
     async def _start_process(
         self, files: TaskFiles, preparation: Preparation
@@ -179,10 +172,9 @@ class TaskRunner:
         return code if code >= 0 else _SIGNALLED - code
 
     async def _set_exit(self, task: Task, code: int) -> None:
-        """Set the exit code of a task as its release reports it."""
         if code:
             redact = redactor(self._services.store.secrets(self._job))
-            exit_of = runtime_of(self._job).exit_of
+            exit_of = _EXIT_OF[self._job.release.api]
             reported = await asyncio.to_thread(exit_of, code, self._files(task), redact)
             task.exit_info = None if reported.info is None else json.dumps(reported.info)
             code = reported.code

@@ -51,12 +51,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 def schema_errors(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
-    """Return every error as the server's reply lists it: keyword, dataPath, schemaPath, params, message.
-
-    Args:
-        schema: a JSON Schema.
-        document: what it is to fit.
-    """
+    """Return every error as the server's reply lists it: keyword, dataPath, schemaPath, params, message."""
     found: list[dict[str, Any]] = []
     reported = set()
     errors = _errors(schema, document)
@@ -90,7 +85,6 @@ def _is_bad_name(error: ValidationError) -> bool:
 
 
 def _missing(error: ValidationError) -> str | None:
-    """Return the name that is missing, if that is what is wrong."""
     found = re.match(r"'(.*)' is a required property", error.message, re.DOTALL)
     return found[1] if found and error.validator == "required" else None
 

@@ -31,24 +31,15 @@ _KIND_OF = {"integer": "number"}
 
 
 def schema_errors(schema: Mapping[str, Any], document: Any) -> list[dict[str, Any]]:
-    """Return every error as the server's reply lists it.
+    """Return every error as the reply lists it: instancePath, schemaPath, keyword, params, message.
 
-    Args:
-        schema: a JSON Schema. ``$ref`` names one of its own ``$defs``, by which errors call it, too.
-        document: what it is to fit.
-
-    Returns:
-        objects with instancePath, schemaPath, keyword, params and message.
+    A ``$ref`` of the schema names one of its own ``$defs``, by which errors call it, too.
     """
     return list(_Check(schema.get("$defs", {})).wrong(schema, document, "", "#"))
 
 
 class _Check:
-    """One validation.
-
-    Args:
-        named: the schemas that ``$ref`` names.
-    """
+    """One validation; ``named`` has the schemas that ``$ref`` names."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -201,7 +192,6 @@ def _keys(value: Mapping[str, Any]) -> list[str]:
 
 
 def _pointer(name: str) -> str:
-    """Return a name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

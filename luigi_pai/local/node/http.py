@@ -14,8 +14,6 @@ from luigi_pai.local.node.addresses import is_loopback
 from luigi_pai.local.node.json_text import read_json, whole_number
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tornado.httputil import HTTPServerRequest
 
 __all__ = [
@@ -102,14 +100,9 @@ class SmallBodyHandler(RequestHandler):
         self.set_header("Server", "luigi-pai local")
         self.set_header("X-Content-Type-Options", "nosniff")
 
-    def log_exception(
-        self,
-        typ: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Log a failure of the server, without the request's query and body."""
-        if not isinstance(value, (ApiError, HTTPError)) and typ and value:
+        if not isinstance(value, (ApiError, HTTPError)) and value:
             self.application.settings["log"].error(
                 "%s %s failed", self.request.method, logged_path(self.request.path), exc_info=(typ, value, tb)
             )
@@ -151,11 +144,7 @@ class RestHandler(SmallBodyHandler):
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return the body as its content type says, {} where there is none.
-
-        Raises:
-            ApiError: 413 if it is too large, 400 if it is not JSON.
-        """
+        """Return the body as its content type says, or {}; ApiError 413 if too large, 400 for no JSON."""
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

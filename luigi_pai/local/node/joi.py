@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.node.json_text import read_json
 
@@ -32,26 +32,20 @@ class Refused(Exception):
     """A value that the schema does not accept; its message is Joi's."""
 
 
-class Rule(Protocol):
-    """One check of a schema."""
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One check of a schema; ``default`` stands in for an absent key, unless it is ABSENT."""
 
-    @property
-    def required(self) -> bool:
-        """Whether the key must be there."""
-        ...
-
-    @property
-    def default(self) -> Any:
-        """What stands in for an absent key, or ABSENT."""
-        ...
+    required: bool = False
+    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return the value as the server uses it, or raise Refused."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class String:
+class String(Rule):
     """A string; empty only if allowed."""
 
     pattern: str = ""
@@ -62,12 +56,9 @@ class String:
     min_length: int = 0
     token: bool = False
     email: bool = False
-    required: bool = False
-    default: Any = ABSENT
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:  # every rule has one signature
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return the string unchanged."""
-        del parent
         if (value == "" and self.allow_empty) or value in self.one_of:
             return value
         if self.one_of:
@@ -90,15 +81,13 @@ class String:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """An integer; a string that reads as one is converted."""
 
     minimum: int | None = None
     maximum: int | None = None
     not_above: str = ""
     allow_null: bool = False
-    required: bool = False
-    default: Any = ABSENT
 
     def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
         """Return the value as an int; ``not_above`` names a sibling that bounds it."""
@@ -119,15 +108,11 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Boolean:
+class Boolean(Rule):
     """true or false, also written as a string."""
 
-    required: bool = False
-    default: Any = ABSENT
-
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return a bool."""
-        del parent
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true"
         if not isinstance(value, bool):
@@ -136,17 +121,14 @@ class Boolean:
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(Rule):
     """A list whose items all follow one rule."""
 
     items: Rule
     min_length: int = 0
-    required: bool = False
-    default: Any = ABSENT
 
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return a new list of converted items."""
-        del parent
         value = _parse_json(value)
         if not isinstance(value, list):
             raise Refused(f'"{label}" must be an array')
@@ -162,20 +144,15 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Object:
+class Object(Rule):
     """An object with known keys and no others, checked in the order of the schema."""
 
     keys: Mapping[str, Rule]
     root: bool = False
-    required: bool = False
-    default: Any = field(default=ABSENT)
 
-    def check(self, value: Any, label: str = "value", parent: Mapping[str, Any] | None = None) -> Any:
+    def check(self, value: Any, label: str = "value", _parent: Mapping[str, Any] | None = None) -> Any:
         """Return a new dict: the keys that came, converted, then defaults of the absent ones."""
-        del parent
-        value = _parse_json(value)
-        if not isinstance(value, dict):
-            raise Refused(f'"{label}" must be an object')
+        value = _parse_object(value, label)
         converted = dict(value)
         for key, rule in self.keys.items():
             if key in value:
@@ -194,18 +171,12 @@ class Object:
 
 
 @dataclass(frozen=True)
-class AnyObject:
+class AnyObject(Rule):
     """An object with keys of any name that has a letter, digit or _ in it."""
 
-    required: bool = False
-    default: Any = field(default=ABSENT)
-
-    def check(self, value: Any, label: str, parent: Mapping[str, Any]) -> Any:
+    def check(self, value: Any, label: str, _parent: Mapping[str, Any]) -> Any:
         """Return the object."""
-        del parent
-        value = _parse_json(value)
-        if not isinstance(value, dict):
-            raise Refused(f'"{label}" must be an object')
+        value = _parse_object(value, label)
         unknown = [f'"{key}" is not allowed' for key in value if not re.search(r"[A-Za-z0-9_]", key)]
         if unknown:
             raise Refused(", ".join(unknown))
@@ -220,6 +191,13 @@ def _parse_number(text: str) -> float | None:
     if _PREFIXED.fullmatch(text):  # JavaScript's parseFloat stops after the leading 0
         return 0
     return None
+
+
+def _parse_object(value: Any, label: str) -> dict[str, Any]:
+    value = _parse_json(value)
+    if not isinstance(value, dict):
+        raise Refused(f'"{label}" must be an object')
+    return value
 
 
 def _parse_json(value: Any) -> Any:

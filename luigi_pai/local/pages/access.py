@@ -34,11 +34,7 @@ _SAME_SITE = (None, "same-origin", "none")
 
 
 class StopForms:
-    """The forms that stop jobs.
-
-    Args:
-        loopback_only: no other machine can reach the server.
-    """
+    """The forms that stop jobs; with ``loopback_only`` no other machine can reach the server."""
 
     def __init__(self, *, loopback_only: bool) -> None:
         self._key = os.urandom(32)

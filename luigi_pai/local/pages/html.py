@@ -26,12 +26,7 @@ class Html(str):
 
 @dataclass(frozen=True)
 class Sort:
-    """How a column sorts its table.
-
-    Attributes:
-        link: the address of the page sorted by it, or the other way round.
-        order: ``ascending`` or ``descending`` if the table is sorted by it now.
-    """
+    """The link that sorts a table by a column; ``ascending`` or ``descending`` if it is sorted by it now."""
 
     link: str
     order: str | None
@@ -69,11 +64,7 @@ def table(
 ) -> Html:
     """Return a table; where it is too wide it scrolls, and on a narrow screen each row is a block.
 
-    Args:
-        caption: its caption.
-        heads: the headings of its columns.
-        rows: its cells; the first one of a row is the row's heading.
-        sorts: the links that sort it, by heading.
+    The first cell of a row is its heading; ``sorts`` has the links that sort the table, by heading.
     """
     head = tag("tr", *(_heading(word, (sorts or {}).get(word)) for word in heads))
     body = [
@@ -98,13 +89,9 @@ def _heading(word: str, sort: Sort | None) -> Html:
 
 
 def page(title: str, *content: object, live: bool = False) -> str:
-    """Return a whole page.
+    """Return a whole page, whose title is also its heading.
 
-    Args:
-        title: its title and heading.
-        content: what comes below the heading.
-        live: the script updates parts of it; a browser without scripts
-            loads it again every few seconds.
+    With ``live`` the script updates parts of it; a browser without scripts loads it again every few seconds.
     """
     again = tag("noscript", tag("meta", http_equiv="refresh", content=_REFRESH_SECONDS)) if live else None
     head = tag(

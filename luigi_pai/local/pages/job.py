@@ -1,4 +1,4 @@
-"""The page of a job: state, reason, log, tasks, attempts and events."""
+"""The page of a job: state, reason, log, tasks, attempts, events, and its task's other submissions."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from urllib.parse import urlsplit
 
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
 from luigi_pai.local.pages.job_list import state_mark
-from luigi_pai.local.pages.submissions import submission_links
 from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING, gpu_numbers
 from luigi_pai.local.views.job_states import job_state
-from luigi_pai.local.views.job_views import views_of
 from luigi_pai.local.views.v1 import job_link, log_url
+from luigi_pai.local.views.v2.jobs import exit_phrase, sub_state
+from luigi_pai.spec.names import attempt_name, latest_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 __all__ = ["job_page"]
 
 _MOST_ATTEMPTS = 100
 _MOST_EVENTS = 100
+_MOST_SUBMISSIONS = 20
 _TASKS_AT_ONCE = 20
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
 """In the order in which a reader looks for them."""
+_WORDS: dict[str, tuple[Callable[[Job], str], Callable[[Job], str]]] = {
+    "v1": (lambda job: job.sub_state, lambda job: str(job.exit_type)),
+    "v2": (sub_state, exit_phrase),
+}
+"""By API: the launcher's own word for a job's state, and the meaning of an ended job's exit code."""
 
 
 def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) -> str:
-    """Return the page of a job.
-
-    Args:
-        api: what there is.
-        job: the job.
-        attempt_number: which attempt's tasks to show, from 1; the last one's if there is no such.
-        stop_form: what stops the job.
-    """
+    """Return the page of a job with the tasks of an attempt, from 1; the last one's if there is no such."""
     attempts = api.store.attempts(job)
     last = attempts[-1] if attempts else None
     chosen = next((attempt for attempt in attempts if str(attempt.number) == attempt_number), last)
     tasks = [] if chosen is None else api.store.tasks(chosen)
     goes_on = None if job.sub_state == WAITING else last
     some, others = _tasks(api, job, chosen, tasks)
-    facts = _facts(job, last, api.launcher.why_waiting(job), submission_links(api.store, job))
+    facts = _facts(job, last, api.launcher.queue.why(job), _submissions(api.store, job))
     content = (
         tag("div", facts, id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
@@ -63,8 +63,9 @@ def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) ->
 
 
 def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions: Html | None) -> Html:
+    launcher_state, phrase = _WORDS[job.release.api]
     facts: dict[str, object] = {
-        "State": join((state_mark(job_state(job)), f" ({views_of(job).sub_state(job)})")),
+        "State": join((state_mark(job_state(job)), f" ({launcher_state(job)})")),
         "User": job.username,
         "API": job.release.api,
         "Virtual cluster": job.virtual_cluster,
@@ -78,20 +79,18 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None, submissions
     if waits_for is not None:
         facts["Waits because"] = waits_for
     if job.exit_code is not None:
-        facts["Exit code"] = f"{job.exit_code} ({views_of(job).exit_phrase(job)})"
+        facts["Exit code"] = f"{job.exit_code} ({phrase(job)})"
     known = ((key, value) for key, value in facts.items() if value is not None and value != "")
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
 
 
 def _stopping(job: Job, stop_form: Html | None) -> Html | None:
-    """Return the stop form of a job, or the note that it is being stopped."""
     if job.sub_state == COMPLETED:
         return None
     return tag("p", "It is being stopped.") if job.execution_type == "STOP" else stop_form
 
 
 def _reason(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html | None:
-    """Return why a job ended, and links to the logs of the task that decided it."""
     if not job.diagnostics:
         return None
     shown = tag("pre", job.diagnostics, tabindex="0", role="region", aria_label="Reason")
@@ -185,7 +184,6 @@ def _other_tasks(job: Job, others: Html) -> Html | None:
 
 
 def _nothing(job: Job) -> str:
-    """Return the text that stands for a missing table of tasks."""
     return "No task has run." if job.sub_state == COMPLETED else "Nothing runs yet."
 
 
@@ -296,3 +294,26 @@ def _time_of_event(written: str) -> str:
     """Return a moment that the API writes in UTC as all others on the page."""
     moment = datetime.fromisoformat(written.replace("Z", "+00:00"))
     return time_of_day(int(moment.timestamp() * 1000))
+
+
+def _submissions(store: Store, job: Job) -> Html | None:
+    """Return links to all submissions of a job's task, each with its state; None if there is one only."""
+    first = next(iter(latest_attempts([job.name])), job.name)
+    where = "WHERE NOT deleted AND username = ? AND api = ? AND substr(name, 1, ?) = ?"
+    found = store.select_jobs(where, [job.username, job.release.api, len(first), first])
+    by_name = {other.name: other for other in found}
+    last = latest_attempts(by_name).get(first, 1)
+    names = [attempt_name(first, number) for number in range(1, last + 1)]
+    shown = [by_name[name] for name in names if name in by_name][-_MOST_SUBMISSIONS:]
+    if len(shown) <= 1:
+        return None
+    return join(
+        tag("span", _submission(other, job), " ", state_mark(job_state(other)), class_="submission")
+        for other in shown
+    )
+
+
+def _submission(other: Job, job: Job) -> Html:
+    if other.id == job.id:
+        return tag("span", other.name, aria_current="page")
+    return tag("a", other.name, href=job_link(other))

@@ -1,4 +1,4 @@
-"""The page with the list of jobs: a search, sorting, and the resources in use."""
+"""The page with the list of jobs: a search, sorting, the resources in use, and the first steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from luigi_pai.local.node.json_text import whole_number
-from luigi_pai.local.pages.first_steps import first_steps
 from luigi_pai.local.pages.html import Html, Sort, duration, join, page, table, tag, time_of_day
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["jobs_page", "state_mark"]
+__all__ = ["FIRST_TASK", "jobs_page", "state_mark"]
 
 _AT_ONCE = 100
 _STATES = ("WAITING", "RUNNING", "STOPPING", "SUCCEEDED", "FAILED", "STOPPED")
@@ -50,17 +49,21 @@ _COLUMNS = {
 }
 """The columns that sort the list, and the SQL that they sort it by; ``state`` stands for `state_sql`."""
 _LARGEST_FIRST = ("Submitted", "Duration")
+FIRST_TASK = """cat > hello.py <<'END'
+from luigi_pai import PaiTask, TaskRole
+
+class Hello(PaiTask):
+    name = "hello"
+    image = "python:3"
+    tasks = [TaskRole("main", "echo hello from $PAI_JOB_NAME")]
+END
+PYTHONPATH=. luigi --module hello Hello --local-scheduler"""
+"""A shell command that writes a module with one task, and runs it."""
 
 
 @dataclass(frozen=True)
 class _Order:
-    """The order of the list.
-
-    Attributes:
-        column: the column that it is sorted by.
-        is_descending: the other way round.
-        kept: what its links keep of the query.
-    """
+    """The order of the list; ``kept`` is what its links keep of the query."""
 
     column: str
     is_descending: bool
@@ -111,10 +114,8 @@ def state_mark(state: str) -> Html:
 def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     """Return the page of the jobs that a query asks for, newest first unless it is sorted otherwise.
 
-    Args:
-        api: the objects that routes share.
-        query: ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1;
-            ``sort``, a column, with ``-`` before it in descending order.
+    The query has ``q``, words that name, user or virtual cluster have; ``state``; ``page``, from 1;
+    ``sort``, a column, with ``-`` before it in descending order.
     """
     state = state_sql(*api.store.releases.values())
     where, values = _choice(query, state)
@@ -130,7 +131,7 @@ def jobs_page(api: Api, query: Mapping[str, str]) -> str:
     content = (
         None if is_new else in_use,
         tag("div", None if is_new else _search(query), id="search", data_part=True),
-        tag("div", *([first_steps(api.config_lines)] if is_new else listed), id="jobs", data_part=True),
+        tag("div", *([_first_steps(api.config_lines)] if is_new else listed), id="jobs", data_part=True),
         _other_pages(query, shown, last),
         in_use if is_new else None,
     )
@@ -215,7 +216,6 @@ def _other_pages(query: Mapping[str, str], shown: int, last: int) -> Html:
 
 
 def _in_use(api: Api) -> Html:
-    """Return the table of the resources that running jobs use, by virtual cluster."""
     sql = f"""SELECT virtual_cluster, {_ACTIVITY} AS activity, COUNT(*) FROM jobs
         WHERE sub_state <> ? AND NOT deleted GROUP BY virtual_cluster, activity"""  # noqa: S608 - constants
     counts = {(name, activity): count for name, activity, count in api.store.rows(sql, (COMPLETED,))}
@@ -234,3 +234,21 @@ def _in_use(api: Api) -> Html:
             )
         )
     return table("In use", ("Virtual cluster", "Running", "Waiting", "CPUs", "Memory", "GPUs"), rows)
+
+
+def _first_steps(config_lines: str) -> Html:
+    """Return what the page shows while there is no job: the settings to copy and a command to try."""
+    return join(
+        (
+            tag("p", "No job yet. Two steps to the first one:"),
+            tag("h2", "1. Put these lines into luigi.cfg"),
+            _copied(config_lines, "Lines for luigi.cfg"),
+            tag("h2", "2. Run a task in that folder"),
+            _copied(FIRST_TASK, "Command to try"),
+            tag("p", "The job appears here as soon as it is submitted."),
+        )
+    )
+
+
+def _copied(text: str, label: str) -> Html:
+    return tag("pre", text, tabindex="0", role="region", aria_label=label)

@@ -15,7 +15,6 @@ __all__ = [
     "EXIT_NO_PORTS",
     "EXIT_STOPPED",
     "EXIT_UNRECOGNISED",
-    "Reaction",
     "exit_spec",
     "reaction",
 ]
@@ -38,8 +37,6 @@ EXIT_UNRECOGNISED = 255
 _OTHER_POSITIVE = 256
 _OTHER_NEGATIVE = -8000
 
-Reaction = str
-"""ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, RETRY_TO_MAX or NEVER_RETRY."""
 
 _REACTIONS = {
     "TRANSIENT": "ALWAYS_RETRY",
@@ -180,8 +177,8 @@ _PERMANENT_BESIDES = frozenset({-200, -230, -1004, -1005, -1100, -1200, -1202, -
 _TRANSIENT_BESIDES = frozenset({-110, -111, -120, -1000, -1001, -1002, -1003, -1006, -1205, -1300, 250, 251})
 
 
-def reaction(code: int) -> Reaction:
-    """Return how OpenPAI reacts to an exit code: whether it retries, and whether that counts."""
+def reaction(code: int) -> str:
+    """Return ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, RETRY_TO_MAX (counted) or NEVER_RETRY for an exit code."""
     if code == 0 or code in _PERMANENT_BESIDES:
         return "NEVER_RETRY"
     if code in _TRANSIENT_BESIDES:

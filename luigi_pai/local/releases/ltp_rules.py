@@ -32,11 +32,7 @@ _PRIORITY_FOR_PROD = 1
 
 
 def check_parameters(document: Mapping[str, Any]) -> None:
-    """Refuse a job of type inference without the parameters that its address is made of.
-
-    Raises:
-        ApiError: 400.
-    """
+    """Refuse with 400 a job of type inference without the parameters that its address is made of."""
     if document.get("jobType") != "inference":
         return
     if "parameters" not in document:
@@ -48,15 +44,7 @@ def check_parameters(document: Mapping[str, Any]) -> None:
 
 
 def check_quota(document: Mapping[str, Any], extension: Mapping[str, Any]) -> None:
-    """Refuse a job of the class ``prod``, or of more GPUs, than its owner's quota allows.
-
-    Args:
-        document: a protocol that the schema takes.
-        extension: of the record of the user who submits it.
-
-    Raises:
-        ApiError: 403.
-    """
+    """Refuse with 403 a job of the class ``prod``, or of more GPUs, than its owner's quota allows."""
     scheduler = (document.get("extras") or {}).get("hivedScheduler")
     if isinstance(scheduler, dict) and scheduler.get("jobPriorityClass") == "prod":
         _check_prod(extension)
@@ -87,11 +75,7 @@ def _check_prod(extension: Mapping[str, Any]) -> None:
 
 
 def check_extras(extras: Mapping[str, Any]) -> None:
-    """Refuse folders and nodes of the cluster that a job may not ask for.
-
-    Raises:
-        ApiError: 400, or 500 without code for what the server fails over.
-    """
+    """Refuse with 400, or 500 where the server fails, folders and nodes that a job may not ask for."""
     storage = extras.get("enableLocalStorage")
     if isinstance(storage, dict) and storage.get("enabled") is True:
         _check_folders(_split(storage, "hostpath", ":"), _split(storage, "mntpath", ":"))
@@ -146,11 +130,7 @@ def javascript_date(value: Any) -> float:
 
 
 def _read_moment(text: str) -> datetime:
-    """Return a moment of ISO 8601, or of a mail's header.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return a moment of ISO 8601, or of a mail's header; raises ValueError: it is neither."""
     iso = re.sub("[zZ]$", "+00:00", text)
     iso = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", iso)
     try:

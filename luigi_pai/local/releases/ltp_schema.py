@@ -34,26 +34,19 @@ def _by_name(of: Any) -> dict[str, Any]:
     return {"patternProperties": {_NAME: of}, "minProperties": 1, "additionalProperties": False}
 
 
-def _prerequisite(kinds: list[str], uri: Any) -> dict[str, Any]:
+def _prerequisite(kinds: list[str], details: dict[str, Any]) -> dict[str, Any]:
     fields = {
         **_base("protocolVersion", "name", "version", "contributor", "description"),
         "type": {"type": "string", "enum": kinds},
-        "plugin": _TEXT,
-        "require": _TEXTS,
-        "uri": uri,
+        **details,
     }
     return {"type": "object", "properties": fields, "required": ["name", "type"]}
 
 
 _ACCOUNT = {"type": "object", "properties": dict.fromkeys(("username", "password", "registryuri"), _TEXT)}
+_PLUGIN = {"plugin": _TEXT, "require": _TEXTS}
 _IMAGE = {
-    "type": "object",
-    "properties": {
-        **_base("protocolVersion", "name", "version", "contributor", "description"),
-        "type": {"type": "string", "enum": ["dockerimage"]},
-        "auth": _ACCOUNT,
-        "uri": _TEXT,
-    },
+    **_prerequisite(["dockerimage"], {"auth": _ACCOUNT, "uri": _TEXT}),
     "required": ["name", "type", "uri"],
     "additionalProperties": False,
 }
@@ -116,8 +109,8 @@ PROTOCOL: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "oneOf": [
-                    _prerequisite(["script", "output"], _TEXT),
-                    _prerequisite(["data"], _TEXTS),
+                    _prerequisite(["script", "output"], {**_PLUGIN, "uri": _TEXT}),
+                    _prerequisite(["data"], {**_PLUGIN, "uri": _TEXTS}),
                     _IMAGE,
                 ],
             },

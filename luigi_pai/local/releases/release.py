@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.node import ajv, ajv8
 from luigi_pai.local.node.express_query import read_flat_query, read_query
 from luigi_pai.local.releases import ltp_rules
-from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
-from luigi_pai.local.releases.framework_launcher import FRAMEWORK_LAUNCHER
+from luigi_pai.local.releases.launchers import FRAMEWORK_CONTROLLER, FRAMEWORK_LAUNCHER
 from luigi_pai.local.releases.ltp_schema import PROTOCOL
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 from luigi_pai.spec.schema_problems import schema
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from luigi_pai.local.node.express_query import Fields
-    from luigi_pai.local.releases.launcher_rules import LauncherRules
+    from luigi_pai.local.releases.launchers import LauncherRules
 
 __all__ = [
     "LTP_1_5",
@@ -56,7 +55,7 @@ class Release:
 
 @dataclass(frozen=True)
 class V2Release(Release):
-    """A release of the v2 API, whose jobs are job protocols.
+    """A release of the v2 API, whose jobs are job protocols; what is not named of one is as on 1.8.
 
     Attributes:
         version: the version in ``GET /api/v2/info``.
@@ -90,22 +89,22 @@ class V2Release(Release):
     version: str
     reader: YamlReader
     spec_release: str
-    beyond_spec: frozenset[str]
     schema_errors: Callable[[Any], list[dict[str, Any]]]
     reads_query: Callable[[str], Fields]
     checks_bodies: bool
-    failed_lookup: str | None
-    attempt_0_is_latest: bool
-    private_jobs: bool
-    own_virtual_clusters: bool
-    job_types: bool
-    check_parameters: Callable[[Mapping[str, Any]], None]
-    check_quota: Callable[[Mapping[str, Any], Mapping[str, Any]], None]
-    check_extras: Callable[[Mapping[str, Any]], None]
-    started_by_site: frozenset[str]
     shm_mb: int
-    window_of_each_key: bool
-    caches_users: bool
+    beyond_spec: frozenset[str] = frozenset()
+    failed_lookup: str | None = None
+    attempt_0_is_latest: bool = False
+    private_jobs: bool = False
+    own_virtual_clusters: bool = False
+    job_types: bool = False
+    check_parameters: Callable[[Mapping[str, Any]], None] = _nothing
+    check_quota: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = _nothing
+    check_extras: Callable[[Mapping[str, Any]], None] = _nothing
+    started_by_site: frozenset[str] = frozenset()
+    window_of_each_key: bool = False
+    caches_users: bool = False
 
 
 OPENPAI_0_7_1 = Release(
@@ -125,22 +124,10 @@ OPENPAI_1_8 = V2Release(
     version="v1.8.0",
     reader=JS_YAML_3,
     spec_release="1.8.0",
-    beyond_spec=frozenset(),
     schema_errors=lambda document: ajv.schema_errors(schema("protocol.v2"), document),
     reads_query=read_query,
     checks_bodies=True,
-    failed_lookup=None,
-    attempt_0_is_latest=False,
-    private_jobs=False,
-    own_virtual_clusters=False,
-    job_types=False,
-    check_parameters=_nothing,
-    check_quota=_nothing,
-    check_extras=_nothing,
-    started_by_site=frozenset(),
     shm_mb=512,
-    window_of_each_key=False,
-    caches_users=False,
 )
 
 LTP_1_5 = V2Release(
@@ -171,20 +158,13 @@ LTP_1_5 = V2Release(
 
 
 def v2_release(apis: str) -> V2Release:
-    """Return the release whose v2 API a server has.
-
-    Args:
-        apis: the setting ``--api``: ``both``, ``v1``, ``v2`` or ``ltp``.
-    """
+    """Return the release whose v2 API a server has, by the setting ``--api``."""
     return LTP_1_5 if apis == "ltp" else OPENPAI_1_8
 
 
 def releases_by_api(apis: str) -> Mapping[str, Release]:
-    """Return the releases whose jobs a server runs, by their APIs.
+    """Return the releases whose jobs a server runs, by their APIs; ``apis`` is the setting ``--api``.
 
     A server that has only one API still runs the jobs of the other that its data folder has.
-
-    Args:
-        apis: the setting ``--api``: ``both``, ``v1``, ``v2`` or ``ltp``.
     """
     return {release.api: release for release in (OPENPAI_0_7_1, v2_release(apis))}

@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.store.schema import durably, open_database, transaction
+from luigi_pai.local.store.schema import open_database, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,6 +54,19 @@ class Database:
         """Run a statement, and return its rows."""
         return self.execute(sql, values).fetchall()
 
+    def insert(self, table: str, **values: Any) -> int:
+        """Insert values by column into a table, and return the number of the row."""
+        columns, marks = ", ".join(values), ", ".join("?" * len(values))
+        sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - constants
+        return int(self.execute(sql, values.values()).lastrowid or 0)
+
+    def _update(self, table: str, key: str, record: Any, columns: str) -> None:
+        """Save attributes of a record in columns of the same names, in the row of its key."""
+        names = columns.split()
+        setters = ", ".join(f"{name} = ?" for name in names)
+        sql = f"UPDATE {table} SET {setters} WHERE {key} = ?"  # noqa: S608 - constants
+        self.execute(sql, [getattr(record, name) for name in (*names, key)])
+
     @contextmanager
     def changing(self, *records: Any) -> Iterator[None]:
         """Make every change inside take effect together, or none of them; may be nested.
@@ -91,8 +104,11 @@ class Database:
         if self._connection.in_transaction:
             yield
             return
-        with durably(self._connection):
+        self.execute("PRAGMA synchronous = FULL")
+        try:
             yield
+        finally:
+            self.execute("PRAGMA synchronous = NORMAL")
 
     def when_committed(self, action: Callable[[], None]) -> None:
         """Call a function once the changes that are being made are committed; never if they fail."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.releases.release import releases_by_api
 from luigi_pai.local.store.database import Database, now_ms
-from luigi_pai.local.store.records import Attempt, Job, NewJob, Task
+from luigi_pai.local.store.records import WAITING, Attempt, Job, NewJob, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +21,14 @@ __all__ = ["NameTaken", "Store", "in_parts"]
 _PARAMETERS = 500  # of one statement, at most
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
+# the columns that change, of a job, an attempt that ends, and a task
+_CHANGING = (
+    "sub_state execution_type retries counted_retries launched completed"
+    " exit_code exit_type diagnostics deleted"
+)
+_ENDING = "completed exit_code trigger_role trigger_index trigger_message"
+_RUNNING = "gpus pid pid_started exit_code launched completed exit_info"
+_NEW_TASK = ("container_id", "attempt_id", "role", "folder", "gpus", "launched", "number", "counted_retries")
 _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
 
@@ -36,15 +44,7 @@ def in_parts(ids: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
 
 
 class Store(Database):
-    """The database of a data folder.
-
-    Args:
-        path: the SQLite file.
-        releases: the releases that run its jobs, by their APIs.
-
-    Attributes:
-        releases: the same.
-        cluster_timestamp: part of YARN's application ids: when the data folder was made.
+    """The database of a data folder; ``cluster_timestamp``, its creation, is part of YARN's application ids.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
@@ -75,39 +75,29 @@ class Store(Database):
     # jobs
 
     def add_job(self, new: NewJob) -> Job:
-        """Save a new job, which waits.
-
-        Raises:
-            NameTaken: the name is in use.
-        """
+        """Save a new job, which waits; raises NameTaken: the name is in use."""
         try:
             with self.durably(), self.changing():
-                cursor = self.execute(
-                    "INSERT INTO jobs (name, username, virtual_cluster, sub_state,"
-                    " created, api, total_gpus, total_tasks, total_roles)"
-                    " VALUES (?, ?, ?, 'FRAMEWORK_WAITING', ?, ?, ?, ?, ?)",
-                    (
-                        new.name,
-                        new.username,
-                        new.virtual_cluster,
-                        now_ms(),
-                        new.api,
-                        sum(role["gpuNumber"] * role["taskNumber"] for role in new.spec["taskRoles"]),
-                        sum(role["taskNumber"] for role in new.spec["taskRoles"]),
-                        len(new.spec["taskRoles"]),
-                    ),
+                roles = new.spec["taskRoles"]
+                job_id = self.insert(
+                    "jobs",
+                    api=new.api,
+                    name=new.name,
+                    username=new.username,
+                    virtual_cluster=new.virtual_cluster,
+                    sub_state=WAITING,
+                    created=now_ms(),
+                    total_gpus=sum(role["gpuNumber"] * role["taskNumber"] for role in roles),
+                    total_tasks=sum(role["taskNumber"] for role in roles),
+                    total_roles=len(roles),
                 )
-                self.execute(
-                    "INSERT INTO job_texts VALUES (?, ?, ?)",
-                    (cursor.lastrowid, json.dumps(new.config), json.dumps(new.spec)),
-                )
+                texts = {"config_json": json.dumps(new.config), "spec_json": json.dumps(new.spec)}
+                self.insert("job_texts", job_id=job_id, **texts)
                 if new.secrets is not None:
-                    self.execute(
-                        "INSERT INTO secrets VALUES (?, ?)", (cursor.lastrowid, json.dumps(new.secrets))
-                    )
+                    self.insert("secrets", job_id=job_id, value=json.dumps(new.secrets))
         except sqlite3.IntegrityError:
             raise NameTaken(new.name) from None
-        return self._whole_jobs("id = ?", cursor.lastrowid)[0]
+        return self._whole_jobs("id = ?", job_id)[0]
 
     def _whole_jobs(self, where: str, *values: Any) -> list[Job]:
         return [self._job(row) for row in self.rows(f"{_WHOLE_JOB} WHERE {where}", values)]
@@ -161,24 +151,7 @@ class Store(Database):
 
     def save_job(self, job: Job) -> None:
         """Save what may change of a job."""
-        self.execute(
-            "UPDATE jobs SET sub_state = ?, execution_type = ?, retries = ?, counted_retries = ?,"
-            " launched = ?, completed = ?, exit_code = ?, exit_type = ?, diagnostics = ?, deleted = ?"
-            " WHERE id = ?",
-            (
-                job.sub_state,
-                job.execution_type,
-                job.retries,
-                job.counted_retries,
-                job.launched,
-                job.completed,
-                job.exit_code,
-                job.exit_type,
-                job.diagnostics,
-                int(job.deleted),
-                job.id,
-            ),
-        )
+        self._update("jobs", "id", job, _CHANGING)
         self.job_changed(job.id)
 
     def purge_job(self, job: Job) -> None:
@@ -193,12 +166,8 @@ class Store(Database):
         last = self.last_attempt(job)
         number = 1 if last is None else last.number + 1
         launched = now_ms()
-        cursor = self.execute(
-            "INSERT INTO attempts (job_id, number, launched) VALUES (?, ?, ?)", (job.id, number, launched)
-        )
-        if cursor.lastrowid is None:
-            raise sqlite3.DatabaseError("SQLite gave an attempt no number")
-        return Attempt(cursor.lastrowid, job.id, number, launched)
+        attempt_id = self.insert("attempts", job_id=job.id, number=number, launched=launched)
+        return Attempt(attempt_id, job.id, number, launched)
 
     def last_attempt(self, job: Job) -> Attempt | None:
         """Return the newest attempt of a job, or None before the first."""
@@ -219,18 +188,7 @@ class Store(Database):
     def end_attempt(self, attempt: Attempt) -> None:
         """Save that an attempt has ended, now, and how."""
         attempt.completed = now_ms()
-        self.execute(
-            "UPDATE attempts SET completed = ?, exit_code = ?, trigger_role = ?, trigger_index = ?,"
-            " trigger_message = ? WHERE id = ?",
-            (
-                attempt.completed,
-                attempt.exit_code,
-                attempt.trigger_role,
-                attempt.trigger_index,
-                attempt.trigger_message,
-                attempt.id,
-            ),
-        )
+        self._update("attempts", "id", attempt, _ENDING)
 
     def interrupt_attempt(self, attempt: Attempt) -> None:
         """Save that an attempt is being ended because the server is."""
@@ -239,62 +197,33 @@ class Store(Database):
 
     def add_task(self, task: Task) -> None:
         """Save a task whose process is about to be started."""
-        self.execute(
-            "INSERT INTO tasks"
-            " (container_id, attempt_id, role, task_index, folder, ports, gpus, launched, number,"
-            " counted_retries) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                task.container_id,
-                task.attempt_id,
-                task.role,
-                task.index,
-                task.folder,
-                json.dumps(task.ports),
-                task.gpus,
-                task.launched,
-                task.number,
-                task.counted_retries,
-            ),
-        )
+        values = {column: getattr(task, column) for column in _NEW_TASK}
+        self.insert("tasks", **values, task_index=task.index, ports=json.dumps(task.ports))
 
     def save_task(self, task: Task) -> None:
         """Save a task's GPUs, process, times and exit code."""
-        self.execute(
-            "UPDATE tasks SET gpus = ?, pid = ?, pid_started = ?, exit_code = ?, launched = ?, completed = ?,"
-            " exit_info = ? WHERE container_id = ?",
-            (
-                task.gpus,
-                task.pid,
-                task.pid_started,
-                task.exit_code,
-                task.launched,
-                task.completed,
-                task.exit_info,
-                task.container_id,
-            ),
-        )
+        self._update("tasks", "container_id", task, _RUNNING)
 
     def tasks(self, attempt: Attempt) -> list[Task]:
         """Return the tasks of an attempt, each at its latest attempt, in the order of roles and indexes."""
-        rows = self.rows(
-            "SELECT tasks.* FROM tasks JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
-            " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first",
-            (attempt.id,),
+        latest = (
+            "JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
+            " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first"
         )
-        return [_task(row) for row in rows]
+        return self._tasks(latest, attempt.id)
 
     def tries(self, task: Task) -> list[Task]:
         """Return every attempt of a task, the latest first."""
-        rows = self.rows(
-            "SELECT * FROM tasks WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC",
-            (task.attempt_id, task.role, task.index),
-        )
-        return [_task(row) for row in rows]
+        where = "WHERE attempt_id = ? AND role = ? AND task_index = ? ORDER BY number DESC"
+        return self._tasks(where, task.attempt_id, task.role, task.index)
 
     def task(self, container_id: str) -> Task | None:
         """Return the task of a container, or None."""
-        rows = self.rows("SELECT * FROM tasks WHERE container_id = ?", (container_id,))
-        return _task(rows[0]) if rows else None
+        return next(iter(self._tasks("WHERE container_id = ?", container_id)), None)
+
+    def _tasks(self, clauses: str, *values: int | str) -> list[Task]:
+        rows = self.rows(f"SELECT tasks.* FROM tasks {clauses}", values)  # noqa: S608 - constants
+        return [_task(row) for row in rows]
 
 
 def _task(row: sqlite3.Row) -> Task:

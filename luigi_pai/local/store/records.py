@@ -1,8 +1,10 @@
-"""What the local server keeps about a user, a job, an attempt and a task."""
+"""What the local server keeps about a user, a job, an attempt and a task, and the ids that 1.x gives them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import uuid
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,10 @@ __all__ = [
     "NewJob",
     "Task",
     "User",
+    "framework_name",
     "gpu_numbers",
+    "object_uid",
+    "task_uid",
 ]
 
 WAITING = "FRAMEWORK_WAITING"
@@ -221,3 +226,18 @@ class Task:
 def gpu_numbers(gpus: int) -> str:
     """Return the numbers of the GPUs of a bit map, as CUDA_VISIBLE_DEVICES has them."""
     return ",".join(str(number) for number in range(gpus.bit_length()) if gpus >> number & 1)
+
+
+def framework_name(job: Job) -> str:
+    """Return the name under which a job's launcher knows it: a hash of ``USER~NAME``."""
+    return hashlib.md5(job.full_name.encode(), usedforsecurity=False).hexdigest()
+
+
+def object_uid(*words: object) -> str:
+    """Return the UID of one of the launcher's objects by what is its own, such as the full name of a job."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))
+
+
+def task_uid(job: Job, attempt: int, name: str) -> str:
+    """Return the UID of a task, or of a task role, of an attempt, 0 for the first."""
+    return object_uid(job.full_name, attempt, name)

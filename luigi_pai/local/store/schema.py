@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["VERSION", "durably", "open_database", "transaction"]
+__all__ = ["VERSION", "open_database", "transaction"]
 
 VERSION = 1
 """PRAGMA user_version of the files that this module reads and writes."""
@@ -117,7 +117,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     """Open the file; a new one gets the tables.
 
     Deleted secrets are overwritten on disk (``secure_delete``). What is committed outlives this
-    process however it ends, and the machine from the next checkpoint or `durably` on.
+    process however it ends, and the machine from the next checkpoint or `Database.durably` on.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
@@ -146,11 +146,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file has no tables yet.
-
-    Raises:
-        ConfigError: it has tables of another version.
-    """
+    """Return whether the file has no tables yet; raises ConfigError: it has tables of another version."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found == VERSION:
         return False
@@ -160,16 +156,6 @@ def _is_new(db: sqlite3.Connection, path: Path) -> bool:
             f"reads {VERSION}); use that luigi-pai, or another folder with --data"
         )
     return True
-
-
-@contextmanager
-def durably(db: sqlite3.Connection) -> Iterator[None]:
-    """Make the transaction inside, and all before it, survive a failure of the machine."""
-    db.execute("PRAGMA synchronous = FULL")
-    try:
-        yield
-    finally:
-        db.execute("PRAGMA synchronous = NORMAL")
 
 
 @contextmanager

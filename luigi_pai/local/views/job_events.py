@@ -6,55 +6,50 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.store.database import now_ms
+from luigi_pai.local.views.notifications import CHANGES, changed_state
 
 if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
-    from luigi_pai.local.views.notifications import Notifier
+    from luigi_pai.local.views.notifications import Webhook
 
 __all__ = ["JobEvents"]
 
 
 class JobEvents:
-    """The events of jobs.
+    """The events of jobs, and the notifications of them, for a webhook if there is one."""
 
-    Args:
-        store: the server's store.
-        notifier: what makes notifications of events.
-    """
-
-    def __init__(self, store: Store, notifier: Notifier | None = None) -> None:
+    def __init__(self, store: Store, webhook: Webhook | None = None) -> None:
         self._store = store
-        self._notifier = notifier
+        self._webhook = webhook
 
     def record(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Record an event and the notification that it brings; not where the release has no events."""
+        """Record an event and the notification that it brings; not where the release has no events.
+
+        The reason is one word, the message a sentence; the container is that of the task that it is about.
+        """
         if not job.release.launcher.has_events:
             return
         self._write(job, reason, message, warning=warning, container_id=container_id)
-        notification = None if self._notifier is None else self._notifier.notification(job, reason)
-        if notification is not None:
-            self._write(
-                job, "JobStatusChangeNotification", notification.text, warning=False, container_id=None
-            )
-            if notification.call is not None:
-                self._store.when_committed(notification.call)
+        change = changed_state(job, reason)
+        if change is not None:
+            self._write(job, "JobStatusChangeNotification", f"job {job.full_name} {CHANGES[change]}")
+            if self._webhook is not None:
+                self._store.when_committed(self._webhook.prepare(job, change))
 
-    def _write(self, job: Job, reason: str, message: str, *, warning: bool, container_id: str | None) -> None:
-        self._store.rows(
-            "INSERT INTO events (job_id, container_id, type, reason, message, at) VALUES (?, ?, ?, ?, ?, ?)",
-            (job.id, container_id, "Warning" if warning else "Normal", reason, message, now_ms()),
-        )
+    def _write(
+        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
+    ) -> None:
+        kind = "Warning" if warning else "Normal"
+        row = {"job_id": job.id, "container_id": container_id, "type": kind, "reason": reason}
+        self._store.insert("events", **row, message=message, at=now_ms())
 
     def of(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Return the events of a job, the latest first, as the API shows them, without the job's name.
+        """Return at most ``most`` events of a job, the latest first, as the API shows them, without its name.
 
-        Args:
-            job: the job.
-            kind: only events of this type, ``Normal`` or ``Warning``; None for both.
-            most: how many events are read; negative for all.
+        Only those of a kind, ``Normal`` or ``Warning``, if one is named.
         """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"

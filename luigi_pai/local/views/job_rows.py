@@ -1,22 +1,53 @@
-"""Lists of jobs as JSON: each job's row is written once and kept until the job changes."""
+"""Lists of jobs as JSON, each row kept until its job changes, and the tags of v2 jobs."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.store.jobs import in_parts
-from luigi_pai.local.views.job_tags import JobTags
-from luigi_pai.local.views.job_views import views_of
+from luigi_pai.local.views.v1 import job_row as v1_row
+from luigi_pai.local.views.v2.jobs import job_row as v2_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.store.records import Job
 
-__all__ = ["JobRows"]
+__all__ = ["JobRows", "JobTags"]
 
+_ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
 _MOST_KEPT = 50_000  # rows, of some 600 bytes
+
+
+class JobTags:
+    """The tags of jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
+        """Return the tags of jobs by the jobs' ids; a job without tags is not among them."""
+        found: dict[int, list[str]] = {}
+        for marks, part in in_parts([job.id for job in jobs]):
+            sql = f"SELECT * FROM tags WHERE job_id IN ({marks}) ORDER BY rowid"  # noqa: S608 - marks
+            for row in self._store.rows(sql, part):
+                found.setdefault(row["job_id"], []).append(row["name"])
+        return found
+
+    def add(self, job: Job, tag: str) -> None:
+        """Add a tag to a job, unless it has it."""
+        self._store.rows("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
+        self._store.job_changed(job.id)
+
+    def remove(self, job: Job, tag: str) -> bool:
+        """Remove a tag from a job; False if the job does not have it."""
+        where = "WHERE job_id = ? AND name = ?"
+        known = bool(self._store.rows(f"SELECT 1 FROM tags {where}", (job.id, tag)))  # noqa: S608 - constants
+        self._store.rows(f"DELETE FROM tags {where}", (job.id, tag))  # noqa: S608 - constants
+        self._store.job_changed(job.id)
+        return known
 
 
 class JobRows:
@@ -49,5 +80,5 @@ class JobRows:
             jobs = self._store.select_jobs(f"WHERE id IN ({marks})", part)
             tags = self._tags.of(jobs)
             for job in jobs:
-                row = views_of(job).row(job, tags.get(job.id, ()))
+                row = _ROWS[job.release.api](job, tags.get(job.id, ()))
                 self._rows[job.id] = json.dumps(row, separators=(",", ":"))

@@ -31,11 +31,7 @@ def ended_state(release: Release, exit_code: int | None) -> str:
 
 
 def state_sql(*releases: Release) -> str:
-    """Return the SQL expression of `job_state` for rows of the table ``jobs``.
-
-    Args:
-        releases: the releases that run the jobs.
-    """
+    """Return the SQL expression of `job_state` for rows of the table ``jobs`` of these releases."""
     stopping = ", ".join(f"'{release.api}'" for release in releases if release.launcher.shows_stopping)
     stopped = " OR ".join(
         f"api = '{release.api}' AND exit_code IN ({', '.join(map(str, release.launcher.stopped_codes))})"

@@ -6,14 +6,14 @@ import asyncio
 import os
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlencode
 
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
 from luigi_pai.local.node.http import SmallBodyHandler
-from luigi_pai.local.store.ids import framework_name
+from luigi_pai.local.store.records import framework_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +34,10 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 
 
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
-    """Return where the logs of a v2 task are: names and paths on this server.
+    """Return names and paths of the logs of a v2 task, or with ``tail`` of their last 16 KiB.
 
     The paths carry a token of their own that ends after a day; anyone who has one
     can read this log and nothing else.
-
-    Args:
-        api: what the routes work with.
-        job: the task's job.
-        task: the task.
-        tail: paths to the last 16 KiB only.
     """
     query = {
         "username": job.username,
@@ -59,18 +53,12 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
 
 
 class _Log(SmallBodyHandler):
-    """Sends files of a task."""
-
     def initialize(self, api: Api) -> None:
         """Store what all requests share."""
         self.api = api
 
     def files(self, container_id: str) -> TaskFiles:
-        """Return the files of a task.
-
-        Raises:
-            HTTPError: 404 if there is no such task.
-        """
+        """Return the files of a task; raises HTTPError 404 if there is no such task."""
         task = self.api.store.task(container_id)
         if task is None:
             raise HTTPError(404)
@@ -116,11 +104,11 @@ class LogPage(_Log):
         start, end = self._number("start") or 0, self._number("end")
         self.begin()
         if stream:
-            await self.send(_file(files, stream), start, end)
+            await self.send(files.folder / stream, start, end)
             return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send(_file(files, name), start, end)
+            await self.send(files.folder / name, start, end)
             self.write("\n")
 
     def _number(self, name: str) -> int | None:
@@ -209,12 +197,8 @@ def _length(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _file(files: TaskFiles, name: str) -> Path:
-    return {"stdout": files.stdout, "stderr": files.stderr}.get(name, files.runtime)
-
-
 def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
-    known: dict[str, Any] = {
+    known: dict[str, Sequence[Path]] = {
         "user-all": (files.stdout, files.stderr),
         "user-stdout": (files.stdout,),
         "user-stderr": (files.stderr,),
@@ -222,5 +206,4 @@ def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
     }
     if name not in known:
         raise HTTPError(404)
-    paths: Sequence[Path] = known[name]
-    return paths
+    return known[name]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Address
     from luigi_pai.local.store.records import Job
 
-__all__ = ["Notification", "Notifier", "Webhook", "wanted_changes"]
+__all__ = ["CHANGES", "Webhook", "changed_state", "wanted_changes"]
 
-_CHANGES = {
+CHANGES = {
     "running": "is running",
     "succeeded": "has succeeded",
     "stopped": "was stopped",
@@ -49,44 +48,14 @@ def wanted_changes(job: Job) -> list[str]:
     """Return the changes of state for which a v2 job wants notifications."""
     extras = job.config.get("extras") if isinstance(job.config, dict) else None
     wanted = extras.get("jobStatusChangeNotification") if isinstance(extras, dict) else None
-    return [change for change in _CHANGES if wanted.get(change) is True] if isinstance(wanted, dict) else []
+    return [change for change in CHANGES if wanted.get(change) is True] if isinstance(wanted, dict) else []
 
 
-@dataclass(frozen=True)
-class Notification:
-    """A notification.
-
-    Attributes:
-        text: what to write into the job's events.
-        call: calls the webhook; for when the event is written down. None without a webhook.
-    """
-
-    text: str
-    call: Callable[[], None] | None
-
-
-class Notifier:
-    """Makes notifications of events.
-
-    Args:
-        webhook: what is called; None for nothing.
-    """
-
-    def __init__(self, webhook: Webhook | None) -> None:
-        self._webhook = webhook
-
-    def notification(self, job: Job, reason: str) -> Notification | None:
-        """Return the notification for an event; None if the job wants none."""
-        if reason == "AttemptBegan":
-            change = "retried" if job.retries else "running"
-        elif reason == "JobEnded":
-            change = job_state(job).lower()
-        else:
-            return None
-        if change not in wanted_changes(job):
-            return None
-        call = None if self._webhook is None else self._webhook.prepare(job, change)
-        return Notification(f"job {job.full_name} {_CHANGES[change]}", call)
+def changed_state(job: Job, reason: str) -> str | None:
+    """Return the change that an event of a job is, if the job wants notifications of it."""
+    changes = {"AttemptBegan": "retried" if job.retries else "running", "JobEnded": job_state(job).lower()}
+    change = changes.get(reason)
+    return change if change is not None and change in wanted_changes(job) else None
 
 
 class Webhook:
@@ -169,5 +138,5 @@ class Webhook:
                     return
                 problem = f"status {answer.code}"
         host = urlsplit(self._url).hostname
-        change = _CHANGES[body["change"]]
+        change = CHANGES[body["change"]]
         self._log.warning("webhook at %s: not notified that %s %s: %s", host, name, change, problem)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["job_detail", "job_link", "job_row", "log_url", "virtual_clusters"]
 
 
-def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a job as the list shows it; it has no tags."""
+def _status(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "username": job.username,
@@ -31,19 +30,18 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
         "retries": job.retries,
         "createdTime": job.created,
         "completedTime": job.completed,
-        "appExitCode": job.exit_code,
-        "virtualCluster": job.virtual_cluster,
     }
+
+
+def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a job as the list shows it; it has no tags."""
+    return {**_status(job), "appExitCode": job.exit_code, "virtualCluster": job.virtual_cluster}
 
 
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    Args:
-        job: the job.
-        store: the store of its attempts and tasks.
-        address: the server's address.
-        waits_for: why a WAITING job waits; its diagnostics, which 0.7.1 leaves null until the end.
+    ``waits_for`` is why a WAITING job waits: its diagnostics, which 0.7.1 leaves null until the end.
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -54,14 +52,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
     return {
         "name": job.name,
         "jobStatus": {
-            "name": job.name,
-            "username": job.username,
-            "state": job_state(job),
-            "subState": job.sub_state,
-            "executionType": job.execution_type,
-            "retries": job.retries,
-            "createdTime": job.created,
-            "completedTime": job.completed,
+            **_status(job),
             **_application(job, attempt, tasks, store, address),
             "appExitDiagnostics": f"waiting: {waits_for}" if waits_for is not None else job.diagnostics,
             "appExitType": job.exit_type,
@@ -74,7 +65,6 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
 def _application(
     job: Job, attempt: Attempt | None, tasks: Sequence[Task], store: Store, address: Address
 ) -> dict[str, Any]:
-    """Return the fields of the newest attempt."""
     ended = sum(task.exit_code is not None for task in tasks)
     done = job.sub_state == COMPLETED
     return {
@@ -112,12 +102,7 @@ def log_url(task: Task, job: Job, address: Address) -> str:
 
 
 def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster with what runs in it now; percentages are of memory, as YARN counts them.
-
-    Args:
-        scheduler: what there is, and what is in use.
-        jobs: the v1 jobs that have not ended.
-    """
+    """Return every virtual cluster with its unfinished jobs; percentages are of memory, as on YARN."""
     shown = {}
     unfinished = list(jobs)
     everything = scheduler.total.memory or 1

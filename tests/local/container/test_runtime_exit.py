@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from luigi_pai.local.container.redaction import redactor
+from luigi_pai.local.container.task_files import redactor
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 
 

@@ -196,7 +196,7 @@ def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(ben
         FailingCalls(monkeypatch, bench.store, "interrupt_attempt", 1)
         await bench.launcher.shut_down()
         found = bench.found(job)
-        return found.sub_state, found.retries, bench.launcher.running_tasks
+        return found.sub_state, found.retries, bench.launcher.scheduler.running_tasks
 
     assert bench(scenario) == ("FRAMEWORK_WAITING", 1, 0)
 
@@ -234,7 +234,7 @@ def test_an_event_that_cannot_be_written_down_keeps_nobody_from_beginning(bench,
         disk = FailingCalls(monkeypatch, bench.services.events, "record", 1)
         job = bench.job("loose", bench.hold, tasks=2, cpu=2)
         other = bench.v1("b", role("true"))
-        await until(lambda: bench.launcher.running_tasks == 1)
+        await until(lambda: bench.launcher.scheduler.running_tasks == 1)
         why = bench.why(job)
         bench.go.touch()
         ends = [(await bench.ended(one)).exit_code for one in (job, other)]

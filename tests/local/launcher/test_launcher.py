@@ -34,7 +34,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
 
     async def scenario(bench):
         job = bench.v2("a", task_role(f"{bench.hold}exit 137", instances=3), gang=False)
-        await until(lambda: bench.why(job) and bench.launcher.running_tasks == 2)
+        await until(lambda: bench.why(job) and bench.launcher.scheduler.running_tasks == 2)
         bench.go.touch()
         await until(lambda: bench.tasks(job)[2].number >= 2)
         bench.stop(job)

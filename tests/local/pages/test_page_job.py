@@ -34,7 +34,7 @@ def shown(store, job):
         store=store,
         events=JobEvents(store),
         address=Address("127.0.0.1", 9186),
-        launcher=SimpleNamespace(why_waiting=lambda _: None),
+        launcher=SimpleNamespace(queue=SimpleNamespace(why=lambda _: None)),
     )
     return job_page(api, job, "", None)
 

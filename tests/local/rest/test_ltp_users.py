@@ -254,16 +254,16 @@ def test_each_user_has_a_window_of_their_own():
     """It begins with their first request; Retry-After is what is left of it."""
     now = 1_000_000.25
     limits = RateLimits((9, 1, 1), lambda: now, of_each_key=True)
-    first, _ = limits.list("anna")
+    first, _ = limits.count("list", "anna")
     assert first["X-RateLimit-Reset"] == "1000061"
     now += 40
-    headers, refused = limits.list("anna")
+    headers, refused = limits.count("list", "anna")
     assert (refused, headers["Retry-After"], headers["X-RateLimit-Reset"]) == (True, "20", "1000061")
-    assert limits.list("bob")[0]["X-RateLimit-Reset"] == "1000101"
+    assert limits.count("list", "bob")[0]["X-RateLimit-Reset"] == "1000101"
     now += 20
-    headers, refused = limits.list("anna")
+    headers, refused = limits.count("list", "anna")
     assert (refused, headers["X-RateLimit-Remaining"]) == (False, "0")
-    assert limits.list("bob")[0]["Retry-After"] == "40"
+    assert limits.count("list", "bob")[0]["Retry-After"] == "40"
 
 
 def test_a_refused_request_says_when_it_may_be_sent_again():

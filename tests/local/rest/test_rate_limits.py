@@ -15,7 +15,7 @@ from luigi_pai.api.clock import Clock as SystemClock
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.errors import ConfigError, RateLimited
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.request_limits import DEFAULT_LIMITS, parse_limits
+from luigi_pai.local.config.settings import DEFAULT_LIMITS, parse_limits
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 
 TEXT = "Too many requests, please try again later."
@@ -35,36 +35,40 @@ def test_counts_begin_anew_at_the_same_moment_for_everybody():
     """A fixed window; what is left and when it ends stand in the headers."""
     clock = Clock()
     limits = RateLimits((2, 1, 1), clock)
-    headers, refused = limits.call("1.2.3.4")
+    headers, refused = limits.count("call", "1.2.3.4")
     assert headers == {
         "X-RateLimit-Limit": "2",
         "X-RateLimit-Remaining": "1",
         "X-RateLimit-Reset": "1000061",
     }
     clock.now += 59
-    assert not limits.call("1.2.3.4")[1]
-    assert not limits.call("5.6.7.8")[1]
-    headers, refused = limits.call("1.2.3.4")
+    assert not limits.count("call", "1.2.3.4")[1]
+    assert not limits.count("call", "5.6.7.8")[1]
+    headers, refused = limits.count("call", "1.2.3.4")
     assert refused
     assert (headers["X-RateLimit-Remaining"], headers["Retry-After"]) == ("0", "60")
     clock.now += 1
-    headers, refused = limits.call("1.2.3.4")
+    headers, refused = limits.count("call", "1.2.3.4")
     assert (refused, headers["X-RateLimit-Remaining"], headers["X-RateLimit-Reset"]) == (
         False,
         "1",
         "1000121",
     )
     clock.now += 600
-    assert limits.call("5.6.7.8")[0]["X-RateLimit-Reset"] == "1000721"
+    assert limits.count("call", "5.6.7.8")[0]["X-RateLimit-Reset"] == "1000721"
 
 
 def test_lists_and_submissions_are_counted_apart_by_user():
     """An hour for submissions, a minute for lists."""
     limits = RateLimits((9, 1, 1), Clock())
-    assert [limits.list("a")[1], limits.list("b")[1], limits.list("a")[1]] == [False, False, True]
-    assert [limits.submission("a")[1], limits.submission("a")[1]] == [False, True]
-    assert limits.submission("a")[0]["Retry-After"] == "3600"
-    assert limits.list("a")[0]["Retry-After"] == "60"
+    assert [limits.count("list", "a")[1], limits.count("list", "b")[1], limits.count("list", "a")[1]] == [
+        False,
+        False,
+        True,
+    ]
+    assert [limits.count("submission", "a")[1], limits.count("submission", "a")[1]] == [False, True]
+    assert limits.count("submission", "a")[0]["Retry-After"] == "3600"
+    assert limits.count("list", "a")[0]["Retry-After"] == "60"
 
 
 def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):

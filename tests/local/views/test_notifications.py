@@ -22,7 +22,7 @@ from luigi_pai.local.releases.release import OPENPAI_1_8
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, Job, NewJob
 from luigi_pai.local.views.job_events import JobEvents
-from luigi_pai.local.views.notifications import Notifier, Webhook
+from luigi_pai.local.views.notifications import Webhook
 
 ALL = dict.fromkeys(("running", "succeeded", "stopped", "failed", "retried"), True)
 
@@ -193,7 +193,7 @@ def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
     store = Store(tmp_path / "server.sqlite")
     called = []
     webhook = SimpleNamespace(prepare=lambda job, change: lambda: called.append((job.name, change)))
-    events = JobEvents(store, Notifier(webhook))
+    events = JobEvents(store, webhook)
     role = {"name": "main", "taskNumber": 1, "gpuNumber": 0}
     config = {"extras": {"jobStatusChangeNotification": ALL}, "taskRoles": [role]}
     job = store.add_job(NewJob("a", "anna", "default", config, config, "v2"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.environment import CONTAINER_IP, base_variables
-from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
+from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def task_environment(start: TaskStart) -> dict[str, str]:
     for role in job.roles:
         environment |= _of_a_role(role)
     for label, ports in task.ports.items():
-        environment |= variables("v2", "own_label", _commas(ports), label=label)
+        environment |= variables("v2", "own_label", commas(ports), label=label)
     return environment
 
 
@@ -100,7 +100,7 @@ def _of_all_tasks(
     for other in tasks:
         place = {"role": other.role, "index": other.index}
         for label, ports in other.ports.items():
-            found |= variables("v2", "task_ports", _commas(ports), **place, label=label)
+            found |= variables("v2", "task_ports", commas(ports), **place, label=label)
         if other.launched is not None or other.container_id in allocated:
             found |= variables("v2", "task_host", CONTAINER_IP, **place)
             hosts[other.role].append(f"{CONTAINER_IP}:{other.ports['http'][0]}")
@@ -116,9 +116,5 @@ def _of_the_task(task: Task) -> dict[str, object]:
         "host": CONTAINER_IP,
         "http": task.ports["http"][0],
         "ssh": task.ports["ssh"][0],
-        "own_ports": "".join(f"{label}:{_commas(ports)};" for label, ports in task.ports.items()),
+        "own_ports": "".join(f"{label}:{commas(ports)};" for label, ports in task.ports.items()),
     }
-
-
-def _commas(ports: Sequence[int]) -> str:
-    return ",".join(map(str, ports))

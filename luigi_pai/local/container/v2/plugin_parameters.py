@@ -78,11 +78,7 @@ def _read(text: str) -> Any:
 
 
 def _referred(name: str, document: Mapping[str, Any], role: str) -> Any:
-    """Return what a reference names: ``parameters.a.b[0]``.
-
-    Raises:
-        ValueError: there is nothing of that name.
-    """
+    """Return what a reference names, ``parameters.a.b[0]``; raises ValueError where there is nothing."""
     first, *steps = name.split(".")
     try:
         value = _begin(first, document, role)

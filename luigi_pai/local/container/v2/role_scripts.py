@@ -80,14 +80,7 @@ check_clone_dir() {
 
 
 class _Scripts:
-    """The scripts of one task, being written.
-
-    Args:
-        spec: the job, as `protocol_spec.job_spec` has it.
-        role: its role.
-        tasks: the names of the attempt's other tasks, ``ROLE-INDEX``.
-        folder: the task's own folder.
-    """
+    """The scripts of one task, being written; ``tasks`` names the attempt's others, ``ROLE-INDEX``."""
 
     def __init__(
         self, spec: Mapping[str, Any], role: Mapping[str, Any], tasks: Sequence[str], folder: str
@@ -199,13 +192,7 @@ class _Scripts:
 
 
 class _PluginScripts:
-    """What one plugin prepares and runs.
-
-    Args:
-        policy: its failurePolicy.
-        before_file: the path of its script before the command.
-        code: the path of the folder that repositories are cloned into.
-    """
+    """What one plugin prepares and runs; ``code`` is the folder that repositories are cloned into."""
 
     def __init__(self, policy: Any, before_file: str, code: str) -> None:
         self._policy = policy
@@ -299,14 +286,9 @@ def role_scripts(
     tasks: Sequence[str],
     folder: str,
 ) -> dict[str, str]:
-    """Return the scripts of a task by file name.
+    """Return the scripts of a task by file name; they will lie in ``folder``.
 
-    Args:
-        spec: the job.
-        role: its role.
-        secrets: the job's secrets.
-        tasks: the names of the other tasks of its attempt.
-        folder: where the scripts will lie.
+    ``tasks`` names the other tasks of its attempt.
     """
     scripts = _Scripts(spec, role, tasks, folder)
     if role["shown"] != server_name(role["shown"]):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
+from luigi_pai.local.container.task_files import log_lines
 from luigi_pai.local.container.task_start import ContainerExit, Preparation
 from luigi_pai.local.container.v2.environment import task_environment
 from luigi_pai.local.container.v2.role_scripts import role_scripts
@@ -23,11 +24,7 @@ __all__ = ["exit_of", "prepare"]
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return what a v2 task needs before its process starts.
-
-    Raises:
-        ValueError: a storage cannot be mounted.
-    """
+    """Return what a v2 task needs before it starts; raises ValueError if a storage cannot be mounted."""
     scripts = role_scripts(
         start.job.spec,
         start.role,
@@ -56,29 +53,12 @@ def _make_files(
 ) -> None:
     """Make the folder, scripts and logs of a task.
 
-    Args:
-        files: the files of the task.
-        scripts: their texts by file name; they contain secrets, so only this user may read them.
-        links: folders that appear within the working folder, by the path that they have there.
-        notes: sentences to begin the plugins' log with.
-        warnings: sentences to begin the error log with.
-
-    Raises:
-        OSError: the files cannot be written.
+    Links are folders that appear within the working
+    folder, by the path that they have there. The plugins' log begins with notes, the error log with warnings.
     """
-    files.work.mkdir(parents=True)
-    for name, text in scripts.items():
-        script = files.folder / name
-        script.touch(mode=0o600)
-        script.write_text(text, "utf-8", "surrogatepass")
+    files.make(scripts, warnings)
     for path, folder in links.items():
         link = files.work / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(folder)
-    files.stdout.touch()
-    files.stderr.write_text(_log_lines(warnings), "utf-8")
-    files.runtime.write_text(_log_lines(notes), "utf-8")
-
-
-def _log_lines(sentences: Iterable[str]) -> str:
-    return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
+    files.runtime.write_text(log_lines(notes), "utf-8")

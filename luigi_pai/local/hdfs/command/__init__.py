@@ -1,1 +1,1 @@
-"""The hdfs and hadoop commands that jobs call."""
+"""The hdfs and hadoop commands that jobs call; the standard library only, see `executable`."""

@@ -1,7 +1,4 @@
-"""The commands of ``hdfs dfs`` that change paths where they are: mkdir, touchz, rm, rmdir, chmod.
-
-Standard library only, see `executable`.
-"""
+"""The commands of ``hdfs dfs`` that change paths where they are: mkdir, touchz, rm, rmdir, chmod."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 The way of all of them is FsShell's: several sources need a folder that exists;
 one source goes into a folder that exists, or becomes the destination; folders
 are merged; a file that exists is kept, and reported, without ``-f``.
-
-Standard library only, see `executable`.
 """
 
 from __future__ import annotations
@@ -155,15 +153,7 @@ def _copy(
     replace: bool,
     done: Callable[[Item], None] | None = None,
 ) -> None:
-    """Copy files and folders.
-
-    Args:
-        shell: reports faults.
-        items: what to copy.
-        destination: where to.
-        replace: write over files that exist.
-        done: called with each item of which everything was copied.
-    """
+    """Copy files and folders; ``done`` is called with each item of which everything was copied."""
     _check_destination(items, destination, replace=replace)
 
     def copy(item: Item) -> None:

@@ -33,13 +33,10 @@ sys.exit(main(sys.argv[1:]))
 
 
 def install(bin_dir: Path) -> None:
-    """Write the executables ``hdfs`` and ``hadoop`` into a folder.
+    """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH, created where missing.
 
     Those that are there are replaced in one step: to a task that is just calling one,
     an empty one would be a success, and on a full disk it would stay empty.
-
-    Args:
-        bin_dir: a folder to be put on a job's PATH; created where it is missing.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
@@ -53,11 +50,7 @@ def install(bin_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``hdfs ...`` or ``hadoop ...`` and return its exit code.
-
-    Args:
-        arguments: the name of the command, and what was written after it.
-    """
+    """Run ``hdfs ...`` or ``hadoop ...``, the name included, and return its exit code."""
     command, *words = arguments
     part, *rest = words or [""]
     if part in ("dfs", "fs"):

@@ -1,7 +1,4 @@
-"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk.
-
-Standard library only, see `executable`.
-"""
+"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
@@ -24,11 +21,7 @@ _TIMEOUT = 60.0  # seconds without an answer
 
 
 class Fault(Exception):
-    """One thing that did not work, in FsShell's words.
-
-    Attributes:
-        exception: Hadoop's name of it, or empty.
-    """
+    """One thing that did not work, in FsShell's words; ``exception`` is Hadoop's name of it, or empty."""
 
     def __init__(self, message: str, exception: str = "") -> None:
         super().__init__(message)
@@ -42,38 +35,12 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a file or folder.
-
-    Attributes:
-        name: the last part of its path.
-        is_folder: whether it is one.
-        length: in bytes.
-        facts: its FileStatus on HDFS; empty on the local disk.
-    """
+    """What is known of a file or folder: its length in bytes; on HDFS its FileStatus as ``facts``."""
 
     name: str
     is_folder: bool
     length: int
     facts: dict[str, Any]
-
-
-class FileSystem(Protocol):
-    """Where files are read from and written to. Every method raises Fault."""
-
-    def status(self, path: str) -> Status | None:
-        """Return what is at a path, None where there is nothing."""
-
-    def children(self, path: str) -> list[Status]:
-        """Return what is in a folder, sorted by name."""
-
-    def read(self, path: str, offset: int = 0) -> contextlib.AbstractContextManager[Any]:
-        """Return a context that yields a binary stream."""
-
-    def write(self, path: str, stream: Any) -> None:
-        """Make a file of a binary stream, replacing the one that is there."""
-
-    def mkdir(self, path: str) -> None:
-        """Make a folder, and those above it."""
 
 
 class LocalFileSystem:
@@ -114,13 +81,10 @@ class LocalFileSystem:
 
 
 class RemoteFileSystem:
-    """HDFS, over WebHDFS.
+    """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
-    Args:
-        url: of the NameNode, ``http://HOST:PORT``.
-        user: the user of the requests.
-        setting: the setting that has its address, for the message when it does not answer.
-        timeout: seconds to wait for a connection, and for each part of an answer.
+    ``setting`` has the address, for the message when it does not answer; ``timeout`` is in seconds, for a
+    connection and for each part of an answer.
     """
 
     def __init__(
@@ -157,7 +121,7 @@ class RemoteFileSystem:
         return found
 
     @contextlib.contextmanager
-    def read(self, path: str, offset: int = 0) -> Iterator[_Whole]:
+    def read(self, path: str, offset: int = 0) -> Iterator[Any]:
         """Yield a file, open for reading."""
         address = self._two_steps("GET", path, "OPEN", offset=offset)
         connection = self._connect(address.scheme, address.netloc)
@@ -274,6 +238,10 @@ class RemoteFileSystem:
                 step = f"{self._url.netloc} names this DataNode, which this machine must be able to reach"
             text = f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; {step}"
             raise Fault(text) from error
+
+
+FileSystem = LocalFileSystem | RemoteFileSystem
+"""Where files are read from and written to."""
 
 
 class _Whole:

@@ -1,7 +1,4 @@
-r"""Hadoop's path patterns: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``{a,b}`` and ``\`` before a plain character.
-
-Standard library only, see `executable`.
-"""
+r"""Hadoop's path patterns: ``*``, ``?``, ``[a-c]``, ``[^a]``, ``{a,b}`` and ``\`` before a character."""
 
 from __future__ import annotations
 
@@ -41,16 +38,13 @@ def alternatives(text: str) -> list[str]:
                 ends = [*cuts[1:], at]
                 parts = [text[cut + 1 : end] for cut, end in zip(cuts, ends, strict=True)]
                 return [
-                    f"{text[:start]}{part}{rest}"
-                    for part in _each(parts)
+                    f"{text[:start]}{found}{rest}"
+                    for part in parts
+                    for found in alternatives(part)
                     for rest in alternatives(text[at + 1 :])
                 ]
         at += 1
     return [text]
-
-
-def _each(parts: list[str]) -> list[str]:
-    return [found for part in parts for found in alternatives(part)]
 
 
 def name_pattern(text: str) -> re.Pattern[str] | None:
@@ -69,17 +63,13 @@ def name_pattern(text: str) -> re.Pattern[str] | None:
         elif letter == "[" and closing > 0:
             inside = text[at + 1 : closing]
             negated = "^" if inside[0] in "^!" else ""
-            inside = inside[1:] if negated else inside
-            out, special = f"{out}[{negated}{_CLASS_SPECIAL.sub(_escaped, inside)}]", True
+            inside = _CLASS_SPECIAL.sub(r"\\\g<0>", inside[1:] if negated else inside)
+            out, special = f"{out}[{negated}{inside}]", True
             at = closing
         else:
             out += re.escape(letter)
         at += 1
     return re.compile(out, re.DOTALL) if special else None
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return "\\" + match[0]
 
 
 def plain(text: str) -> str:

@@ -1,11 +1,9 @@
-"""The commands of ``hdfs dfs`` that show paths: ls, du, count, stat, test.
-
-Standard library only, see `executable`.
-"""
+"""The commands of ``hdfs dfs`` that show paths: ls, du, count, stat, test."""
 
 from __future__ import annotations
 
 import re
+import stat as file_mode
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -34,10 +32,10 @@ class _Lines:
             self._widths = [max(width, len(text)) for width, text in zip(self._widths, columns, strict=True)]
         for item, (copies, owner, group, length) in rows:
             facts = item.required().facts
-            kind = "d" if item.is_folder else "-"
+            kind = file_mode.S_IFDIR if item.is_folder else file_mode.S_IFREG
             when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
             self._shell.print(
-                f"{kind}{_letters(int(facts['permission'], 8))} {copies:>{self._widths[0]}} "
+                f"{file_mode.filemode(kind | int(facts['permission'], 8))} {copies:>{self._widths[0]}} "
                 f"{owner:<{self._widths[1]}} {group:<{self._widths[2]}} {length:>{self._widths[3]}} "
                 f"{when:%Y-%m-%d %H:%M} {item}"
             )
@@ -69,13 +67,6 @@ def ls(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
                 shell.each([child], show)
 
     shell.each(shell.expand_all(arguments or ["."]), show)
-
-
-def _letters(bits: int) -> str:
-    text = "".join(letter if bits >> (8 - at) & 1 else "-" for at, letter in enumerate("rwxrwxrwx"))
-    if bits & 0o1000:
-        text = text[:-1] + ("t" if bits & 1 else "T")
-    return text
 
 
 def _size(number: int, *, human: bool) -> str:

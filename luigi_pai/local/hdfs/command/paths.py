@@ -1,7 +1,4 @@
-"""Paths of the ``hdfs dfs`` command line, and what its commands share.
-
-Standard library only, see `executable`.
-"""
+"""Paths of the ``hdfs dfs`` command line, and what its commands share."""
 
 from __future__ import annotations
 
@@ -32,13 +29,9 @@ class Usage(Exception):
 
 @dataclass(frozen=True)
 class Item:
-    """A path of the command line, or one found under it.
+    """A path of the command line, or one found under it: absolute on its file system, and as it is shown.
 
-    Attributes:
-        fs: its file system.
-        path: its absolute path there.
-        shown: how it is written in messages.
-        status: what is there, None where nothing is.
+    ``status`` is what is there, None where nothing is.
     """
 
     fs: FileSystem
@@ -87,13 +80,7 @@ class Item:
 
 
 class Shell:
-    """What commands share: the two file systems, the output, whether one has failed.
-
-    Attributes:
-        name: of the command, without its dash.
-        local: the disk of this machine.
-        failed: whether a path could not be done.
-    """
+    """What commands share: the two file systems, the output, whether a path failed."""
 
     def __init__(self, name: str, url: str, user: str) -> None:
         self.name = name
@@ -209,11 +196,7 @@ def _normal(path: str) -> str:
 
 
 def remote_fs(item: Item) -> RemoteFileSystem:
-    """Return the HDFS of a path.
-
-    Raises:
-        Fault: the path is on this machine.
-    """
+    """Return the HDFS of a path; raises Fault: the path is on this machine."""
     if not isinstance(item.fs, RemoteFileSystem):
         raise Fault(f"{item}: only paths on HDFS")
     return item.fs

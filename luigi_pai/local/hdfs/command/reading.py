@@ -1,7 +1,4 @@
-"""The commands of ``hdfs dfs`` that write files to the output: cat, text, tail.
-
-Standard library only, see `executable`.
-"""
+"""The commands of ``hdfs dfs`` that write files to the output: cat, text, tail."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """``hdfs dfs`` and ``hadoop fs``: FsShell of Hadoop 2.7.4, as far as jobs need it.
 
 Messages, exit codes and the ways of its commands are FsShell's: 0 done, 1 at
-least one path failed (the others were done), 255 wrong usage. Standard library
-only, see hdfs_command.
+least one path failed (the others were done), 255 wrong usage.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ class _Command:
 
     Attributes:
         run: called with the shell, the options without dashes, and the arguments.
-        usage: what may follow its name.
         options: the options that it takes, without dashes.
-        least: the fewest arguments.
-        most: the most arguments.
+        least, most: how many arguments it takes.
     """
 
     run: Callable[[Shell, frozenset[str], list[str]], None]

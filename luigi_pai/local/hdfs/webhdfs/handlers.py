@@ -267,7 +267,6 @@ class WebHdfsHandler(RequestHandler):
             self.tree.may_create(self.hdfs_path, self.user, overwrite=overwrite, client=client)
 
     def _end_upload(self) -> pathlib.Path:
-        """Return where the upload lies, complete."""
         if self.upload and self.upload_place:
             with disk_faults(self.hdfs_path):
                 self.upload.close()

@@ -58,8 +58,7 @@ class Inode:
 class Inodes:
     """The facts of every inode; may be asked from any thread.
 
-    Attributes:
-        superuser: whom no permission stops: the user who runs the server.
+    No permission stops the ``superuser``, the user who runs the server.
     """
 
     def __init__(self, file: Path) -> None:

@@ -37,17 +37,10 @@ _SERVERS_BITS = {True: 0o700, False: 0o600}  # of a folder, and a file, on disk:
 
 
 class Tree:
-    """The namespace over one folder.
+    """The namespace over one folder, created where it is missing.
 
-    Every path is absolute, as HDFS writes it (``/a/b``); ``user`` sends the request. Every
-    method raises RemoteFault where HDFS refuses.
-
-    Args:
-        root: the folder that is ``/``; created where it is missing. ``NAME.webhdfs``
-            beside it is for the server's own use.
-
-    Attributes:
-        renames: moves files and folders.
+    Every path is absolute, as HDFS writes it (``/a/b``); ``user`` sends the request. Every method raises
+    RemoteFault where HDFS refuses. ``NAME.webhdfs`` beside the folder is for the server's own use.
 
     Raises:
         ValueError: the folder is a mount point.
@@ -152,14 +145,7 @@ class Tree:
             self._mkdirs(place, permission, user)
 
     def may_create(self, path: str, user: str, *, overwrite: bool, client: str) -> None:
-        """Refuse a path where no file can be created.
-
-        Args:
-            path: of the file.
-            user: the user of the request.
-            overwrite: a file that exists may be replaced.
-            client: address of the client, for the message.
-        """
+        """Refuse a path where no file can be created; the message names the address of the client."""
         place = self._places.goal(path, user, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
@@ -200,11 +186,7 @@ class Tree:
             shutil.copyfileobj(new, file, _CHUNK)
 
     def delete(self, path: str, user: str, *, recursive: bool) -> Path | None:
-        """Take a file or folder out of the tree, in one step.
-
-        Returns:
-            Where it now lies, for ``purge``; None where there was nothing to delete.
-        """
+        """Take a file or folder out of the tree, in one step; return where it lies now, to purge."""
         try:
             place = self._places.place(path)
         except RemoteFault as fault:

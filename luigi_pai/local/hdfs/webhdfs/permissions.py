@@ -29,10 +29,6 @@ class Access:
     The superuser may do everything. Anybody else is the owner of what is his, and
     one of the others everywhere else: Hadoop asks the NameNode's machine for the
     groups of a user, and this server keeps no such list.
-
-    Args:
-        root: the folder on disk that is ``/``.
-        inodes: what is known of files and folders.
     """
 
     def __init__(self, root: Path, inodes: Inodes) -> None:
@@ -75,14 +71,7 @@ class Access:
             raise _denied(f"Permission denied by sticky bit: user={user}, {paths}")
 
     def check_below(self, user: str, place: Path, wanted: int, *, full_only: bool) -> None:
-        """Refuse who may not do something in each folder of a tree.
-
-        Args:
-            user: the user of the request.
-            place: the uppermost folder; a file is no matter.
-            wanted: what is to be done.
-            full_only: empty folders do not matter.
-        """
+        """Refuse who may not do something in each folder of a tree (``full_only``: not empty)."""
         if user == self._inodes.superuser or place.is_symlink():
             return
         for folder, folders, files in os.walk(place):
@@ -110,7 +99,7 @@ class Access:
         bits = mode >> 6 if user == inode.owner else mode
         if bits & _OTHERS & wanted != wanted:
             kind = "d" if place.is_dir() else "-"
-            shown = f"{inode.owner}:{inode.group}:{kind}{_letters(mode)}"
+            shown = f"{inode.owner}:{inode.group}:{kind}{stat.filemode(mode)[1:]}"
             raise _denied(
                 f"Permission denied: user={user}, access={_NAMES[wanted]}, "
                 f'inode="{self._path(place)}":{shown}'
@@ -138,9 +127,3 @@ class Access:
 
 def _denied(text: str) -> RemoteFault:
     return RemoteFault("AccessControlException", text)
-
-
-def _letters(mode: int) -> str:
-    """Return ``rwxr-xr-x``, with ``t`` for the sticky bit."""
-    text = stat.filemode(mode)[1:]
-    return text if mode & _STICKY else text.replace("t", "x").replace("T", "-")

@@ -20,14 +20,7 @@ _TOO_LONG = ("PathComponentTooLongException", "IOException")  # of a name, of a 
 
 
 class Places:
-    """The places of paths below a root.
-
-    Every method raises RemoteFault for a path that HDFS refuses.
-
-    Args:
-        root: the folder that is ``/``.
-        access: the permissions in it.
-    """
+    """The places of paths below a root; every method raises RemoteFault for a path that HDFS refuses."""
 
     def __init__(self, root: Path, access: Access) -> None:
         self._root = root

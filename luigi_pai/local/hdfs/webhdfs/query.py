@@ -87,11 +87,9 @@ class Query:
         return words
 
     def redirected(self, marker: str, **defaults: str) -> str:
-        """Return the query that a NameNode sends a client on to a DataNode with.
+        """Return the query that a NameNode, asked by the name and port ``marker``, sends to a DataNode.
 
-        Args:
-            marker: the name and port that the NameNode is asked by.
-            **defaults: parameters that the DataNode gets even if the client sent none.
+        The defaults are parameters that the DataNode gets even if the client sent none.
         """
         sent = {
             name: value

@@ -28,13 +28,7 @@ _FAULTS = {
 
 
 class RemoteFault(Exception):
-    """A request that is refused.
-
-    Attributes:
-        exception: Java's name of what is wrong, without its package.
-        status: the HTTP status of the reply.
-        body: the JSON reply.
-    """
+    """A request that is refused, by Java's name without its package; it has HTTP status and JSON body."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -51,14 +45,7 @@ class RemoteFault(Exception):
 
 @contextlib.contextmanager
 def disk_faults(path: str) -> Iterator[None]:
-    """Say in HDFS's words what the disk under it could not do.
-
-    Args:
-        path: the path on HDFS, for the message.
-
-    Raises:
-        RemoteFault: in place of any OSError.
-    """
+    """Raise a RemoteFault about a path on HDFS, in HDFS's words, in place of any OSError."""
     try:
         yield
     except FileNotFoundError as error:

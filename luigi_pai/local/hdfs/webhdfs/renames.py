@@ -16,15 +16,7 @@ __all__ = ["Renames"]
 
 
 class Renames:
-    """Moves files and folders of a namespace.
-
-    Every method raises RemoteFault where HDFS refuses.
-
-    Args:
-        root: the folder that is ``/``.
-        places: the places of paths in it.
-        access: the permissions in it.
-    """
+    """Moves files and folders of a namespace; every method raises RemoteFault where HDFS refuses."""
 
     def __init__(self, root: Path, places: Places, access: Access) -> None:
         self._root = root
@@ -32,11 +24,7 @@ class Renames:
         self._access = access
 
     def into(self, path: str, destination: str, user: str) -> bool:
-        """Rename as HDFS's first ``rename`` does: into a folder that exists, never onto a file.
-
-        Returns:
-            False where it was not done.
-        """
+        """Rename as HDFS's first ``rename`` does: into a folder, never onto a file; False if not done."""
         place, goal = self._places.place(path), self._places.goal(destination, user)
         self._access.check_way(user, place)
         if place == self._root or not is_there(place):
@@ -78,14 +66,12 @@ class Renames:
             place.rename(goal)
 
     def _check_rename(self, place: Path, goal: Path, user: str) -> None:
-        """Refuse a user who may not move this."""
         self._access.check_take(user, place)
         if goal != self._root:
             self._access.check_make(user, goal / place.name if goal.is_dir() else goal)
 
     @staticmethod
     def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:
-        """Refuse a destination that may not be replaced."""
         source, destination = paths
         if goal.is_dir() != place.is_dir():
             text = f"Source {source} and destination {destination} must both be directories"

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.rate_limits import RateLimits
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.views.job_events import JobEvents
-    from luigi_pai.local.views.job_rows import JobRows
-    from luigi_pai.local.views.job_tags import JobTags
+    from luigi_pai.local.views.job_rows import JobRows, JobTags
 
 __all__ = ["PREFIX", "Api", "ApiHandler", "Route", "route"]
 
@@ -35,11 +34,7 @@ PREFIX = "/rest-server"
 
 @dataclass(frozen=True)
 class Api:
-    """The objects that routes share.
-
-    Attributes:
-        config_lines: the lines for luigi.cfg that point at this server.
-    """
+    """The objects that routes share; ``config_lines`` are those of a luigi.cfg that points at this server."""
 
     store: Store
     users: Users
@@ -82,36 +77,12 @@ class ApiHandler(RestHandler):
         """Store what all requests share."""
         self.api = api
 
-    async def get(self) -> None:
-        """Answer a GET."""
-        await self._dispatch("GET")
+    async def _dispatch(self) -> None:
+        """Answer by the route as express finds it: without case, with or without a slash at its end.
 
-    async def head(self) -> None:
-        """Answer a HEAD as the GET without its body."""
-        await self._dispatch("GET")
-
-    async def post(self) -> None:
-        """Answer a POST."""
-        await self._dispatch("POST")
-
-    async def put(self) -> None:
-        """Answer a PUT."""
-        await self._dispatch("PUT")
-
-    async def delete(self) -> None:
-        """Answer a DELETE."""
-        await self._dispatch("DELETE")
-
-    async def patch(self) -> None:
-        """Answer a PATCH."""
-        await self._dispatch("PATCH")
-
-    async def options(self) -> None:
-        """Answer an OPTIONS; no other site's page is allowed in (no CORS)."""
-        await self._dispatch("OPTIONS")
-
-    async def _dispatch(self, method: str) -> None:
-        """Find the route as express does: without case, with or without a slash at its end."""
+        A HEAD is answered as the GET without its body. No page of another site is allowed in (no CORS).
+        """
+        method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
         self.body: Any = self.body_value()
         self.count_call()
@@ -122,15 +93,13 @@ class ApiHandler(RestHandler):
                 return
         raise no_api((self.request.uri or "").removeprefix(PREFIX))
 
+    get = head = post = put = delete = patch = options = _dispatch
+
     def count_call(self) -> None:
         """Count the request where the API has a limit."""
 
     def checked(self, schema: Object) -> dict[str, Any]:
-        """Return the body as a schema has it.
-
-        Raises:
-            ApiError: 400 if the schema does not take it.
-        """
+        """Return the body as a schema has it; raises ApiError 400 if the schema does not take it."""
         try:
             checked: dict[str, Any] = schema.check(self.body)
         except Refused as refused:

@@ -108,10 +108,7 @@ USER_VIRTUAL_CLUSTERS = Object(
 
 
 def check_task_counts(config: dict[str, Any]) -> None:
-    """Refuse what the rest-server checks after its schema.
-
-    Args:
-        config: a job config that `JOB_CONFIG` has taken.
+    """Refuse what the rest-server checks after its schema, in a job config that `JOB_CONFIG` has taken.
 
     Raises:
         Refused: killAllOnCompletedTaskNumber is there, or a minFailedTaskCount
@@ -136,10 +133,6 @@ def launcher_refuses(name: str, config: dict[str, Any]) -> bool:
     300 characters. `MAX_TASKS`, `MAX_PORTS` and the names ``.`` and ``..`` are
     bounds of this server. A beginAt such as 8080, which the launcher seen there
     refused, is taken: OpenPAI's own documents use it.
-
-    Args:
-        name: the job's name.
-        config: a job config that `JOB_CONFIG` has taken.
     """
     if len(name) > _MAX_NAME or name in (".", ".."):
         return True

@@ -33,11 +33,7 @@ class V1Handler(ApiHandler):
     # steps that several routes share
 
     def _bearer(self) -> Bearer:
-        """Return the authenticated user.
-
-        Raises:
-            ApiError: 401 without a valid token.
-        """
+        """Return the authenticated user; raises ApiError 401 without a valid token."""
         scheme, token = self.credentials()
         bearer = self.api.tokens.check(token) if scheme == "bearer" else None
         if bearer is not None and bearer.application:  # 0.7.1 has none: what they may do is decided now
@@ -83,7 +79,7 @@ class V1Handler(ApiHandler):
 
     async def _get(self, name: str) -> None:
         job = self._job(name)
-        waits_for = self.api.launcher.why_waiting(job) if job.sub_state == WAITING else None
+        waits_for = self.api.launcher.queue.why(job) if job.sub_state == WAITING else None
         self.answer(200, job_detail(job, self.api.store, self.api.address, waits_for))
 
     async def _post(self) -> None:
@@ -106,7 +102,6 @@ class V1Handler(ApiHandler):
         return config
 
     async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
-        """Store a job, then answer that it was accepted."""
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         virtual_cluster = spec["virtualCluster"] or "default"
@@ -124,11 +119,7 @@ class V1Handler(ApiHandler):
         self.answer(202, {"message": f"update job {name} successfully"})
 
     def _check_virtual_cluster(self, username: str, virtual_cluster: str) -> None:
-        """Refuse a submission to a virtual cluster that is not there or not the user's.
-
-        Raises:
-            ApiError: 404 or 403.
-        """
+        """Refuse a submission to a virtual cluster that is not there (404) or not the user's (403)."""
         if virtual_cluster == "default":
             return
         if virtual_cluster not in self.api.virtual_clusters:

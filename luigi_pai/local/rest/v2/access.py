@@ -49,29 +49,19 @@ class AccessV2(ApiHandler):
             self.set_header(name, value)
 
     def count_call(self) -> None:
-        """Count the request of this address.
+        """Count the request of this address; raises as `count` does."""
+        self.count("call", self.request.remote_ip or "")
+
+    def count(self, kind: str, key: str) -> None:
+        """Count a request as `RateLimits.count` does, if there are limits; headers say what is left.
 
         Raises:
             TooManyRequests: it is one too many.
         """
-        if self.api.limits is not None:
-            self._say(self.api.limits.call(self.request.remote_ip or ""))
-
-    def count_list(self, bearer: Bearer) -> None:
-        """Count a list of jobs; raises as `count_call` does."""
-        if self.api.limits is not None:
-            self._say(self.api.limits.list(bearer.username))
-
-    def count_submission(self, bearer: Bearer) -> None:
-        """Count a submission; raises as `count_call` does."""
-        if self.api.limits is not None:
-            self._say(self.api.limits.submission(bearer.username))
-
-    def _say(self, counted: tuple[Mapping[str, str], bool]) -> None:
-        """Say what is left of a limit, as it was counted; refuse a request beyond it."""
-        headers, refused = counted
-        self._limit_headers = headers
-        for name, value in headers.items():
+        if self.api.limits is None:
+            return
+        self._limit_headers, refused = self.api.limits.count(kind, key)
+        for name, value in self._limit_headers.items():
             self.set_header(name, value)
         if refused:
             raise TooManyRequests
@@ -130,11 +120,7 @@ class AccessV2(ApiHandler):
             return Unchecked(given)
 
     def require_database(self) -> None:
-        """Fail where the request is to find no database: `faults` can have that.
-
-        Raises:
-            ApiError: 500 without code.
-        """
+        """Raise ApiError 500 where the request is to find no database: `faults` can have that."""
         if getattr(self.request.connection, NO_DATABASE, False):
             raise ApiError(
                 500,
@@ -144,11 +130,7 @@ class AccessV2(ApiHandler):
             )
 
     def who(self) -> Bearer:
-        """Return the authenticated user.
-
-        Raises:
-            ApiError: 401 without a token that is in force.
-        """
+        """Return the authenticated user; raises ApiError 401 without a token that is in force."""
         if "Authorization" not in self.request.headers:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         bearer = self._bearer()
@@ -183,11 +165,7 @@ class AccessV2(ApiHandler):
         return self.is_admin(bearer) or job.virtual_cluster in self.administered(bearer)
 
     def storages(self, bearer: Bearer, *, default: bool = False) -> list[str]:
-        """Return the storages that a user may mount, or those mounted by default.
-
-        Raises:
-            ApiError: 500 if the access list of one of their groups is not a list.
-        """
+        """Return the storages that a user may mount, or the default ones; raises as `Groups.storages`."""
         user, groups = self.api.users.get(bearer.username), self.api.groups
         if user is None:
             return []
@@ -195,31 +173,19 @@ class AccessV2(ApiHandler):
         return [name for name in self.api.storages.names() if name in named]
 
     def person(self) -> Bearer:
-        """Return the authenticated user, unless an application token was sent.
-
-        Raises:
-            ApiError: 401, or 403 for an application token.
-        """
+        """Return the authenticated user; raises ApiError 401, or 403 for an application token."""
         bearer = self.who()
         if bearer.application:
             raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")
         return bearer
 
     def require_admin(self, bearer: Bearer) -> None:
-        """Refuse a user who is not an administrator.
-
-        Raises:
-            ApiError: 403.
-        """
+        """Refuse a user who is not an administrator; raises ApiError 403."""
         if not self.is_admin(bearer):
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
 
     def checked_by_administrator(self, schema: Object) -> dict[str, Any]:
-        """Return the body of an administrator's request as a schema has it.
-
-        Raises:
-            ApiError: 401 or 403 for other users, 400 if the schema refuses the body.
-        """
+        """Return the checked body of an administrator's request; raises ApiError 401, 403 or 400."""
         bearer = self.person()
         asked = self.checked(schema)
         self.require_admin(bearer)

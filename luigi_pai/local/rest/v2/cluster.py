@@ -11,7 +11,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.node.http import ApiError
 from luigi_pai.local.node.joi import Number, Object, String
 from luigi_pai.local.rest.base.api import route
-from luigi_pai.local.store.ids import framework_name
+from luigi_pai.local.store.records import framework_name
 
 if TYPE_CHECKING:
     from luigi_pai.local.config.virtual_clusters import Resources

@@ -22,11 +22,7 @@ _NO_PLUGIN = "(none: its entry in extras is of a wrong shape)"
 
 
 def wanted_storages(extras: Mapping[str, Any]) -> Any:
-    """Return what extras say of storages, in either way; None where they ask for none.
-
-    Raises:
-        ApiError: 500 for plugins of a shape that the server fails over.
-    """
+    """Return what extras say of storages, in either way, or None; ApiError 500 where the server fails."""
     wanted = extras.get("storages")
     if not _true(wanted) and PLUGIN in extras:
         wanted = _team_storages(extras[PLUGIN], wanted)

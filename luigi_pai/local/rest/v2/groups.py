@@ -50,11 +50,7 @@ _ACLS: dict[str, Rule] = {"admin": Boolean(default=False), "virtualClusters": Ar
 
 
 def _checked_extension(extension: dict[str, Any]) -> dict[str, Any]:
-    """Return a group's extension with access lists that can be read.
-
-    Raises:
-        ApiError: 500 for others; the server finds that out when it writes the group down.
-    """
+    """Return a group's extension with access lists that can be read, or raise ApiError 500."""
     try:
         acls = AnyObject().check(extension.get("acls", {}), "acls", {})
         known = {key: value for key, value in acls.items() if key in _ACLS}

@@ -11,9 +11,8 @@ from luigi_pai.local.node.joi import Object, String
 from luigi_pai.local.rest.base.api import route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.rest.v2.extras import wanted_storages
-from luigi_pai.local.store.ids import framework_name
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob
+from luigi_pai.local.store.records import NewJob, framework_name
 from luigi_pai.local.views.log_files import log_locations
 from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, numbered_attempt
 from luigi_pai.local.views.v2.jobs import (
@@ -65,11 +64,7 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
 
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
-    """Return a job that the caller may see, and its latest attempt, or the one of a number.
-
-    Raises:
-        ApiError: it is not there, or is not theirs.
-    """
+    """Return a job that the caller may see, and its latest attempt or the one of a number."""
     bearer, release = handler.who(), handler.api.release
     try:
         job = _found(handler, name)
@@ -93,6 +88,14 @@ def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
     return shown
 
 
+def _attempt_of(handler: AccessV2, job: Job, name: str, number: str) -> ShownAttempt:
+    shown = _attempt(handler, job, number)
+    if shown is None:
+        where = f"in job {name} with jobAttemptIndex {number}"
+        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    return shown
+
+
 def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
     """Return the user that a list is limited to, on releases that limit it."""
     user, groups = handler.api.users.get(bearer.username), handler.api.groups
@@ -104,7 +107,7 @@ def _viewer(handler: AccessV2, bearer: Bearer) -> Viewer | None:
 
 async def _list(handler: AccessV2) -> None:
     bearer = handler.who()
-    handler.count_list(bearer)
+    handler.count("list", bearer.username)
     store = handler.api.store
     search = JobSearch(handler.request.query, handler.api.release, _viewer(handler, bearer))
     handler.require_database()
@@ -125,7 +128,7 @@ async def _submit(handler: AccessV2) -> None:
     read sooner than a thread has its turn.
     """
     bearer = handler.who()
-    handler.count_submission(bearer)
+    handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     small = len(body) <= _SMALL and _ALIAS not in body
     run = _at_once if small else asyncio.to_thread
@@ -201,16 +204,10 @@ async def _ssh(handler: AccessV2, name: str) -> None:
 
 
 def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, ShownAttempt, Sequence[Task]]:
-    """Return the task that a path names: the job, the attempt, every try of the task, the latest first.
-
-    The path has the job, the number of its attempt, the role, the index.
-    """
+    """Return the task of a path of job, attempt's number, role, index: with every try, the latest first."""
     name, number, role, index = path
     job = _found(handler, name)
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    shown = _attempt_of(handler, job, name, number)
     for task in shown.tasks:
         if (task.role, str(task.index)) == (role, index):
             return job, shown, handler.api.store.tries(task) or [task]
@@ -263,10 +260,7 @@ async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
 async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
     handler.who()
     job = _found(handler, name)
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
+    shown = _attempt_of(handler, job, name, number)
     handler.answer(200, attempt_summary(job, shown, is_latest=True))
 
 

@@ -66,14 +66,7 @@ async def _login(handler: AccessV2) -> None:
 
 
 def _no_text(argument: str, instead: str, asked: Mapping[str, Any], field: str) -> ApiError:
-    """Return the error of an unchecked body: Node's complaint about an argument.
-
-    Args:
-        argument: what Node calls it.
-        instead: what it would take beside a text.
-        asked: the body.
-        field: its field that is no text.
-    """
+    """Return the error of an unchecked body: Node's complaint about an argument."""
     value = asked.get(field)
     if value is None:
         given = "null" if field in asked else "undefined"

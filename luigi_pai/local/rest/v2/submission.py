@@ -100,12 +100,7 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
 
 
 def spec_of(document: Mapping[str, Any], storages: Sequence[str], release: V2Release) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it.
-
-    Args:
-        document: what `read_protocol` returned.
-        storages: the storages that `read_extras` may find.
-        release: whose launcher it is.
+    """Return a protocol as the launcher reads it; ``storages`` are those that `read_extras` may find.
 
     Raises:
         ApiError: 404 for a storage that the user has not, 500 for extras that the server fails over, 400

@@ -49,11 +49,7 @@ def change_schema(*, whole: bool, own: bool) -> Object:
 
 
 def names_of(value: Any) -> list[str]:
-    """Return a list of names from a body, which LTP does not check.
-
-    Raises:
-        ApiError: 500 for any other value.
-    """
+    """Return a list of names from a body, which LTP does not check; raises ApiError 500 for others."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ApiError(500, "UnknownError", "grouplist.map is not a function")
     return value
@@ -65,11 +61,7 @@ def mapping_of(value: Any) -> dict[str, Any]:
 
 
 def password_of(asked: dict[str, Any], field: str) -> str:
-    """Return a password from a body, which LTP does not check; empty if there is none.
-
-    Raises:
-        ApiError: 500 for any other value than text.
-    """
+    """Return a password, or empty, from a body that LTP does not check; ApiError 500 for no text."""
     password = asked.get(field, "")
     if not isinstance(password, str):
         raise no_record(f'"{field}" must be a string')

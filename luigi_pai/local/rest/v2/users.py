@@ -92,7 +92,6 @@ def _in_virtual_clusters(handler: AccessV2, user: User, names: list[str]) -> Use
 
 
 def _as_admin(handler: AccessV2, user: User, *, admin: bool) -> User:
-    """Return a user who is, or is not, in a group of administrators."""
     groups = handler.api.groups
     if admin:
         return user if groups.is_admin(user) else replace(user, admin=True)
@@ -121,11 +120,7 @@ def _own_or_administrator(handler: AccessV2, schema: Object, name: str, refusal:
 
 
 def _check_record(user: User) -> None:
-    """Refuse a record that the server cannot write down: bodies are not checked before, with LTP.
-
-    Raises:
-        ApiError: 500.
-    """
+    """Refuse with 500 a record that the server cannot write down: bodies are not checked before, with LTP."""
     record = {"username": user.name, "email": user.email, "extension": user.extension}
     try:
         Object({"username": NAME, "email": EMAIL, "extension": AnyObject()}).check(record)

@@ -29,9 +29,7 @@ class ShownAttempt:
         index: its number as the API has it: 0 for the first.
         started: when it was decided on, in milliseconds since 1970 UTC.
         launched: when its tasks began; None while the job waits for it.
-        record: the attempt.
         tasks: its tasks, each at its latest try.
-        is_latest: whether it is the job's latest.
     """
 
     index: int

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, exit_spec
-from luigi_pai.local.releases.framework_controller import FRAMEWORK_CONTROLLER
+from luigi_pai.local.releases.launchers import FRAMEWORK_CONTROLLER
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -60,12 +60,10 @@ def diagnostics(task: Task) -> str | None:
 
 
 def _info(task: Task | None) -> dict[str, Any]:
-    """Return what the runtime wrote down about a task's failure."""
     return {**json.loads(task.exit_info), "name": "app"} if task is not None and task.exit_info else {}
 
 
 def _text(code: int | None, info: dict[str, Any]) -> str | None:
-    """Return why something ended, in the launcher's form."""
     if code is None:
         return None
     if code in _TEXTS:

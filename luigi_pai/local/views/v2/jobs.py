@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.releases.exit_specs import EXIT_STOPPED, exit_spec
-from luigi_pai.local.store.ids import framework_name, object_uid, task_uid
+from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.local.views.job_states import ended_state, job_state
 from luigi_pai.local.views.v2.endings import diagnostics, ending
 
@@ -88,14 +88,7 @@ def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
 def job_detail(
     job: Job, shown: ShownAttempt, tags: Sequence[str], tries: Callable[[Task], Sequence[Task]]
 ) -> dict[str, Any]:
-    """Return a job as GET /jobs/USER~NAME shows it.
-
-    Args:
-        job: the job.
-        shown: the attempt to show.
-        tags: the job's tags.
-        tries: returns every try of a task, the latest first.
-    """
+    """Return a job as GET /jobs/USER~NAME shows it; ``tries`` returns all tries of a task, latest first."""
     return {
         "debugId": framework_name(job),
         "name": job.name,
@@ -166,9 +159,11 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
     }
 
 
-def _task_times(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+def _task_history(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     completed = tried[0].completed
     return {
+        "retries": tried[0].number,
+        "accountableRetries": tried[0].counted_retries,
         "createdTime": shown.started,
         "launchedTime": tried[-1].launched or completed,
         "completedTime": completed,
@@ -194,9 +189,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
         "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(job, task),
         **_container(job, shown, task),
-        "retries": task.number,
-        "accountableRetries": task.counted_retries,
-        **_task_times(shown, tried),
+        **_task_history(shown, tried),
         **_try_times(job, shown, tried),
     }
 
@@ -212,9 +205,7 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "taskIndex": task.index,
         "taskUid": task_uid(job, shown.index, task.name),
         "taskState": _task_state(job, task),
-        "retries": task.number,
-        "accountableRetries": task.counted_retries,
-        **_task_times(shown, tried),
+        **_task_history(shown, tried),
         "attempts": [
             {**_try_times(job, shown, tried[at:]), **_container(job, shown, item)}
             for at, item in enumerate(tried)
@@ -234,13 +225,7 @@ _OF_TASK = (
 
 
 def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[str, Any]:
-    """Return an attempt as GET job-attempts shows it.
-
-    Args:
-        job: the job.
-        shown: the attempt.
-        is_latest: the value of ``isLatest``; the server has true for any single attempt.
-    """
+    """Return an attempt as GET job-attempts shows it; the server has ``isLatest`` true for any single one."""
     status = ending(shown)
     code = shown.record.exit_code
     spec = exit_spec(code)

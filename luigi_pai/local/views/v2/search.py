@@ -45,14 +45,7 @@ _WILDCARDS = {"%": "*", "_": "?"}
 
 @dataclass(frozen=True)
 class Viewer:
-    """The user of a list that has only their own virtual clusters.
-
-    Attributes:
-        name: their name.
-        admin: whether they are an administrator.
-        now: the virtual clusters that they may use.
-        past: those that they could use once.
-    """
+    """The user of a list that has only their own virtual clusters: ``now``, and in the ``past``."""
 
     name: str
     admin: bool
@@ -61,12 +54,7 @@ class Viewer:
 
 
 class JobSearch:
-    """The jobs that a query selects.
-
-    Args:
-        query: the query of the address, still encoded.
-        release: whose list it is.
-        viewer: the user; None if the list has the jobs of all virtual clusters.
+    """The jobs that an encoded query selects, limited to those of a viewer if there is one.
 
     Raises:
         ApiError: a number that the server refuses or fails over, a list where it takes a text, or 403
@@ -154,11 +142,7 @@ class JobSearch:
 
 
 def _seen(viewer: Viewer, users: Sequence[str] | None, clusters: Sequence[str] | None) -> list[str]:
-    """Return the virtual clusters whose jobs a viewer is shown.
-
-    Raises:
-        ApiError: 403 for jobs of others in a virtual cluster that is the viewer's no more.
-    """
+    """Return the virtual clusters whose jobs a viewer is shown; 403 for jobs of others in a past one."""
     own = dict.fromkeys((*viewer.past, *viewer.now))
     seen = list(own) if clusters is None else [name for name in clusters if name in own]
     of_others = users is None or any(name != viewer.name for name in users)
