@@ -11,6 +11,7 @@ from event_loop import in_a_loop
 from local_client import role
 from protocol_client import protocol, task_role
 
+from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.settings import HdfsAddress
 from luigi_pai.local.config.virtual_clusters import virtual_clusters
 from luigi_pai.local.container import processes
@@ -75,6 +76,7 @@ class Bench:
             scheduler=Scheduler(virtual_clusters(clusters), max_tasks),
             stop_grace=0.2,
             hurry=asyncio.Event(),
+            scripts=JobScripts(),
             start_delay=0,
             retry_seconds=0.05,
         )
