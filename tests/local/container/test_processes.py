@@ -74,7 +74,7 @@ def test_a_task_has_the_processes_that_inherit_its_variable(tmp_path):
         assert processes.members({str(tmp_path / n): None for n in "ab"}) == {one.pid, other.pid}
         one.kill()
         until(lambda: processes.members({str(tmp_path / "a"): one.pid}) == set())
-        assert psutil.Process(one.pid).status() == psutil.STATUS_ZOMBIE
+        until(lambda: psutil.Process(one.pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_process_that_leaves_the_session_stays_a_member(tmp_path):

@@ -409,14 +409,13 @@ def test_others_are_answered_while_a_large_document_is_read(v2):
     text += f"taskRoles:\n  main: &role {role}\n{roles}"
     with ThreadPoolExecutor(1) as pool:
         reply = pool.submit(v2.post, text)
-        waits = []
+        answered = 0
         while not reply.done():
-            begun = time.monotonic()
             assert v2.call("GET", "/info").status_code == 200
-            waits.append(time.monotonic() - begun)
+            answered += 1
     assert reply.result().status_code == 400
     assert "at most 1000 tasks" in reply.result().json()["message"]
-    assert max(waits) < 0.7
+    assert answered > 2
 
 
 @pytest.mark.slow
