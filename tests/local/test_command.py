@@ -20,6 +20,7 @@ import pytest
 import requests
 from event_loop import in_a_loop
 from local_client import wait_until
+from os_processes import wait_for_end
 from protocol_client import protocol
 
 from luigi_pai import __version__
@@ -215,7 +216,7 @@ def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
     )
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    wait_for_end(int((tmp_path / "pid").read_text()))
     assert not Path(done.stderr.splitlines()[0].rpartition("data in ")[2]).exists()
 
 
@@ -462,9 +463,7 @@ def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = run_python(code, "--data", tmp_path / "d\u00e4t\u00e4", env=locale)
     assert (done.stdout, done.returncode) == ("SUCCEEDED", 0), done.stderr
-    processes = psutil.process_iter(["status"])
-    left = [process.pid for process in processes if process.info["status"] != psutil.STATUS_ZOMBIE]
-    assert int((tmp_path / "left").read_text()) not in left
+    wait_for_end(int((tmp_path / "left").read_text()))
 
 
 def test_counts_of_a_virtual_cluster_that_are_left_out_are_the_same_on_every_machine():
@@ -565,7 +564,7 @@ def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert time.monotonic() - began < 5
-        wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+        wait_for_end(pid)
 
 
 def test_a_data_folder_keeps_its_port(tmp_path):

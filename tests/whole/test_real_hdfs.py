@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from os_processes import wait_for_end
 from places import ROOT
 from real_hdfs import HADOOP_2, HADOOPS, Hadoop, Missing, RealHdfs, Software, installed
 from real_hdfs.sources import Debian, PyPi, Renamed
@@ -178,8 +179,7 @@ def test_a_download_that_hangs(tmp_path: Path) -> None:
     with pytest.raises(Missing, match=r"fetching it took too long \(apt-get"):
         taken(JERSEY, ["jersey1-core"], tmp_path, timeout=1)
     assert time.monotonic() - began < 5
-    child = int((tmp_path / "child").read_text())
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    wait_for_end(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.parametrize("source", ["SDIST", "WHEEL"])

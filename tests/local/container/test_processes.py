@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 from event_loop import in_a_loop
+from os_processes import wait_for_end
 
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.processes import TASK_VARIABLE
@@ -150,7 +151,7 @@ def test_ending_a_task_leaves_no_process(tmp_path):
     with task(tmp_path / "a", LEAVES_SESSION) as first:
         hidden = int(first.stdout.readline())
         in_a_loop(scenario(first))
-        assert not psutil.pid_exists(hidden) or psutil.Process(hidden).status() == psutil.STATUS_ZOMBIE
+        wait_for_end(hidden)
         assert first.wait(20) == -9
 
 

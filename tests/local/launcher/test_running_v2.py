@@ -11,6 +11,7 @@ import psutil
 import pytest
 import requests
 from local_client import wait_until
+from os_processes import wait_for_end
 from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
@@ -583,7 +584,7 @@ def test_a_stop_ends_a_running_job(v2):
     job = v2.wait(name)
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("STOPPED", -210)
     assert v2.task(job)["containerExitCode"] == -220
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    wait_for_end(pid)
     v2.stop(name)
 
 
