@@ -18,6 +18,7 @@ import pytest
 import responses
 from clocks import MovableClock
 from faulty_pai import FaultyPai
+from mocked_rest import URL
 from places import DATA
 
 from luigi_pai.api.clock import Clock
@@ -27,7 +28,6 @@ from luigi_pai.api.session import Account, Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-URL = "http://pai.test:9186"
 OBSERVED = DATA / "observed_v0.7.1.json"
 
 

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from mocked_rest import JOB, URL
 
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import Submissions
@@ -19,15 +20,9 @@ from luigi_pai.errors import (
 )
 from luigi_pai.spec.job import PaiJob, TaskRole
 
-URL = "http://pai.test:9186"
-JOB = PaiJob("j", "i", [TaskRole("w", "c")])
 HOUR, DAY = 3600.0, 86400.0
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-
-def reply(state: str, **about: object) -> dict:
-    return {"jobStatus": {"state": state} | about}
 
 
 # ---------------------------------------------------------------- the setting, the repr

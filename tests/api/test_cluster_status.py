@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from mocked_rest import JOB, URL, reply
 
 from luigi_pai import reset_clusters
 from luigi_pai.api.registry import CLUSTERS
@@ -16,17 +17,10 @@ from luigi_pai.errors import (
     PaiHttpError,
     RateLimited,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
 
-URL = "http://pai.test:9186"
-JOB = PaiJob("j", "i", [TaskRole("w", "c")])
 HOUR, DAY = 3600.0, 86400.0
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
-
-def reply(state: str, **about: object) -> dict:
-    return {"jobStatus": {"state": state} | about}
 
 
 @pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "STOPPED"])

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from mocked_rest import GET, POST, URL, rest_server
 from ports import refused_port
 
 from luigi_pai.api.session import Account
@@ -25,27 +26,7 @@ from luigi_pai.errors import (
     ServerFault,
 )
 
-URL = "http://pai.test:9186"
-GET = ("GET", "/api/v1/jobs/x")
-POST = ("POST", "/api/v1/jobs")
 CHECK = "check pai_url in [OpenPai] of luigi.cfg, and that the rest-server runs"
-
-
-def rest_server(serve, tokens, wants_token=("POST", "PUT", "DELETE")):
-    """Serve as 0.7.1 does: logins hand out the tokens in turn, the last of them is taken."""
-
-    def answer(asked):
-        given = server.given
-        if asked.path.endswith("/api/v1/token"):
-            given.append(tokens[min(len(given), len(tokens) - 1)])
-            return 200, {}, json.dumps({"user": "admin", "token": given[-1], "admin": True})
-        bearer = asked.headers.get("Authorization")
-        if asked.method in wants_token and (not given or bearer != f"Bearer {given[-1]}"):
-            return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
-        return 200, {}, "{}"
-
-    server = serve(answer)
-    return server
 
 
 # ---------------------------------------------------------------- retries

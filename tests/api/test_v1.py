@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from mocked_rest import URL
 
 from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -19,7 +20,6 @@ from luigi_pai.errors import (
 from luigi_pai.spec.job import PaiJob, TaskRole
 from luigi_pai.spec.protocol import JobProtocol
 
-URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v1/jobs"
 TOKEN = f"{URL}/api/v1/token"
 

@@ -8,7 +8,6 @@ import luigi
 import luigi.contrib.hdfs
 import luigi.mock
 import pytest
-from webhdfs_server import serving
 
 from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, reset_clusters
 
@@ -19,15 +18,6 @@ class Train(PaiTask):
     name = luigi.Parameter(default="train")
     image = "openpai/pai.example.sklearn"
     tasks = [TaskRole("main", "python train.py")]
-
-
-@pytest.fixture
-def hdfs(tmp_path, settings):
-    """The folder that is HDFS, configured in [OpenPai]."""
-    root = tmp_path / "hdfs"
-    with serving(root) as url:
-        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"), username="admin")
-        yield root
 
 
 def task_of(output_dir="default", **methods) -> PaiTask:

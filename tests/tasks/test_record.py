@@ -14,7 +14,6 @@ import luigi
 import pytest
 from clocks import MovableClock
 from process_state import forget, install_clock
-from webhdfs_server import serving
 
 from luigi_pai import (
     HdfsError,
@@ -38,15 +37,6 @@ class Train(PaiTask):
     name = luigi.Parameter(default="train")
     image = "openpai/pai.example.sklearn"
     tasks = [TaskRole("main", "python train.py")]
-
-
-@pytest.fixture
-def hdfs(tmp_path, settings):
-    """The folder that is HDFS, configured in [OpenPai]."""
-    root = tmp_path / "hdfs"
-    with serving(root) as url:
-        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"), username="admin")
-        yield root
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import queue
 import luigi
 import luigi.worker
 import pytest
+from train_task import Train, build
 
 from luigi_pai import (
     PaiJob,
@@ -16,19 +17,6 @@ from luigi_pai import (
     SpecError,
     TaskRole,
 )
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py", taskNumber=2)]
-
-
-def build(*tasks: luigi.Task, **how) -> bool:
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING", **how)
-
 
 # ---------------------------------------------------------------- the straight path
 

@@ -11,6 +11,7 @@ import luigi.worker
 import pytest
 from clocks import FastClock
 from process_state import install_clock
+from train_task import Train
 
 from luigi_pai import (
     AuthenticationError,
@@ -18,23 +19,8 @@ from luigi_pai import (
     ConfigError,
     InvalidReply,
     PaiJobLost,
-    PaiTask,
     ServerFault,
-    TaskRole,
 )
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py", taskNumber=2)]
-
-
-def build(*tasks: luigi.Task, **how) -> bool:
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING", **how)
-
 
 # ---------------------------------------------------------------- faults while waiting
 

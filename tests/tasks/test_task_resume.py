@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import json
 
-import luigi
-import luigi.worker
 import pytest
+from train_task import Train, build
 
 from luigi_pai import (
     PaiHttpError,
     PaiJobFailed,
     PaiNameTaken,
-    PaiTask,
     ServerFault,
-    TaskRole,
     reset_clusters,
 )
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py", taskNumber=2)]
-
-
-def build(*tasks: luigi.Task, **how) -> bool:
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING", **how)
-
 
 # ---------------------------------------------------------------- resume before submit
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from mocked_rest import URL
 from places import DATA
 
 from luigi_pai.api.dialects.v2 import V2Dialect
 
-URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v2/jobs"
 OBSERVED = DATA / "observed_v1.8.0.json"
 TEXT = "protocolVersion: 2\nname: p\n"

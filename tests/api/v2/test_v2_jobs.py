@@ -7,6 +7,7 @@ import re
 
 import pytest
 import yaml
+from mocked_rest import URL
 from places import DATA
 
 from luigi_pai.api.dialects.v2 import V2Dialect
@@ -21,7 +22,6 @@ from luigi_pai.errors import (
 from luigi_pai.spec.job import PaiJob, TaskRole
 from luigi_pai.spec.protocol import JobProtocol
 
-URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v2/jobs"
 OBSERVED = DATA / "observed_v1.8.0.json"
 TEXT = "protocolVersion: 2\nname: p\n"

@@ -7,6 +7,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from mocked_rest import URL
 from places import DATA
 
 from luigi_pai.api.dialects.v2 import LogFile, V2Dialect
@@ -19,7 +20,6 @@ from luigi_pai.errors import (
     ServerFault,
 )
 
-URL = "http://pai.test:9186"
 JOBS = f"{URL}/api/v2/jobs"
 OBSERVED = DATA / "observed_v1.8.0.json"
 TEXT = "protocolVersion: 2\nname: p\n"
