@@ -18,9 +18,10 @@ from luigi_pai.config_file import SECTION, misspelled_sections, unknown_keys
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.server import Greeting
     from luigi_pai.hdfs import WebHdfs
 
 __all__ = ["Check", "diagnose"]
@@ -57,18 +58,14 @@ def diagnose() -> Iterator[Check]:
     level = logging.getLogger("luigi-interface").level
     logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each thing is said once, below
     try:
-        settings = None
         for check in _configuration():
             yield check
             if check.state == "fail":
                 return
         settings = OpenPai.current()
-        failed = False
-        for check in _network(settings):
-            yield check
-            failed = failed or check.state == "fail"
-        if not failed:
-            yield from _cluster(settings)
+        greeting = yield from _network(settings)
+        if greeting is not None:
+            yield from _cluster(settings, greeting)
         yield from _hdfs(settings)
     finally:
         logging.getLogger("luigi-interface").setLevel(level)
@@ -113,7 +110,8 @@ def _files_read() -> list[str]:
     return [str(path) for path in paths if Path(path).is_file()]
 
 
-def _network(settings: OpenPai) -> Iterator[Check]:
+def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
+    """Check the way to the server, and return what answers there; None if nothing does."""
     parts = urlsplit(settings.pai_url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -127,16 +125,16 @@ def _network(settings: OpenPai) -> Iterator[Check]:
             yield Check(
                 "network", "fail", f"{host} has no address: {error}", "check the host in pai_url, VPN and DNS"
             )
-            return
+            return None
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
     try:
         greeting = settings.cluster().server.greeting()
     except ClusterUnreachable as error:
         yield Check("network", "fail", str(error))
-        return
+        return None
     except PaiError as error:
         yield Check("server", "fail", str(error))
-        return
+        return None
     yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} answers")
     if greeting.skew is not None and abs(greeting.skew) > _MOST_SKEW:
         ahead = "behind" if greeting.skew > 0 else "ahead of"
@@ -148,12 +146,12 @@ def _network(settings: OpenPai) -> Iterator[Check]:
         )
     elif greeting.skew is not None:
         yield Check("clock", "ok", "agrees with the server's")
+    return greeting
 
 
-def _cluster(settings: OpenPai) -> Iterator[Check]:
+def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
     cluster = settings.cluster()
     try:
-        greeting = cluster.server.greeting()
         dialect = settings.api_version if settings.api_version != "auto" else cluster.server.api_version()
         info = cluster.server.info() if dialect == "v2" else {}
         version = greeting.info.get("version") or info.get("version")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ __all__ = ["NEXT_SUBMISSION", "job_failure"]
 NEXT_SUBMISSION = "run the task again to submit the job again"
 _MOST_LOGS = 10  # URLs of tasks' output in one error
 _MOST_FAILED = 5  # failed tasks that are listed
-_OWN_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # of the runtime of v2 clusters
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in an error
 
 
@@ -110,14 +108,14 @@ def _summary(status: JobStatus, *, log_is_known: bool) -> str:
     text = f"job {status.name!r} ended as {status.raw_state}"
     if status.exit_code is not None:
         text += f" with exit code {status.exit_code}"
-    own = _OWN_EXIT_CODE.search(status.diagnostics or "")
-    if own and own[1] != str(status.exit_code):
-        text += f", its command with {own[1]}"
+    own = status.command_exit_code
+    if own is not None and own != status.exit_code:
+        text += f", its command with {own}"
     if status.exit_type:
         text += f" ({status.exit_type})"
     if status.retries:
         text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-    if status.diagnostics and not (own and log_is_known):  # such diagnostics contain the log
+    if status.diagnostics and not (own is not None and log_is_known):  # such diagnostics contain the log
         text += f": {_end_of(printable(status.diagnostics))}"
     return text
 

@@ -139,15 +139,17 @@ def reset_after(headers: Mapping[str, str], now: float, window: float | None = N
     moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
     waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]
     if moment is not None:
-        waits.append(moment - _server_time(headers, now))
+        date = server_time(headers)
+        waits.append(moment - (now if date is None else date))
     return None if not waits else max(0.0, min(waits))
 
 
-def _server_time(headers: Mapping[str, str], now: float) -> float:
+def server_time(headers: Mapping[str, str]) -> float | None:
+    """Return the time of a server's clock in seconds since 1970 UTC; None if a reply has no Date."""
     try:
         return parsedate_to_datetime(headers.get("Date", "")).timestamp()
     except (TypeError, ValueError):
-        return now
+        return None
 
 
 def _number(text: str | None) -> float | None:

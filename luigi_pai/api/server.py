@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.request_limits import server_time
 from luigi_pai.api.wire.replies import error_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from luigi_pai.api.dialects.detection import DialectDetector
     from luigi_pai.api.session import Session
 
@@ -55,6 +53,7 @@ class Server:
             ClusterUnreachable: nobody answered in time.
         """
         response = self._session.get(self._session.url("/api/v1/"))
+        date = server_time(response.headers)
         try:
             reply = response.json()
         except ValueError:
@@ -64,7 +63,7 @@ class Server:
             is_page="html" in response.headers.get("Content-Type", ""),
             info=reply if isinstance(reply, dict) else {},
             error_code=error_of(response)[0],
-            skew=_skew(response.headers, self._session.clock.time()),
+            skew=None if date is None else date - self._session.clock.time(),
         )
 
     def token_life(self) -> float | None:
@@ -90,10 +89,3 @@ class Server:
     def requests_left(self) -> dict[str, tuple[int, float]]:
         """Return of each request limit that the server has named how many are left, for how many seconds."""
         return self._session.limits.left()
-
-
-def _skew(headers: Mapping[str, str], now: float) -> float | None:
-    try:
-        return parsedate_to_datetime(headers.get("Date", "")).timestamp() - now
-    except (TypeError, ValueError):
-        return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
 __all__ = ["JobState", "JobStatus", "TaskStatus"]
 
+_COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
 
 
@@ -143,6 +145,12 @@ class JobStatus:
         """
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
+
+    @property
+    def command_exit_code(self) -> int | None:
+        """The exit code of the command, where the job has another one, of the runtime of a v2 cluster."""
+        found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
+        return None if found is None else int(found[1])
 
     def summary(self, reason: str | None = None) -> str:
         """Return the status in a line: state, tasks, retries, and where or why it waits.

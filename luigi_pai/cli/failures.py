@@ -52,7 +52,7 @@ def _code_of(error: PaiError) -> int:
         return EXIT_UNREACHABLE
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
-    if isinstance(error, (ClusterUnreachable, HdfsUnreachable)):
+    if isinstance(error, HdfsUnreachable):
         return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
     return EXIT_USAGE if is_wrong_path else EXIT_FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,8 @@ from luigi_pai.errors import ConfigError, JobNotFound, PaiError
 from luigi_pai.spec.names import attempt_name, base_name, latest_attempts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from click.shell_completion import CompletionItem
 
     from luigi_pai.api.cluster import Cluster
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.2 on
 
-__all__ = ["JOB", "connect", "latest_submission", "listed", "named"]
+__all__ = ["JOB", "connect", "latest_submission", "matching", "named"]
 
 LATEST = "@latest"
 
@@ -77,11 +80,9 @@ def latest_submission(cluster: Cluster, name: str) -> str:
     return attempt_name(name, latest_attempts(job.name for job in cluster.list()).get(name, 1))
 
 
-def listed(cluster: Cluster, pattern: str) -> list[JobStatus]:
-    """Return the user's jobs whose names match a shell pattern."""
-    from fnmatch import fnmatchcase  # noqa: PLC0415  costs what only a pattern needs
-
-    return [job for job in cluster.list() if fnmatchcase(job.name, pattern)]
+def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:
+    """Return the jobs whose names match a shell pattern."""
+    return [job for job in jobs if fnmatchcase(job.name, pattern)]
 
 
 class _JobName(_ParamType):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["convert", "render", "validate"]
+__all__ = ["convert", "refuse", "refused", "render", "validate"]
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
@@ -61,7 +61,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
     all_valid = True
     for path in files:
         problems = list(_problems(path, release))
-        wrong = _refused(problems, lenient=lenient)
+        wrong = refused(problems, lenient=lenient)
         all_valid = all_valid and not wrong
         for problem in problems:
             warning = "" if problem in wrong else "warning: "
@@ -100,11 +100,11 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
         job = read_job_file(file)
         if job.api_version == "v2":
             give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
-        if not_meant := _refused(job.warnings, lenient=False):
-            _refuse(file, not_meant)
+        if not_meant := refused(job.warnings, lenient=False):
+            refuse(file, not_meant)
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
-        _refuse(file, error.problems)
+        refuse(file, error.problems)
     for loss in conversion.losses:
         click.echo(f"{file}: {_in_one_line(loss)}", err=True)
     click.echo(conversion.protocol.to_yaml(), nl=False)
@@ -139,10 +139,11 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
         yield from error.problems
 
 
-def _refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
-    from luigi_pai.spec.validate_protocol import refused  # noqa: PLC0415  as above
+def refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
+    """Return the problems for which a job is refused."""
+    from luigi_pai.spec import validate_protocol  # noqa: PLC0415  as above
 
-    return refused(problems, lenient=lenient)
+    return validate_protocol.refused(problems, lenient=lenient)
 
 
 def _in_one_line(problem: Problem) -> str:
@@ -151,7 +152,7 @@ def _in_one_line(problem: Problem) -> str:
     return in_one_line(str(problem))
 
 
-def _refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
+def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     """Print each problem of a file on a line, and exit."""
     for problem in problems:
         click.echo(f"{file}: {_in_one_line(problem)}", err=True)
@@ -169,17 +170,17 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     try:
         job = read_job_file(path)
     except SpecError as error:
-        _refuse(path, error.problems)
-    problems = _refused(job.problems(), lenient=True)
+        refuse(path, error.problems)
+    problems = refused(job.problems(), lenient=True)
     if problems:
-        _refuse(path, problems)
+        refuse(path, problems)
     if job.api_version == "v1":
         document: dict[str, Any] = job.document
         return document
     try:
         return JobProtocol.from_file(path)
     except SpecError as error:  # for problems that only a lenient reading accepts
-        _refuse(path, error.problems)
+        refuse(path, error.problems)
 
 
 def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:

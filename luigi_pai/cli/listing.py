@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import connect
+from luigi_pai.cli.job_argument import connect, matching
 from luigi_pai.cli.tables import duration, table
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def list_jobs(
         whose = None if all_users else user or cluster.username
         jobs = cluster.list(username=whose, states=[state.upper() for state in states], tags=tags)
     if pattern is not None:
-        from fnmatch import fnmatchcase  # noqa: PLC0415  costs what only a pattern needs
-
-        jobs = [job for job in jobs if fnmatchcase(job.name, pattern)]
+        jobs = matching(jobs, pattern)
     jobs.sort(key=lambda job: -(job.created_ms or 0))
     if as_json:
         click.echo(json.dumps([facts(job) for job in jobs], indent=2))

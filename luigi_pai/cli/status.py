@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -87,14 +86,16 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "ended", moment(job.completed_ms)
     yield "retries", _retries(job)
     yield "tags", ", ".join(job.tags)
-    code = "" if job.exit_code is None else str(job.exit_code)
-    own = re.search(r"^\s*originUserExitCode: (\d+)$", job.diagnostics or "", re.MULTILINE)
-    of_command = f", its command with {own[1]}" if own and own[1] != code else ""
+    code, own = "" if job.exit_code is None else str(job.exit_code), job.command_exit_code
+    of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
     yield "exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
     yield "meaning", job.exit_reason or ""
-    yield "usual cause", usual_cause(int(own[1]) if own else job.exit_code) or ""
+    yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    yield "diagnostics", "" if own or job.succeeded else printable((job.diagnostics or "").strip())
+    yield (
+        "diagnostics",
+        "" if own is not None or job.succeeded else printable((job.diagnostics or "").strip()),
+    )
     yield "tasks", "\n".join(_tasks(job))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, listed, named
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, matching, named
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or job.startswith("http")]
         several = [job for job in jobs if job not in single]
-        going_on = [job for pattern in several for job in listed(cluster, pattern) if not job.finished]
+        mine = cluster.list() if several else []
+        going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]
         going_on += [job for job in (cluster.list(tags=tags) if tags else ()) if not job.finished]
         names = list(dict.fromkeys(job.name for job in going_on))
         if (several or tags) and not names and not single:

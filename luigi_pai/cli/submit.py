@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,8 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.jobs import refuse, refused
+from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["submit"]
-
-_MASKED = "******"
 
 
 @click.command(short_help="Submit a job file.")
@@ -85,27 +84,20 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     """Return the document of a file, or of standard input, and what errors call it."""
     from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
     from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
-    from luigi_pai.spec.validate_protocol import refused  # noqa: PLC0415
 
-    shown = "standard input" if file == "-" else file
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(file)
-        if file == "-":
-            path = Path(folder, "job")
-            path.write_bytes(sys.stdin.buffer.read())
-        if not path.is_file():
-            give_up("submit", f"{file}: there is no such file", EXIT_USAGE)
-        try:
-            job = read_job_file(path)
-            problems = refused(job.problems(), lenient=True)
-        except SpecError as error:
-            problems = list(error.problems)
-        if problems:
-            for problem in problems:
-                click.echo(f"{shown}: {problem}", err=True)
-            sys.exit(EXIT_FAILED)
+    path, content = Path(file), None
+    if file == "-":
+        path, content = Path("standard input"), sys.stdin.buffer.read()
+    elif not path.is_file():
+        give_up("submit", f"{file}: there is no such file", EXIT_USAGE)
+    try:
+        job = read_job_file(path, content)
+    except SpecError as error:
+        refuse(path, error.problems)
+    if problems := refused(job.problems(), lenient=True):
+        refuse(path, problems)
     document: dict[str, Any] = job.document
-    return document, shown
+    return document, str(path)
 
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
@@ -114,7 +106,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 
     name = latest_submission(cluster, named(cluster, text))
     document = cluster.config(name)
-    if _MASKED in json.dumps(document.get("secrets", "")):
+    if MASK in json.dumps(document.get("secrets", "")):
         give_up(
             "submit",
             f"job {name} has secrets, which the server does not give out: submit its file instead",
@@ -213,8 +205,7 @@ def _wait(handle: Job) -> None:
     reasons = WaitingReasons(handle.cluster)
 
     def show(status: Any) -> None:
-        reason = reasons.of(status)
-        click.echo(f"{status.name}: {status.summary()}" + (f": {reason}" if reason else ""), err=True)
+        click.echo(f"{status.name}: {status.summary(reasons.of(status))}", err=True)
 
     handle.wait(on_change=show)
     _end(handle)

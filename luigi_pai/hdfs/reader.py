@@ -98,7 +98,7 @@ class HdfsReader(io.RawIOBase):
         return len(part)
 
     def part(self, size: int) -> bytes:
-        """Return at most so many bytes as they arrived, without a copy; none at the end."""
+        """Return at most ``size`` bytes as they arrived, without a copy; none at the end."""
         while True:
             try:
                 part: bytes = self._raw.read(min(size, self._end - self._at))
@@ -182,7 +182,7 @@ class BufferedHdfsReader(io.BufferedReader):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return so many bytes, fewer only at the end; all that are left where no size is given."""
+        """Return ``size`` bytes, fewer only at the end; all that are left without a size."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)

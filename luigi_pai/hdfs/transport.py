@@ -187,7 +187,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
         """Send a request once; HdfsError where it is refused, or gets no answer."""
         headers = {
-            "Content-Type": "application/octet-stream",  # HttpFS wants to be told
+            "Content-Type": "application/octet-stream",  # HttpFS requires it
             "Accept-Encoding": "identity",  # what arrives is counted
         }
         progress.sent = False

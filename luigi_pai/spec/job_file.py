@@ -85,14 +85,18 @@ class JobFile:
         return [*self.warnings, *found]
 
 
-def read_job_file(path: Path) -> JobFile:
+def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
     """Read a job from a file.
+
+    Args:
+        path: of the file.
+        content: of the file, where it has been read already.
 
     Raises:
         SpecError: it is neither JSON nor YAML; it names the line.
         OSError: it cannot be read.
     """
-    content = path.read_bytes()
+    content = path.read_bytes() if content is None else content
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -238,8 +238,8 @@ class TaskRun:
                     yield min(watcher.idle(), self._reasons.idle(status))
                     for update in watcher.step():
                         status = update.status
-                        self._show(status)
                         if update.outcome is not Outcome.CHANGED:
+                            self._show(status)
                             return self._end(update)
                     self._show(status)
                     reports.show(status.name, self._logged)

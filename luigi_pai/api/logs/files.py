@@ -47,7 +47,7 @@ class LogFiles:
 
         Args:
             file: the log.
-            start: first byte; negative, which pages do not take: so many before the end.
+            start: first byte; a negative number counts from the end (not for pages).
             size: how many bytes at most.
         """
         if file.paged:

@@ -70,7 +70,7 @@ class _Stream:
     task: TaskStatus
     name: str
     status: JobStatus  # of that start
-    last_lines: int | None  # so many of those that are there before
+    last_lines: int | None  # how many lines to begin with; None for all
     file: LogFile | None = None
     offset: int = 0
     rest: bytes = b""  # of a line whose end has not come
@@ -93,7 +93,7 @@ class LogReader:
         index: only this task of each role.
         streams: which of ``stdout`` and ``stderr``.
         attempt: number of a start of the job by the cluster, from 0; the last where not given (v2).
-        lines: only so many of the last lines of each stream that is there at the beginning.
+        lines: how many of its last lines each stream begins with; all where not given.
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
