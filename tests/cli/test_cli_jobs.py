@@ -81,7 +81,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def _as_process(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "luigi_pai.cli", *words]
+    command = [sys.executable, "-m", "luigi_pai", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -55,7 +55,7 @@ def folder(tmp_path: Path, cluster, name: str) -> Path:
 def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
     """Run luigi-pai in a folder, and return all that it prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "luigi_pai.cli", *words],
+        [sys.executable, "-m", "luigi_pai", *words],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -115,7 +115,7 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
 def test_a_progress_line_on_a_terminal(folder):
     """Drawn anew in place, and gone at the end."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "luigi_pai.cli", "run", "pipeline", "Train", "--number", "9"]
+    command = [sys.executable, "-m", "luigi_pai", "run", "pipeline", "Train", "--number", "9"]
     with subprocess.Popen(
         [*command, "--local-scheduler"], cwd=folder, stdout=theirs, stderr=theirs
     ) as process:
