@@ -5,16 +5,39 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-__all__ = ["SECTION", "misspelled_sections", "raw_settings", "unknown_keys", "unset_variables"]
+__all__ = [
+    "NO_FILE",
+    "SECTION",
+    "files_read",
+    "has_key",
+    "misspelled_sections",
+    "raw_settings",
+    "unknown_keys",
+    "unset_variables",
+]
 
 SECTION = "OpenPai"
+NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
+
+
+def files_read() -> list[str]:
+    """Return the configuration files of Luigi that exist."""
+    parser = luigi.configuration.get_config()
+    paths = getattr(parser, "_config_paths", [])
+    return [str(path) for path in paths if Path(path).is_file()]
+
+
+def has_key(name: str) -> bool:
+    """Return whether the section has a key."""
+    return name in [key.replace("-", "_") for key in _keys().get(SECTION, ())]
 
 
 def raw_settings() -> tuple[Any, ...]:

@@ -26,7 +26,19 @@ _NAMED = 5
 """Failed jobs that are named at the end."""
 
 
-@click.command("local", short_help="Run an OpenPAI on this machine.")
+class _WithCommand(click.Command):
+    """A command with another behind it, whose options come after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options; explain one that may be of the other command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"if it is of a COMMAND: {ctx.command_path} [OPTIONS] -- COMMAND ..."
+            raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from None
+
+
+@click.command("local", cls=_WithCommand, short_help="Run an OpenPAI on this machine.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

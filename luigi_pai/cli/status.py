@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, lookup
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, duration, fields, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -41,14 +41,13 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
         shown = 0
         for text in jobs:
             try:
-                name = latest_submission(cluster, named(cluster, text))
-                job = cluster.status(name)
+                job = lookup(cluster, text)
             except JobNotFound as error:
                 missing = True
                 click.echo(f"luigi-pai status: {error}", err=True)
                 continue
             reason = _waits_because(cluster, job)
-            page = cluster.page(name)
+            page = cluster.page(job.name)
             if as_json:
                 found.append({**facts(job), "waits_because": reason, "page": page})
                 continue

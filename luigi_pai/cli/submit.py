@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, lookup
 from luigi_pai.cli.jobs import refuse, refused
 from luigi_pai.redaction import MASK
 
@@ -70,7 +70,7 @@ def submit(
             document, source = _of_file(str(file))
         job = _job(document, changes, name, source)
         _warn_of_size(cluster, job)
-        handle = cluster.submit(job)
+        handle = _submitted(cluster, job)
         click.echo(handle.name, err=follow)
         if follow:
             _follow(handle)
@@ -78,6 +78,15 @@ def submit(
             _wait(handle)
         else:
             click.echo(f"page: {handle.url}\nlogs: luigi-pai logs -f {handle.name}", err=True)
+
+
+def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
+    from luigi_pai.errors import NameConflict  # noqa: PLC0415  heavy with what it needs
+
+    try:
+        return cluster.submit(job)
+    except NameConflict as error:
+        raise error.extended("a name is never free again: give another with --name NAME") from None
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
@@ -89,7 +98,8 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
     elif not path.is_file():
-        give_up("submit", f"{file}: there is no such file", EXIT_USAGE)
+        what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
+        give_up("submit", f"{file}: {what}", EXIT_USAGE)
     try:
         job = read_job_file(path, content)
     except SpecError as error:
@@ -104,7 +114,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     """Return the document of an earlier job, under a name that is not taken."""
     from luigi_pai.spec.names import base_name  # noqa: PLC0415  as above
 
-    name = latest_submission(cluster, named(cluster, text))
+    name = lookup(cluster, text).name
     document = cluster.config(name)
     if MASK in json.dumps(document.get("secrets", "")):
         give_up(
@@ -145,6 +155,8 @@ def _job(
     for path, value in changes:
         whole = ["parameters", *path] if is_protocol and len(path) == 1 else path
         _put(document, whole, value, source)
+        if not is_protocol:
+            _check_field(document, path)
     if name is not None:
         document["name" if is_protocol else "jobName"] = name
     return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
@@ -166,6 +178,17 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
         at[last] = value
     else:
         give_up("submit", f"--set {'.'.join(path)}: {source} has no such place", EXIT_USAGE)
+
+
+def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
+    """Refuse a place that a v1 job config does not have: PaiJob would leave it out."""
+    from luigi_pai.spec.paths import path_text  # noqa: PLC0415  as above
+    from luigi_pai.spec.validate import validate_job  # noqa: PLC0415  as above
+
+    place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
+    for problem in validate_job(document):
+        if problem.path == place and "not a field" in problem.message:
+            give_up("submit", f"--set {'.'.join(path)}: {problem.message}", EXIT_USAGE)
 
 
 def _item(at: Any, step: str, path: str, source: str) -> Any:
