@@ -7,8 +7,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-import click
-
+from luigi_pai.cli.tables import tell
 from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, SpecError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ EXIT_UNREACHABLE = 3
 def give_up(command: str, why: object, code: int) -> NoReturn:
     """Print the reason, in one line unless it is a list of a job's problems, and exit."""
     text = str(why) if isinstance(why, SpecError) else " ".join(str(why).split())
-    click.echo(f"luigi-pai {command}: {text}", err=True)
+    tell(f"luigi-pai {command}: {text}", err=True)
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, connect, lookup
+from luigi_pai.cli.tables import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +82,7 @@ def report_unreadable(reader: LogReader) -> None:
     """Say of which tasks the logs could not be read, and where a person finds them."""
     for task in reader.unreadable:
         page = f"; its page: {task.page}" if task.page else ""
-        click.echo(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
+        tell(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
 
 
 def _task(text: str | None) -> tuple[str | None, int | None]:

@@ -57,11 +57,13 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     the next run takes them over. Exit code 0: all is done; 1: a job failed, or the task did; 2:
     there is no such module, task or parameter; 4: something could not be run.
     """
-    from luigi_pai.console import PROGRESS_FD  # noqa: PLC0415  costs what only run needs
+    from luigi_pai.console import COLUMNS, PROGRESS_FD  # noqa: PLC0415  costs what only run needs
 
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
     environment = {**os.environ, PROGRESS_FD: str(writing)}
+    if is_terminal():
+        environment[COLUMNS] = str(shutil.get_terminal_size().columns)
     path = [os.getcwd(), environment.get("PYTHONPATH", "")]  # noqa: PTH109  as luigi.cfg is looked for
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     command = [sys.executable, "-c", _START, "--module", module, task, *arguments]
@@ -147,6 +149,6 @@ class _Progress:
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:
-            sys.stdout.write("\r\x1b[K")
+            sys.stdout.write(f"\r{' ' * len(self._shown)}\r")
             sys.stdout.flush()
             self._shown = ""

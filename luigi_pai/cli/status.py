@@ -11,7 +11,7 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import JOB, connect, lookup
 from luigi_pai.cli.listing import facts
-from luigi_pai.cli.tables import coloured, duration, fields, moment
+from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
 from luigi_pai.errors import JobNotFound, PaiApiError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
                 job = lookup(cluster, text)
             except JobNotFound as error:
                 missing = True
-                click.echo(f"luigi-pai status: {error}", err=True)
+                tell(f"luigi-pai status: {error}", err=True)
                 continue
             reason = _waits_because(cluster, job)
             page = cluster.page(job.name)
@@ -54,11 +54,11 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
             if shown:
                 click.echo()
             shown += 1
-            click.echo(_headline(job))
+            tell(_headline(job))
             for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
                 click.echo(line)
             for line in _what_next(job):
-                click.echo(line)
+                tell(line)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     raise SystemExit(EXIT_FAILED if missing else 0)
@@ -91,10 +91,8 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    yield (
-        "diagnostics",
-        "" if own is not None or job.succeeded else printable((job.diagnostics or "").strip()),
-    )
+    known = own is not None or job.succeeded or reason is not None  # and said above
+    yield "diagnostics", "" if known else printable((job.diagnostics or "").strip())
     yield "tasks", "\n".join(_tasks(job))
 
 
@@ -152,6 +150,8 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
 
 def _what_next(job: JobStatus) -> Iterator[str]:
     if not job.finished:
-        yield f"  logs: luigi-pai logs -f {job.name}    stop: luigi-pai stop {job.name}"
+        yield f"  logs: luigi-pai logs -f {job.name}"
+        yield f"  stop: luigi-pai stop {job.name}"
     elif not job.succeeded:
-        yield f"  logs: luigi-pai logs {job.name}    again: luigi-pai submit --like {job.name}"
+        yield f"  logs: luigi-pai logs {job.name}"
+        yield f"  again: luigi-pai submit --like {job.name}"

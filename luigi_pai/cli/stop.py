@@ -10,6 +10,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, connect, latest_submission, matching, named, status_of
+from luigi_pai.cli.tables import tell
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _stop_all(cluster: Cluster, names: list[str], *, wait: bool) -> bool:
             cluster.stop(name)
         except PaiApiError as error:
             failed = True
-            click.echo(f"luigi-pai stop: {error}", err=True)
+            tell(f"luigi-pai stop: {error}", err=True)
         else:
             asked.append(name)
             if not wait:

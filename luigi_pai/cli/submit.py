@@ -13,6 +13,7 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, connect, lookup
 from luigi_pai.cli.jobs import refuse, refused
+from luigi_pai.cli.tables import tell
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
@@ -77,7 +79,7 @@ def submit(
         elif wait:
             _wait(handle)
         else:
-            click.echo(f"page: {handle.url}\nlogs: luigi-pai logs -f {handle.name}", err=True)
+            tell(f"page: {handle.url}\nlogs: luigi-pai logs -f {handle.name}", err=True)
 
 
 def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
@@ -218,19 +220,21 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     except PaiApiError:
         return  # the submission says what is wrong
     if warning is not None:
-        click.echo(f"luigi-pai submit: warning: {warning}", err=True)
+        tell(f"luigi-pai submit: warning: {warning}", err=True)
 
 
 def _wait(handle: Job) -> None:
-    """Wait for a job, say what changes, and end with what became of it."""
-    from luigi_pai.api.waiting import WaitingReasons  # noqa: PLC0415  as above
+    """Wait for a job, say what changes and why it waits, and end with what became of it."""
+    said = ""
 
-    reasons = WaitingReasons(handle.cluster)
+    def show(status: JobStatus, waits_because: str | None = None) -> None:
+        nonlocal said
+        text = f"{status.name}: {status.summary(waits_because)}"
+        if text != said and not status.finished:  # what became of it is said below
+            tell(text, err=True)
+        said = text
 
-    def show(status: Any) -> None:
-        click.echo(f"{status.name}: {status.summary(reasons.of(status))}", err=True)
-
-    handle.wait(on_change=show)
+    handle.wait(on_change=show, on_waiting=show)
     _end(handle)
 
 
@@ -247,6 +251,6 @@ def _follow(handle: Job) -> None:
 def _end(handle: Job) -> None:
     failure = handle.failure()
     if failure is not None:
-        click.echo(str(failure), err=True)
+        tell(str(failure), err=True)
         sys.exit(EXIT_FAILED)
     click.echo(f"{handle.name}: {handle.status().raw_state}", err=True)
