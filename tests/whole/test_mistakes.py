@@ -229,7 +229,7 @@ def test_of_a_task(door, fill, made):
     failed, text = door.pipeline(pipeline_of(made), "Use" if "class Use(" in str(made) else "Train")
     check(text, made, fill)
     assert "Traceback" not in text or re.search(
-        r"^(TypeError|\w+NotFoundError|NotImplementedError): ", text, re.M
+        r"^(TypeError|\w+NotFoundError|NotImplementedError): ", text, re.MULTILINE
     )
     assert failed
 
