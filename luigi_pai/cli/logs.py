@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named, on_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,7 @@ __all__ = ["logs", "print_lines", "report_unreadable"]
     metavar="N",
     help="Of the cluster's Nth start of the job, counted from 0.  [default: the last]",
 )
+@on_cluster
 def logs(
     job: str, task: str | None, *, follow: bool, lines: int | None, only: str | None, attempt: int | None
 ) -> None:

@@ -66,7 +66,7 @@ class TaskRun:
     """
 
     def __init__(self, definition: JobDefinition) -> None:
-        self._settings = OpenPai.current()
+        self._settings = OpenPai.current(definition.task.cluster)
         self._definition = definition
         self._name = definition.name
         check_name(self._name)
@@ -74,7 +74,7 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings)
+        self._hdfs = _hdfs(self._settings, definition.task.cluster)
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self._history = History(definition, self._cluster, self._outputs)
         self._watched: str | None = None
@@ -292,7 +292,7 @@ class TaskRun:
         )
 
     def _settings_of(self, name: str) -> Any:
-        """Return a setting of the task; without one, that of [OpenPai]."""
+        """Return a setting of the task; without one, that of its cluster in luigi.cfg."""
         own = getattr(self._definition.task, name)
         return getattr(self._settings, name) if own is None else own
 
@@ -348,10 +348,10 @@ def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
 
 
-def _hdfs(settings: OpenPai) -> WebHdfs | None:
+def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
     """Return the cluster's HDFS; None if no WebHDFS is configured."""
     if settings.hdfs_account() is None:
         return None
     from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
 
-    return WebHdfs.from_config()
+    return WebHdfs.from_config(cluster)

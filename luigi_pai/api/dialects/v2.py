@@ -103,7 +103,7 @@ class V2Dialect:
         from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
         from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
 
-        conversion = convert(job, fs_uri=self._fs_uri)
+        conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
             for loss in conversion.losses:
                 logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
