@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
     from luigi_pai.spec.protocol import JobProtocol
@@ -228,6 +229,10 @@ class Cluster:
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later; before, an empty list)."""
         return self._detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
+        return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
-from luigi_pai.cli.failures import plain_failures
+from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
 from luigi_pai.spec.names import attempt_name, base_name, latest_attempts
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.2 on
 
-__all__ = ["JOB", "connect", "latest_submission", "matching", "named", "on_cluster"]
+__all__ = ["JOB", "connect", "latest_submission", "matching", "named", "on_cluster", "role_and_index"]
 
 LATEST = "@latest"
 
@@ -132,6 +132,16 @@ def latest_submission(cluster: Cluster, name: str) -> str:
     if base_name(name) != name:
         return name
     return attempt_name(name, latest_attempts(job.name for job in cluster.list()).get(name, 1))
+
+
+def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
+    """Return what ``ROLE/INDEX``, ``ROLE`` or nothing means; or end the command."""
+    if text is None:
+        return None, None
+    role, _, index = text.partition("/")
+    if index and not index.isdecimal():
+        give_up(command, f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
+    return role, int(index) if index else None
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:
