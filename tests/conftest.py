@@ -92,8 +92,8 @@ def _is_in(paths: Iterable[str], path: Path) -> bool:
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's."""
     config = luigi.configuration.get_config()
-    for section in ("OpenPai", "hdfs", "webhdfs"):
-        if config.has_section(section):
+    for section in config.sections():
+        if section in ("hdfs", "webhdfs") or section.startswith("OpenPai"):
             config.remove_section(section)
     for name in list(os.environ):
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
@@ -111,6 +111,18 @@ def settings() -> Callable[..., None]:
     def write(**keys: object) -> None:
         for key, value in keys.items():
             luigi.configuration.get_config().set("OpenPai", key, str(value))
+
+    return write
+
+
+@pytest.fixture
+def further() -> Callable[..., None]:
+    """Set keys of [OpenPai:NAME] for one test; those of a local OpenPAI, if one is given."""
+
+    def write(name: str, server: LocalPai | None = None, **keys: object) -> None:
+        own = {} if server is None else {**server.luigi_section, "poll_min": 0.05, "poll_max": 0.5}
+        for key, value in {**own, **keys}.items():
+            luigi.configuration.get_config().set(f"OpenPai:{name}", key, str(value))
 
     return write
 
