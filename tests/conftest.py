@@ -55,8 +55,8 @@ SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard
 # library's; browsers; a real HDFS that is broken on purpose; retries, which are ours.
 NEWEST_ONLY = (
-    "hdfs/test_datanodes.py",
-    "hdfs/test_namenodes.py",
+    "hdfs/wire/test_datanodes.py",
+    "hdfs/wire/test_namenodes.py",
     "local/accounts",
     "local/config",
     "local/container",
