@@ -14,7 +14,7 @@ import socket
 import socketserver
 import threading
 import time
-from typing import BinaryIO
+from typing import Any
 
 SOUGHT = (3.0, -1.0, 0.5, 2.0)
 RATE = 0.05
@@ -44,7 +44,7 @@ def serve(options: argparse.Namespace) -> None:
         server.serve_forever()
 
 
-def connected(host: str) -> BinaryIO:
+def connected(host: str) -> Any:
     """Return a connection to a server, which may start later than the workers."""
     name, _, port = host.rpartition(":")
     while True:
