@@ -67,12 +67,11 @@ def test_the_example_configuration_has_every_key_with_its_default():
     text = (ROOT / "luigi.cfg.example").read_text()
     section = text.split("[OpenPai]")[1].split("\n[")[0]
     shown = re.findall(r"^(#?)([a-z_]+) =[ ]?(.*)$", section, flags=re.MULTILINE)
-    params = dict(OpenPai.get_params())
-    assert sorted(key for _, key, _ in shown) == sorted(params)
+    defaults = OpenPai().param_kwargs
+    assert sorted(key for _, key, _ in shown) == sorted(defaults)
     for hidden, key, value in shown:
-        default = params[key]._default
         if hidden:
-            assert value == ("" if default is None else str(default)), key
+            assert value == str("" if defaults[key] is None else defaults[key]), key
 
 
 @pytest.mark.tree
