@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,10 @@ def test_an_exception_publishes_nothing(
 
 def test_a_dropped_writer_publishes_nothing(fs: WebHdfs, home: str) -> None:
     """A file that is never closed does not appear; its upload ends, and what was sent stays temporary."""
+    before = set(threading.enumerate())
     file = HdfsTarget(f"{home}/f", format=luigi.format.Nop, fs=fs).open("w")
     file.write(b"x" * 3_000_000)
-    thread = file._upload._thread
+    (thread,) = set(threading.enumerate()) - before
     del file
     gc.collect()
     thread.join(20)
