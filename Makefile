@@ -32,7 +32,7 @@ unexport LUIGI_CONFIG_PARSER
 # Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench dist wheel clean
+.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -196,16 +196,17 @@ test-oldest: $(OLDEST_READY) wheel
 bench: $(DEV_READY)
 	@$(REAL_HDFS) run --optional --as-shipped -- $(BIN)/python benchmarks
 
+wheel: $(DEMO_READY)
+	@rm -f dist/luigi_pai-*.whl
+	@$(BIN)/pip wheel -qq --no-deps -w dist .
+	@ls dist/*.whl
+
+.PHONY: dist
 # What is published: the same files, bit by bit, whenever and wherever they are built.
 dist: $(DEV_READY)
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -d dist
 	@cd dist && sha256sum *
-
-wheel: $(DEMO_READY)
-	@rm -f dist/luigi_pai-*.whl
-	@$(BIN)/pip wheel -qq --no-deps -w dist .
-	@ls dist/*.whl
 
 clean: demo-clean
 	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
