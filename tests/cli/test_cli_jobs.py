@@ -81,7 +81,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def _as_process(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "luigi_pai.cli", *words]
+    command = [sys.executable, "-m", "luigi_pai", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -404,7 +404,10 @@ def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
         (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
         (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
         (["pipeline", "Nothing"], "Nothing"),
-        (["pipeline", "NoFile"], "NoFile of pipeline: [Errno 2] No such file or directory: "),
+        (
+            ["pipeline", "NoFile"],
+            "NoFile of pipeline: [Errno 2] protocol of NoFile: there is no such file; a path is",
+        ),
         (["broken", "New"], "No module named 'not_installed'; broken imports it"),
         (["pipeline", "New"], "rate"),
         (["pipeline", "New", "--rate", "x"], "x"),

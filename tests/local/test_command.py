@@ -26,7 +26,7 @@ from protocol_client import protocol
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
     """
     import json, luigi.configuration, os, sys

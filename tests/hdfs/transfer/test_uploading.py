@@ -565,7 +565,7 @@ def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_n
         shutil.copytree(source, machine / "src")
         (machine / "src" / "own").mkdir()
         (machine / "src" / "own" / f"{number}").write_text("own")
-        command = [sys.executable, "-m", "luigi_pai.cli", "put", "src", f"{home}/code"]
+        command = [sys.executable, "-m", "luigi_pai", "put", "src", f"{home}/code"]
         variables = {**os.environ, "TMPDIR": str(machine), "LUIGI_CONFIG_PATH": str(config)}
         uploads.append(subprocess.Popen(command, cwd=machine, env=variables, stderr=subprocess.PIPE))
     for process in uploads:

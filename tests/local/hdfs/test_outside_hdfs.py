@@ -23,7 +23,7 @@ from luigi_pai import HdfsTarget, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @dataclass(frozen=True)
