@@ -87,7 +87,7 @@ def test_jobs(job, gpu2, cluster, pai_command):
     shown = pai_command("status", job, *there).stdout
     assert "page" in shown
     assert gpu2.url in shown
-    assert f"logs: luigi-pai logs --cluster gpu2 {job}  " in shown
+    assert f"logs: luigi-pai logs --cluster gpu2 {job}\n" in shown
     assert f"again: luigi-pai submit --cluster gpu2 --like {job}" in shown
     pai_command("status", job, expect=1)
     assert "on gpu2" in pai_command("logs", *there, job).stdout
