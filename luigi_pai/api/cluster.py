@@ -195,7 +195,7 @@ class Cluster:
 
         The first two are looked up alone, as ``status`` does; then the user's list answers for all, unless
         it lacks a job. It has no tasks and no diagnostics. The status of a job that has not ended may be 10 s
-        old, but not if it is looked up again.
+        old, and is newer each time.
 
         Args:
             name: of the job.
@@ -394,8 +394,7 @@ class Cluster:
         dialect = self.dialect
         key = dialect.version, dialect.job_name(name)
         self._finished.update(key, status, self._session.connection_epoch)
-        if status is not None:
-            self._board.found(*key)
+        self._board.seen(*key, found=status is not None)
 
 
 def _default_portal(url: str) -> str:
