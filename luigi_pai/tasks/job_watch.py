@@ -15,6 +15,7 @@ from luigi_pai.tasks.luigi_page import link_job_page
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
+from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,22 @@ class JobWatch:
         self._logged = ""
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
+
+    def announce(self, status: JobStatus, event: str) -> None:
+        """Add the tags of a job that was submitted or taken over, and trigger its event.
+
+        Args:
+            status: of the job.
+            event: ``PaiEvent.SUBMITTED`` or ``PaiEvent.TAKEN_OVER``.
+        """
+        self._watched = status.name
+        try:
+            with before_signals(self._killed) as check_signals:
+                add_tags(self._cluster, status, self._settings.tags)
+                trigger(self._definition.task, event, status)
+                check_signals()
+        finally:
+            self._watched = None
 
     def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
         """Watch a job, and return its last update.

@@ -21,7 +21,6 @@ from luigi_pai.tasks.history import History
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.kept_logs import KeptLogs
 from luigi_pai.tasks.outputs import Outputs
-from luigi_pai.tasks.tagging import add_tags
 from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
@@ -181,8 +180,7 @@ class TaskRun:
             return None
         begun = yield from self._ensure(found)
         if begun.submitted or not begun.status.finished:
-            add_tags(self._cluster, begun.status, self.settings.tags)
-            self._trigger(PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER, begun.status)
+            self._watch.announce(begun.status, PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER)
         return begun
 
     def finish(self, begun: Begun, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:

@@ -153,7 +153,7 @@ class Train(PaiTask):
     tasks = [TaskRole("main", "x")]
     on_kill = "stop"
 
-@PaiTask.event_handler(PaiEvent.RUNNING)
+@PaiTask.event_handler(PaiEvent.EVENT)
 def slow(task, status):
     print("handling", flush=True)
     time.sleep(60)
@@ -162,14 +162,15 @@ luigi.build([Train()], local_scheduler=True)
 """
 
 
-def test_a_signal_during_a_handler_takes_its_course(pai, tmp_path):
+@pytest.mark.parametrize("event", ["SUBMITTED", "RUNNING"])
+def test_a_signal_during_a_handler_takes_its_course(pai, tmp_path, event):
     """Luigi catches whatever a handler raises; the job is stopped all the same."""
     pai.plan = {"runs_for": 600}
     config = luigi.configuration.get_config()
     lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
     worker = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", _PIPELINE],
+        [sys.executable, "-W", "ignore", "-c", _PIPELINE.replace("EVENT", event)],
         env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
         cwd=tmp_path,
         stdout=subprocess.PIPE,

@@ -91,6 +91,17 @@ def test_of_several_tasks_each_line_says_whose_it_is(caplog):
 
 
 @pytest.mark.usefixtures("either_cluster")
+def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
+    """By OpenPAI, under the same name: it has another log."""
+    monkeypatch.setattr(Train, "retry_count", 1)
+    flag = tmp_path / "flag"
+    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 2; exit 1; fi"
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name=unique(), command=command).run()
+    assert [line for line in shown(caplog) if "started again" not in line] == ["first", "second"]
+
+
+@pytest.mark.usefixtures("either_cluster")
 def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
     with caplog.at_level(logging.INFO, "luigi-interface"), pytest.raises(PaiJobFailed):
         Train(name=unique(), command="echo why >&2; exit 3").run()

@@ -101,9 +101,10 @@ class _Stream:
     cut_short: bool = False  # by an error that may pass
 
     @property
-    def start(self) -> tuple[int, int]:
-        """Which start of the job, and of the task in it."""
-        return self.status.attempt or 0, self.task.attempt or 0
+    def start(self) -> tuple[int, int, str | None]:
+        """Which start of the job, and of the task in it; on 0.x, which does not count them, its page."""
+        page = self.task.log_url if self.task.attempt is None else None
+        return self.status.attempt or 0, self.task.attempt or 0, page
 
 
 class LogReader:
@@ -141,7 +142,7 @@ class LogReader:
         self._attempt = attempt
         self._lines = lines
         self._streams: dict[tuple[str, int, str], _Stream] = {}
-        self._files: dict[tuple[str, int, tuple[int, int]], tuple[LogFile, ...]] = {}
+        self._files: dict[tuple[str, int, tuple[int, int, str | None]], tuple[LogFile, ...]] = {}
         self._first = True
         self._retry = Retry(cluster.polling.patience, cluster.clock, f"logs of {name}")
         self._next_request = 0.0
@@ -236,7 +237,7 @@ class LogReader:
                 known = self._streams.get(key)
                 now = _Stream(task, name, status, self._lines if self._first else None)
                 if known is None or known.start != now.start:
-                    if known is not None:
+                    if known is not None and (task.attempt is not None or known.task.log_url is not None):
                         known.closed = True
                         found.append(known)
                         logger.info("%s of job %s was started again", task, self._name)
