@@ -10,10 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import luigi
 import pytest
+from click.testing import CliRunner
 from local_client import unique
 from places import ROOT
 
 from luigi_pai import OpenPai, PaiEvent, PaiJobFailed, PaiTask, TaskRole
+from luigi_pai.cli import main
 from luigi_pai.tasks.job_task import JobTask
 
 pytestmark = pytest.mark.tree
@@ -126,6 +128,17 @@ def test_the_first_example_runs(request, as_settings, caplog, server):
     assert caplog.messages.count("worker/0 | working") == 2
     for submission in (task.name, f"{task.name}__attempt2"):
         assert (task.output() / f"_logs/{submission}/worker-1.stdout").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_commands_print_what_is_shown():
+    block = re.search(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    runs = re.findall(r"^\$ luigi-pai (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
+    assert len(runs) == 2
+    for command, printed in runs:
+        done = CliRunner().invoke(main, command.split())
+        assert done.exit_code == 0, done.output
+        assert done.output == printed or not printed
 
 
 @pytest.mark.parametrize("option", OPTIONS)
