@@ -289,6 +289,10 @@ class Cluster:
         """Return how the running containers of a job are reached by ssh."""
         return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
+        self._detector.call(lambda dialect: dialect.add_tag(dialect.job_name(name), tag))
+
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
         return self._detector.call(lambda dialect: dialect.virtual_clusters())
