@@ -61,9 +61,9 @@ def _without_lines(error: configparser.Error) -> str:
 
 def _where_it_was_looked_for() -> str:
     """Return a hint if nobody has said where the cluster is."""
-    from luigi_pai.config_file import NO_FILE, files_read, has_key  # noqa: PLC0415  loads Luigi
+    from luigi_pai.config_file import NO_FILE, chosen_section, files_read, has_key  # noqa: PLC0415  loads Luigi
 
-    if has_key("pai_url"):
+    if has_key(chosen_section(None), "pai_url"):
         return ""
     return "; pai_url is not set" if files_read() else f"; pai_url is not set: {NO_FILE}"
 

@@ -17,6 +17,7 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.protocol_extras import NOTIFICATION
 from luigi_pai.spec.validate import validate_job
 
 if TYPE_CHECKING:
@@ -56,12 +57,15 @@ class Conversion:
     losses: tuple[Problem, ...]
 
 
-def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Conversion:
+def convert(
+    job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None, section: str = "OpenPai"
+) -> Conversion:
     """Return a v1 job as a job protocol that every v2 release accepts.
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, which v2 servers do not define.
+        section: of luigi.cfg, where ``fs_uri`` is set: ``OpenPai`` or ``OpenPai:NAME``.
 
     Raises:
         SpecError: it is not a valid v1 job; it has every problem.
@@ -72,15 +76,16 @@ def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Co
         name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
         raise SpecError(str(name), problems)
     assert not isinstance(document, PaiJob)
-    return _Converter(document, fs_uri).convert()
+    return _Converter(document, fs_uri, section).convert()
 
 
 class _Converter:
     """One conversion."""
 
-    def __init__(self, job: Mapping[str, Any], fs_uri: str | None) -> None:
+    def __init__(self, job: Mapping[str, Any], fs_uri: str | None, section: str) -> None:
         self._job = job
         self._fs_uri = fs_uri
+        self._section = section
         self._losses: list[Problem] = []
         self._parameters: dict[str, Any] = {}
 
@@ -114,6 +119,9 @@ class _Converter:
         document["taskRoles"] = roles
         if job.get("virtualCluster"):
             document["defaults"] = {"virtualCluster": job["virtualCluster"]}
+        notification = (job.get("extras") or {}).get(NOTIFICATION)
+        if isinstance(notification, dict):
+            document["extras"] = {NOTIFICATION: notification}
         return Conversion(JobProtocol.from_dict(document), tuple(self._losses))
 
     def _lose(self, path: str, message: str) -> None:
@@ -137,8 +145,9 @@ class _Converter:
             )
         if job.get("killAllOnCompletedTaskNumber"):
             self._lose("killAllOnCompletedTaskNumber", "is left out; use minSucceededTaskCount of a role")
-        if job.get("extras"):
-            self._lose("extras", f"are left out: {', '.join(job['extras'])}; v2 gives extras another meaning")
+        others = [key for key in job.get("extras") or () if key != NOTIFICATION]
+        if others:
+            self._lose("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
 
     def _retry_count(self) -> int:
         count = int(self._job.get("retryCount") or 0)
@@ -155,7 +164,7 @@ class _Converter:
             self._lose(
                 field,
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
-                "set fs_uri in [OpenPai] of luigi.cfg",
+                f"set fs_uri in [{self._section}] of luigi.cfg",
             )
         if field == "codeDir":
             self._lose(

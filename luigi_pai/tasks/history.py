@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
+from luigi_pai.config_file import cluster_option
 from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
 from luigi_pai.spec.comparison import differing_fields, job_digest
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.tasks.record import Submission, SubmissionRecord
+    from luigi_pai.tasks.task_settings import TaskSettings
 
 __all__ = ["History"]
 
@@ -35,12 +37,16 @@ class History:
         definition: of the job.
         cluster: of the job.
         outputs: of the task.
+        settings: of the task.
     """
 
-    def __init__(self, definition: JobDefinition, cluster: Cluster, outputs: Outputs) -> None:
+    def __init__(
+        self, definition: JobDefinition, cluster: Cluster, outputs: Outputs, settings: TaskSettings
+    ) -> None:
         self._definition = definition
         self._cluster = cluster
         self._outputs = outputs
+        self._settings = settings
         self._key = ("flag", definition.output_folder or "", definition.name)
         self._before: Submission | None = None
 
@@ -87,7 +93,7 @@ class History:
         if last.state in (JobState.FAILED.value, JobState.STOPPED.value):
             return last.number
         age = self._cluster.clock.time() - last.submitted_ms / 1000
-        if last.state is None and age <= self._cluster.retention():
+        if last.state is None and last.cluster == self._cluster.url and age <= self._cluster.retention():
             return last.number - 1  # the record was written, but the submission did not reach the server
         if on_forgotten == "submit":
             logger.warning(
@@ -146,6 +152,15 @@ class History:
         self._cluster.cache.pop(self._key)
         if self._record is not None and self.last is None:
             self._check_folder(status)
+
+    def lacks_end(self, status: JobStatus) -> bool:
+        """Return whether the last recorded submission is this ended job, and its end is not recorded.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        last = self.last
+        return last is not None and last.job == status.name and last.state is None and status.finished
 
     def record_success(self, status: JobStatus) -> None:
         """Write the completion flag, if the output folder is on HDFS.
@@ -254,9 +269,8 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(
-            self._cluster.dialect.document(self._definition.job_named(status.name)), stored
-        )
+        mine = self._definition.job_for(status.name, self._cluster.dialect.version, self._settings.notify)
+        fields = differing_fields(self._cluster.dialect.document(mine), stored)
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:
@@ -267,14 +281,17 @@ class History:
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
         folder = self._definition.output_folder
         end = "its result is not known"
+        there = "" if last.cluster == self._cluster.url else f" to {last.cluster}"
+        knows = "does not know" if there else "no longer knows"
+        option = cluster_option(self._cluster.section)
         if last.state is not None:
             end = f"its recorded state is {last.state}, but the completion flag in its output folder is gone"
         return PaiJobForgotten(
-            f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no "
-            f"longer knows it: {end}. Nothing was submitted\n"
+            f"job {last.job!r} was submitted{there} {_ago(age)} by {last.user!r}, and {self._cluster.url} "
+            f"{knows} it: {end}. Nothing was submitted\n"
             f"  output folder: {folder}\n"
             "  to accept its output as complete: "
-            f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
+            f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
             "  to run it again: run the task with --OpenPai-on-forgotten submit",
             last.job,
         )

@@ -96,7 +96,7 @@ def test_an_unknown_host_says_what_to_check(new_session):
 @pytest.mark.parametrize(
     "url", ["http://a..b:9186", f"http://{'a' * 64}.invalid", "127.0.0.1:9186", "ftp://h/"]
 )
-def test_an_address_that_is_none_says_what_to_check(new_session, url):
+def test_the_error_of_an_invalid_address_says_what_to_check(new_session, url):
     """What requests and urllib3 cannot use as an address is the setting's fault."""
     with pytest.raises(ClusterUnreachable) as caught:
         new_session(url).request(*GET, authorize=False)
@@ -167,7 +167,7 @@ def test_tls_to_a_plain_port_is_one_line(serve, new_session):
 
 
 @pytest.mark.parametrize("status", [200, 404, 403, 400, 401])
-def test_another_web_server_is_told_as_such(serve, new_session, status):
+def test_another_web_server_is_recognised(serve, new_session, status):
     """HTML in place of JSON is no missing job, and no refused login: the address is wrong."""
     server = serve(lambda _: (status, {"Content-Type": "text/html"}, "<html>nginx</html>"))
     session = new_session(server.url)

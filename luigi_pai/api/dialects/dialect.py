@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterable
 
+    from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
@@ -55,6 +57,11 @@ class LogFile:
     name: str
     uri: str = field(repr=False)
     paged: bool = False
+
+    @property
+    def node(self) -> str:
+        """Host and port that have it; "" for those of the web portal."""
+        return urlsplit(self.uri).netloc
 
 
 class Dialect(Protocol):
@@ -128,8 +135,16 @@ class Dialect(Protocol):
         """Return the events of a job; an empty list without ``can.events``."""
         ...
 
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job; nothing is sent without ``can.tags``."""
+        ...
+
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
         """Return the logs of a task of a job; empty without ``can.logs``."""
+        ...
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
         ...
 
     def virtual_clusters(self) -> dict[str, Any]:

@@ -1,0 +1,193 @@
+"""JobWatch: the job of a task is watched to its end: log lines, Luigi's page, messages and signals."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.status import JobState
+from luigi_pai.api.waiting import WaitingReasons
+from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.errors import PaiApiError, PaiError
+from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.tasks.job_logs import job_logs
+from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.messages import Messages
+from luigi_pai.tasks.reports import Reports
+from luigi_pai.tasks.signals import before_signals
+from luigi_pai.tasks.tagging import add_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.api.watcher import Update
+    from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.outputs import Outputs
+    from luigi_pai.tasks.task_settings import TaskSettings
+
+__all__ = ["JobWatch"]
+
+logger = logging.getLogger("luigi-interface")
+
+
+class JobWatch:
+    """Watches the job of one task, and shows what becomes of it.
+
+    Args:
+        definition: of the job.
+        cluster: of the job.
+        outputs: of the task.
+        settings: of the task.
+    """
+
+    def __init__(
+        self, definition: JobDefinition, cluster: Cluster, outputs: Outputs, settings: TaskSettings
+    ) -> None:
+        self._definition = definition
+        self._cluster = cluster
+        self._outputs = outputs
+        self._settings = settings
+        self._reasons = WaitingReasons(cluster)
+        self._messages = Messages(definition.task, cluster)
+        self._watched: str | None = None
+        self._logged = ""
+        self._event: tuple[str, str] | None = None
+        self._progress: int | None = None
+
+    def announce(self, status: JobStatus, event: str) -> None:
+        """Add the tags of a job that was submitted or taken over, and trigger its event.
+
+        Args:
+            status: of the job.
+            event: ``PaiEvent.SUBMITTED`` or ``PaiEvent.TAKEN_OVER``.
+        """
+        self._watched = status.name
+        try:
+            with before_signals(self._killed) as check_signals:
+                add_tags(self._cluster, status, self._settings.tags)
+                trigger(self._definition.task, event, status)
+                check_signals()
+        finally:
+            self._watched = None
+
+    def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
+        """Watch a job, and return its last update.
+
+        Args:
+            status: its last known status.
+            submitted: it was submitted just now.
+
+        Raises:
+            PaiApiError: lookups failed for too long; the text says that the job continues.
+        """
+        self._watched = name = status.name
+        self._event = None
+        link_job_page(self._definition.task, self._cluster.page(name))
+        watcher = Watcher(self._cluster)
+        self._messages.concern(name, watcher)
+        logs = job_logs(
+            self._settings["logs"], self._cluster, name, self._definition.secrets(), self._show_below
+        )
+        watcher.add(
+            status,
+            new=submitted,
+            queue_timeout=self._settings["queue_timeout"],
+            run_timeout=self._settings["run_timeout"],
+        )
+        folder = self._definition.output_folder
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
+        self._show(status)
+        last: Update | None = None
+        try:
+            with before_signals(self._killed) as check_signals:
+                self._tell(status)
+                while last is None:
+                    check_signals()
+                    yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
+                    for update in watcher.step():
+                        status = update.status
+                        last = update if update.outcome is not Outcome.CHANGED else None
+                    self._show(status)
+                    self._tell(status)
+                    if last is None:
+                        logs.step(status)
+                        reports.show(name, self._logged)
+        except PaiApiError as error:
+            raise error.extended(self._continues(status.name)) from None
+        except PaiError:
+            raise
+        except KeyboardInterrupt:  # said already
+            raise
+        except BaseException:
+            logger.warning("Interrupted: %s", self._continues(status.name))
+            raise
+        finally:
+            self._watched = None
+            self._messages.end()
+        if last.outcome is Outcome.ENDED:
+            yield from logs.end(status)
+        return last
+
+    def _killed(self) -> None:
+        """Stop the job if ``on_kill`` says so, or say that it goes on."""
+        name = self._watched
+        if name is None:
+            return
+        if self._settings["on_kill"] != "stop":
+            logger.warning("Interrupted: %s", self._continues(name))
+            return
+        try:
+            self._cluster.stop(name)
+        except PaiError as error:
+            logger.warning(
+                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
+            )
+        else:
+            logger.warning("Interrupted: job %s was asked to stop", name)
+
+    def _continues(self, name: str) -> str:
+        page = self._cluster.page(name)
+        return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
+
+    def _show(self, status: JobStatus) -> None:
+        """Log a changed status, and show it on Luigi's web page."""
+        summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
+        if summary != self._logged:
+            self._logged = summary
+            job = {"job": status.name, "state": status.state.value}
+            logger.info("Job %s", summary, extra={"job": job})
+            self._report("set_status_message", summary)
+        progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
+        if progress is not None and progress != self._progress:
+            self._progress = progress
+            self._report("set_progress_percentage", progress)
+
+    def _tell(self, status: JobStatus) -> None:
+        """Trigger the event of a status that is new."""
+        task, reason = self._definition.task, self._reasons.of(status)
+        known, self._event = self._event, None
+        if status.state is JobState.RUNNING:
+            self._event = PaiEvent.RUNNING, str(status.retries)
+            if self._event != known:
+                trigger(task, PaiEvent.RUNNING, status)
+        elif status.state is JobState.WAITING:
+            self._event = PaiEvent.WAITING, reason or ""
+            if reason and self._event != known:
+                trigger(task, PaiEvent.WAITING, status, reason)
+
+    def _show_below(self, lines: str) -> None:
+        """Show lines below the status on Luigi's web page."""
+        self._report("set_status_message", f"{self._logged}\n{lines}")
+
+    def _report(self, callback: str, value: object) -> None:
+        """Call one of the callbacks that a Luigi worker sets on a running task."""
+        report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
+        if report is not None:
+            report(value)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and answer messages of the scheduler meanwhile."""
+        self._messages.pause(seconds)
