@@ -28,6 +28,7 @@ _WORDS = {
     "console": ("luigi", "quiet"),
     "logs": ("none", "tail", "stream"),
 }
+_DURATIONS_OF_TASKS = ("queue_timeout", "run_timeout")
 _WORDS_OF_TASKS = ("on_forgotten", "on_kill", "logs")
 _NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
@@ -57,6 +58,10 @@ def task_problems(task: object) -> Iterator[str]:
         value = getattr(task, name)
         if value is not None:
             yield from _problem(name, value)
+    for name in _DURATIONS_OF_TASKS:
+        value = getattr(task, name)
+        if value is not None:
+            yield from _seconds_problems(name, value)
 
 
 def words_of(value: object) -> tuple[str, ...]:
@@ -76,6 +81,12 @@ def _problem(name: str, value: object) -> Iterator[str]:
         is_valid = value is None or check(value)
     if not is_valid:
         yield f"{name} = {value!r} is not valid; use {advice}"
+
+
+def _seconds_problems(name: str, value: object) -> Iterator[str]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:  # type: ignore[operator]  # it is a number
+        yield f"{name} = {value!r} is not valid; use a number of seconds greater than 0"
 
 
 def _is_count(value: object) -> bool:
@@ -133,8 +144,7 @@ def _duration_problems(settings: OpenPai) -> Iterator[str]:
         value = getattr(settings, name)
         if value is None and name in _OPTIONAL_DURATIONS:
             continue
-        if not 0 < value < math.inf:
-            yield f"{name} = {value} is not valid; use a number of seconds greater than 0"
+        yield from _seconds_problems(name, value)
     if settings.poll_max < settings.poll_min:
         yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import configparser
 import logging
 import os
 import socket
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import luigi.configuration
-
 from luigi_pai.config import OpenPai
-from luigi_pai.config_file import SECTION, misspelled_sections, unknown_keys
+from luigi_pai.config_file import (
+    NO_FILE,
+    SECTION,
+    chosen_section,
+    cluster_option,
+    clusters,
+    files_read,
+    misspelled_clusters,
+    misspelled_sections,
+    unknown_keys,
+)
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
 
 if TYPE_CHECKING:
@@ -30,6 +38,9 @@ _MOST_SKEW = 60.0  # seconds; tokens are signed with times
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
+_DOTS = 2  # in a JSON Web Token
+_WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
+_FORMAT = "write each section once, [OpenPai], and each key below it once, as key = value"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -53,6 +64,8 @@ class Check:
 def diagnose() -> Iterator[Check]:
     """Carry out the checks, each when the one before is through; stop where the rest cannot work.
 
+    They are those of the cluster that ``OpenPai.current()`` chooses.
+
     Nothing is submitted. On HDFS a folder is made in /tmp and removed.
     """
     level = logging.getLogger("luigi-interface").level
@@ -72,42 +85,55 @@ def diagnose() -> Iterator[Check]:
 
 
 def _configuration() -> Iterator[Check]:
-    files = _files_read()
+    try:
+        files = files_read()
+    except configparser.Error as error:
+        text = " ".join(str(error).split())
+        yield Check("configuration", "fail", f"luigi.cfg cannot be read: {text}", _FORMAT)
+        return
     if files:
         yield Check("configuration", "ok", f"read {', '.join(files)}")
     else:
         yield Check(
             "configuration",
             "warn",
-            "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH",
+            NO_FILE,
             "copy luigi.cfg.example to luigi.cfg and fill it in",
         )
     for problem in misspelled_sections():
         yield Check("configuration", "fail", problem)
+    for problem in misspelled_clusters():
+        yield Check("configuration", "warn", problem, "it names no cluster as it is")
     try:
+        section = chosen_section(None)
+        yield from _other_clusters(section)
         settings = OpenPai.current()
     except ConfigError as error:
         yield Check("configuration", "fail", str(error))
         return
     known = [name for name, _ in settings.get_params()]  # type: ignore[no-untyped-call]
-    for key, advice in unknown_keys(known).items():
-        yield Check("configuration", "warn", f"[{SECTION}] has a key {key!r}, which does not exist", advice)
+    for key, advice in unknown_keys(section, known).items():
+        yield Check("configuration", "warn", f"[{section}] has a key {key!r}, which does not exist", advice)
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:
         yield Check(
             "configuration",
             "fail",
-            f"[{SECTION}] has neither password nor token for user {settings.username}",
+            f"[{section}] has neither password nor token for user {settings.username}",
             "write password = ... or token = ...",
         )
         return
     yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")
 
 
-def _files_read() -> list[str]:
-    parser = luigi.configuration.get_config()
-    paths = getattr(parser, "_config_paths", [])
-    return [str(path) for path in paths if Path(path).is_file()]
+def _other_clusters(section: str) -> Iterator[Check]:
+    """Say which cluster is checked, if there are several, and how the others are."""
+    names = [name for name in clusters() if section != f"{SECTION}:{name}"]
+    if section == SECTION and not names:
+        return
+    options = ", ".join(cluster_option(f"{SECTION}:{name}").strip() for name in names)
+    others = f"; others: {options}" if options else ""
+    yield Check("configuration", "ok", f"checking the cluster of [{section}]{others}")
 
 
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
@@ -123,7 +149,10 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
             addresses = sorted({entry[4][0] for entry in socket.getaddrinfo(host, port)})
         except OSError as error:
             yield Check(
-                "network", "fail", f"{host} has no address: {error}", "check the host in pai_url, VPN and DNS"
+                "network",
+                "fail",
+                f"{host} has no address: {error.strerror or error}",
+                "check the host in pai_url, VPN and DNS",
             )
             return None
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
@@ -180,6 +209,9 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
 
 
 def _login(settings: OpenPai, life: float | None) -> Check:
+    if settings.token and settings.token.count(".") != _DOTS:
+        text = "the token is not a whole one: those of OpenPAI have three parts with dots between"
+        return Check("login", "warn", text, "copy it again from your profile page of the web portal")
     if life is None:
         return Check("login", "ok", f"as {settings.username}; the token does not say how long it lives")
     if life <= 0:
@@ -239,9 +271,14 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
             return
         from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
 
-        fs = WebHdfs.from_config()
+        fs = WebHdfs.from_config(settings.section.partition(":")[2])
         fs.exists("/")
         yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+        if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
+            text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+            yield Check(
+                "hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is"
+            )
         yield _hdfs_writes(fs)
     except PaiError as error:
         yield Check("hdfs", "fail", str(error))

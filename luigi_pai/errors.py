@@ -102,6 +102,12 @@ def __getattr__(name: str) -> Any:
 class PaiError(Exception):
     """Base of every error that this package raises."""
 
+    def in_section(self, section: str) -> Self:
+        """Name a section of luigi.cfg where the text names ``[OpenPai]``, and return the error."""
+        if section != "OpenPai":
+            self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
+        return self
+
 
 class ConfigError(PaiError, ValueError):
     """A setting is missing or wrong; the text has its name and what to write."""

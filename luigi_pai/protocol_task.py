@@ -34,6 +34,7 @@ __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
+_RELATIVE = "a path is absolute, or relative to the folder of the module of the class"
 
 
 class PaiProtocolTask(JobTask):
@@ -122,17 +123,23 @@ class PaiProtocolTask(JobTask):
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
             return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
         if isinstance(given, (str, os.PathLike)):
-            return JobProtocol.from_file(base_folder(self, "protocol") / Path(given).expanduser())
+            file = base_folder(self, "protocol") / Path(given).expanduser()
+            try:
+                return JobProtocol.from_file(file)
+            except FileNotFoundError as error:
+                text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
+                raise FileNotFoundError(error.errno, text, str(file)) from None
         raise TypeError(
             f"protocol of {type(self).__name__} is {type(given).__name__}; "
             "give a JobProtocol, YAML text or a path"
         )
 
     def _definition(self) -> JobDefinition:
-        if OpenPai.current().api_version == "v1":
+        settings = OpenPai.current(self.cluster)
+        if settings.api_version == "v1":
             raise ConfigError(
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
-                "[OpenPai] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
+                f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
         return _ProtocolDefinition(self)
 

@@ -98,6 +98,7 @@ class JobStatus:
         tags: its tags (1.3 and later).
         takes_tags: whether the server has tags: the reply shows those of the job, or that it has none.
         gpus: of all its instances; only in lists (1.2 and later).
+        legacy: a list of 0.8 to 0.14 has it as a job that is looked up by its name alone.
     """
 
     name: str
@@ -124,6 +125,7 @@ class JobStatus:
     tags: tuple[str, ...] = ()
     takes_tags: bool = False
     gpus: int | None = None
+    legacy: bool = False
 
     @property
     def finished(self) -> bool:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE
-from luigi_pai.cli.tables import coloured
+from luigi_pai.cli.job_argument import on_cluster
+from luigi_pai.cli.tables import coloured, tell
 
 if TYPE_CHECKING:
     from luigi_pai.diagnosis import Check
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
+_INDENT = 6  # of further lines: below the name of the check
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 
 @click.command(short_help="Check configuration, cluster and HDFS.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
+@on_cluster
 def doctor(*, as_json: bool) -> None:
     """Check the configuration, the way to the cluster, the cluster, and its HDFS.
 
@@ -35,9 +38,10 @@ def doctor(*, as_json: bool) -> None:
     for check in diagnose():
         checks.append(check)
         if not as_json:
-            click.echo(f"{coloured(f'{check.state:4}', _COLOURS[check.state])}  {check.name}: {check.text}")
+            state = coloured(f"{check.state:4}", _COLOURS[check.state])
+            tell(f"{state}  {check.name}: {check.text}", hanging=_INDENT)
             if check.mend:
-                click.echo(f"      {check.mend}")
+                tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     failed = [check for check in checks if check.state == "fail"]

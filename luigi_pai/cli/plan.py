@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.tables import coloured
-from luigi_pai.cli.task_argument import task_named
+from luigi_pai.cli.job_argument import on_cluster
+from luigi_pai.cli.tables import coloured, cut, is_terminal
+from luigi_pai.cli.task_argument import TaskCommand, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
+_NARROWEST = 20  # characters of a task
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -51,6 +54,7 @@ class _Planned:
 
 
 @click.command(
+    cls=TaskCommand,
     short_help="Show what a run of a task would do.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
@@ -59,10 +63,12 @@ class _Planned:
     "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a tree of objects.")
+@on_cluster
 def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     """Show the tree of TASK of MODULE: what is done, runs, would be submitted, or is blocked.
 
-    Nothing is submitted. Exit code 0: there is nothing to do; 1: there is.
+    Nothing is submitted. --cluster stands before MODULE: after it, it is a parameter of TASK.
+    Exit code 0: there is nothing to do; 1: there is.
     """
     with plain_failures("plan", "stopped"):
         root = _planned(task_named("plan", module, arguments), {})
@@ -110,7 +116,11 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     if planned.gpus and planned.state != "done":
         text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
     above = "  (as above)" if planned.shown_above else ""
-    yield f"{first}{planned.task}  {text}{above}"
+    task = planned.task
+    if is_terminal():
+        width = shutil.get_terminal_size().columns - len(click.unstyle(f"{first}  {text}{above}"))
+        task = cut(task, max(_NARROWEST, width))
+    yield f"{first}{task}  {text}{above}"
     for number, before in enumerate(planned.requires, start=1):
         is_last = number == len(planned.requires)
         yield from _lines(

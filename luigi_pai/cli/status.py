@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster
 from luigi_pai.cli.listing import facts
-from luigi_pai.cli.tables import coloured, duration, fields, moment
+from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
 from luigi_pai.errors import JobNotFound, PaiApiError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _MOST_TASKS = 20
 @click.command(short_help="Show what a job does, why it waits, why it ended.")
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
+@on_cluster
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     """Show what each JOB does: a name, the address of its page, or @latest.
 
@@ -41,25 +42,24 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
         shown = 0
         for text in jobs:
             try:
-                name = latest_submission(cluster, named(cluster, text))
-                job = cluster.status(name)
+                job = lookup(cluster, text)
             except JobNotFound as error:
                 missing = True
-                click.echo(f"luigi-pai status: {error}", err=True)
+                tell(f"luigi-pai status: {error}", err=True)
                 continue
             reason = _waits_because(cluster, job)
-            page = cluster.page(name)
+            page = cluster.page(job.name)
             if as_json:
                 found.append({**facts(job), "waits_because": reason, "page": page})
                 continue
             if shown:
                 click.echo()
             shown += 1
-            click.echo(_headline(job))
+            tell(_headline(job))
             for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
                 click.echo(line)
-            for line in _what_next(job):
-                click.echo(line)
+            for line in _what_next(cluster, job):
+                tell(line)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     raise SystemExit(EXIT_FAILED if missing else 0)
@@ -92,10 +92,8 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    yield (
-        "diagnostics",
-        "" if own is not None or job.succeeded else printable((job.diagnostics or "").strip()),
-    )
+    known = own is not None or job.succeeded or reason is not None  # and said above
+    yield "diagnostics", "" if known else printable((job.diagnostics or "").strip())
     yield "tasks", "\n".join(_tasks(job))
 
 
@@ -151,8 +149,13 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
         return None
 
 
-def _what_next(job: JobStatus) -> Iterator[str]:
+def _what_next(cluster: Cluster, job: JobStatus) -> Iterator[str]:
+    from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
+
+    there = cluster_option(cluster.section)
     if not job.finished:
-        yield f"  logs: luigi-pai logs -f {job.name}    stop: luigi-pai stop {job.name}"
+        yield f"  logs: luigi-pai logs{there} -f {job.name}"
+        yield f"  stop: luigi-pai stop{there} {job.name}"
     elif not job.succeeded:
-        yield f"  logs: luigi-pai logs {job.name}    again: luigi-pai submit --like {job.name}"
+        yield f"  logs: luigi-pai logs{there} {job.name}"
+        yield f"  again: luigi-pai submit{there} --like {job.name}"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up
 
@@ -14,7 +18,33 @@ if TYPE_CHECKING:
 
     import luigi
 
-__all__ = ["task_named"]
+__all__ = ["TaskCommand", "task_named"]
+
+_HIDDEN = "\0"  # in no argument of a process
+
+
+class TaskCommand(click.Command):
+    """A command with MODULE TASK: what follows MODULE as ``--cluster`` is a parameter of the task."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        words = iter(args)
+        shown = []
+        for word in words:
+            shown.append(word)
+            if word == "--cluster":
+                shown += [value for value in [next(words, None)] if value is not None]
+            elif not word.startswith("-"):  # MODULE
+                shown += [f"{_HIDDEN}{later}" if _is_cluster(later) else later for later in words]
+        rest = super().parse_args(ctx, shown)
+        ctx.params["arguments"] = tuple(
+            word.removeprefix(_HIDDEN) for word in ctx.params.get("arguments") or ()
+        )
+        return rest
+
+
+def _is_cluster(word: str) -> bool:
+    return word == "--cluster" or word.startswith("--cluster=")
 
 
 def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Task:
@@ -29,16 +59,28 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
     from luigi.parameter import ParameterException  # noqa: PLC0415
     from luigi.task_register import TaskClassException  # noqa: PLC0415
 
-    sys.path.insert(0, "")
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
-        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
-        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+    _import(command, module)
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     return task
+
+
+def _import(command: str, module: str) -> None:
+    """Import a module of the user's, or end the command and say where it failed."""
+    sys.path.insert(0, "")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
+        if module.endswith(".py") or "/" in module:
+            hint = f"write the name of a module: {Path(module).stem}"
+        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+    except Exception as error:  # noqa: BLE001  of the user's code, of any kind
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
+        text = f"{module} cannot be imported: {type(error).__name__}: {error}{place}"
+        give_up(command, text, EXIT_USAGE)

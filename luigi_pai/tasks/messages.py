@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.polling import Polling
 from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:

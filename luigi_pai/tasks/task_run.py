@@ -79,7 +79,7 @@ class TaskRun:
     """
 
     def __init__(self, definition: JobDefinition) -> None:
-        self._settings = OpenPai.current()
+        self._settings = OpenPai.current(definition.task.cluster)
         self._definition = definition
         self._name = definition.name
         check_name(self._name)
@@ -87,9 +87,10 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings)
+        self._hdfs = _hdfs(self._settings, definition.task.cluster)
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self.settings = TaskSettings(definition.task, self._settings)
+        self.settings.check()
         self._history = History(definition, self._cluster, self._outputs, self.settings)
         self._attempts = Attempts(self.settings)
         self._submissions = Submissions(self._cluster, self._name)
@@ -165,11 +166,9 @@ class TaskRun:
         A job that is submitted or taken over gets its tags, and triggers an event.
 
         Raises:
-            ConfigError: an attribute of the task is wrong.
             PaiJobForgotten: it was submitted earlier, and its result is not known.
             PaiError: it was not submitted, or may have been: the text says which.
         """
-        self.settings.check()
         found = self._submissions.cached()
         if found is None:
             found = yield from self._find(self._submissions)
@@ -321,10 +320,10 @@ def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
 
 
-def _hdfs(settings: OpenPai) -> WebHdfs | None:
+def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
     """Return the cluster's HDFS; None if no WebHDFS is configured."""
     if settings.hdfs_account() is None:
         return None
     from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
 
-    return WebHdfs.from_config()
+    return WebHdfs.from_config(cluster)

@@ -26,7 +26,7 @@ from protocol_client import protocol
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
     """
     import json, luigi.configuration, os, sys
@@ -149,6 +149,20 @@ def test_an_earlier_config_path_still_counts(tmp_path):
     assert mine == {"rate": "5%", "home": f"{tmp_path}/x", "long": "a\nb"}
     assert sections["OpenPai"]["poll_max"] == "3"
     assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
+
+
+def test_every_cluster_is_the_local_one(tmp_path):
+    """Also those of ./luigi.cfg, which Luigi reads by itself: no task of the command reaches a real one."""
+    own = "[OpenPai:eu]\npai_url = http://eu.example\ntoken = abc\npoll_max = 3\n"
+    (tmp_path / "luigi.cfg").write_text(own)
+    (tmp_path / "mine.cfg").write_text("[OpenPai:us]\npai_url = http://us.example\nusername = uma\n")
+    done = run_python(READ_CONFIG, cwd=tmp_path, env={"LUIGI_CONFIG_PATH": "mine.cfg"})
+    assert done.returncode == 0, done.stderr
+    sections = json.loads(done.stdout)["sections"]
+    assert sections["OpenPai:us"] == sections["OpenPai"]
+    assert sections["OpenPai:eu"] == {**sections["OpenPai"], "poll_max": "3"}
+    assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
+    assert sections["OpenPai"]["token"] == ""
 
 
 @pytest.mark.parametrize("password", ["s3cret % and = [x]", "pässword#;"])
@@ -514,7 +528,7 @@ def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
     assert run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"}).returncode == 0
 
 
-def test_toml_users_are_told_what_to_do():
+def test_a_toml_configuration_gets_advice():
     """The settings of a command are written as luigi.cfg, which their Luigi would not read."""
     done = run("local", "--", "true", env={"LUIGI_CONFIG_PARSER": "toml"})
     assert done.returncode == 2
