@@ -21,7 +21,6 @@ PUBLIC_MODULES = (
     "luigi_pai",
     "luigi_pai.api.logs.reader",
     "luigi_pai.console",
-    "luigi_pai.errors",
     "luigi_pai.hdfs",
     "luigi_pai.local",
     "luigi_pai.runtime",
