@@ -13,8 +13,11 @@ from luigi_pai.local import LocalPai
 PAGES = (
     "index.md",
     "get-started.md",
+    "tasks.md",
     "running-again.md",
+    "files.md",
     "configuration.md",
+    "protocol.md",
     "recipes.md",
     "coming-from-contrib.md",
     "reference/job-formats.md",

@@ -25,7 +25,7 @@ _BLOCK = re.compile(r"^(```+)([a-z]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\b.*\n")
 _CHANGING = (
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\b\d\d:\d\d:\d\d\b", "TIME"),
+    (r"\b\d\d:\d\d(:\d\d)?\b", "TIME"),
     (r"\b\d{4}-\d\d-\d\d\b", "DAY"),
     (r"\b\d+(\.\d+)? (s|min|h|hours)\b", "DURATION"),
 )
