@@ -30,14 +30,13 @@ clauses work after the change of the import.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from typing_extensions import Self
 
@@ -75,7 +74,6 @@ __all__ = [
     "RateLimited",
     "ServerFault",
     "SpecError",
-    "naming_section",
 ]
 
 
@@ -109,20 +107,6 @@ class PaiError(Exception):
         if section != "OpenPai":
             self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
         return self
-
-
-@contextlib.contextmanager
-def naming_section(section: str) -> Iterator[None]:
-    """Let errors that name the section ``[OpenPai]`` of luigi.cfg name the one that was read.
-
-    Args:
-        section: ``OpenPai``, or ``OpenPai:NAME`` of a further cluster.
-    """
-    try:
-        yield
-    except PaiError as error:
-        error.in_section(section)
-        raise
 
 
 class ConfigError(PaiError, ValueError):

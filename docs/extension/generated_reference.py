@@ -1,4 +1,4 @@
-"""Fill in the pages that are made from the code: the settings, the commands and the errors.
+"""Fill in the pages that are made of something else: settings, commands, errors, and pages beside docs/.
 
 A page has the line ``<!-- generated: NAME -->`` where the text of ``GENERATORS[NAME]`` goes.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
 
-__all__ = ["GENERATORS", "commands", "error_tree", "settings", "setup"]
+__all__ = ["GENERATORS", "beside_docs", "commands", "error_tree", "settings", "setup"]
 
+PROJECT = Path(__file__).parents[2]
 PLACE = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)
 
 
@@ -97,7 +100,30 @@ def error_tree() -> str:
     return f"```text\n{inspect.cleandoc(tree)}\n```"
 
 
-GENERATORS = {"settings": settings, "commands": commands, "error tree": error_tree}
+def beside_docs(name: str) -> str:
+    """Return a page of the project's folder, with its links as a page of docs/ has them."""
+    text = (PROJECT / name).read_text(encoding="utf-8")
+    text = re.sub(rf"{re.escape(_repository())}/docs/([\w-]+\.md)", r"\1", text)
+    text = re.sub(r"\]\(docs/([^)]+)\)", r"](\1)", text)
+    return re.sub(r"\]\((?!https?://)((?:\w+/|[A-Z])[^)]*)\)", rf"]({_repository()}/\1)", text)
+
+
+def _repository() -> str:
+    """Return the address of the project's folder, as pyproject.toml has it."""
+    source = re.search(r'^Source = "([^"]+)"$', (PROJECT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    if source is None:
+        raise LookupError("[project.urls] of pyproject.toml has no Source")
+    return f"{source[1]}/blob/main"
+
+
+GENERATORS = {
+    "settings": settings,
+    "commands": commands,
+    "error tree": error_tree,
+    "changelog": partial(beside_docs, "CHANGELOG.md"),
+    "contributing": partial(beside_docs, "CONTRIBUTING.md"),
+    "security": partial(beside_docs, "SECURITY.md"),
+}
 
 
 def fill(_app: Sphinx, _page: str, source: list[str]) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import abc
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from luigi.task import MixinNaiveBulkComplete
+
+from luigi_pai.config_checks import task_problems
+from luigi_pai.errors import ConfigError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
-    from luigi_pai.tasks.task_run import Forecast
+    from luigi_pai.tasks.task_run import Forecast, TaskRun
 
 __all__ = ["JobTask"]
 
@@ -106,9 +112,23 @@ class JobTask(Task):
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: HDFS was needed and failed.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
+        return self._task_run().is_complete()
 
-        return TaskRun(self._definition()).is_complete()
+    @classmethod
+    def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:
+        """Return the parameters of those tasks that are complete; Luigi's Range tasks call it.
+
+        It takes few requests: from the third task on, ``complete()`` is answered by one list of the user's
+        jobs, as far as that has them.
+
+        Args:
+            parameter_tuples: for each task a tuple, a list, a dict, or its only parameter.
+
+        Raises:
+            PaiError: as ``complete()`` does.
+        """
+        one_by_one = vars(MixinNaiveBulkComplete)["bulk_complete"].__func__
+        return list(one_by_one(cls, parameter_tuples))
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
@@ -116,15 +136,25 @@ class JobTask(Task):
         Raises:
             PaiError: as ``complete()``.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
-
-        return TaskRun(self._definition()).forecast()
+        return self._task_run().forecast()
 
     def _run(self) -> None:
         """Find or submit the job, and wait for its end."""
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+        self._task_run().execute()
 
-        TaskRun(self._definition()).execute()
+    def _task_run(self) -> TaskRun:
+        """Return a run, or a lookup, of the task's job.
+
+        Raises:
+            ConfigError: a setting is wrong, of [OpenPai] or of the task's own.
+            SpecError: the task's name is not a valid job name.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
+
+        wrong = list(task_problems(self))
+        if wrong:
+            raise ConfigError(f"{type(self).__name__}: {'; '.join(wrong)}")
+        return TaskRun(self._definition())
 
     @abc.abstractmethod
     def _definition(self) -> JobDefinition:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.polling import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
     JobNotFound,
@@ -140,7 +140,7 @@ def test_a_script_needs_no_luigi(local):
     script = f"""
 import sys
 from luigi_pai import Cluster, PaiJob, TaskRole
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.polling import Polling
 
 cluster = Cluster({local.url!r}, {local.username!r}, password={local.password!r}, fs_uri={local.fs_uri!r},
                   polling=Polling(shortest=0.05))
@@ -175,7 +175,7 @@ def test_a_handle_asks_nothing(faulty, faulty_cluster):
     assert faulty.calls == []
 
 
-def test_a_job_that_nobody_knows_is_not_waited_for(faulty_cluster, clock):
+def test_an_unknown_job_is_not_waited_for(faulty_cluster, clock):
     """A misspelt name is an error at once."""
     with pytest.raises(JobNotFound):
         faulty_cluster.job("misspelt").wait()

@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
+from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watcher import Deadline, Outcome, Polling, Watcher, next_wait
+from luigi_pai.api.watcher import Deadline, Outcome, Watcher
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -49,6 +50,9 @@ class ScriptedCluster:
 
     def polling_wait(self) -> float:
         return self.pause
+
+    def list_wait(self) -> None:
+        """Have no lists."""
 
 
 @pytest.fixture
@@ -439,7 +443,7 @@ def test_an_outage_of_a_minute_is_waited_out(scripted, follow, passed):
     assert states(follow(watching(scripted(answer)))) == ["RUNNING", "SUCCEEDED"]
 
 
-def test_an_outage_ends_with_its_error_after_the_patience(scripted, follow, passed):
+def test_an_outage_ends_with_its_error_after_poll_patience(scripted, follow, passed):
     """poll_patience seconds without an answer, then the error itself."""
     cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
     with pytest.raises(ClusterUnreachable, match=r"^down$"):
