@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.task import PaiTask
+    from luigi_pai.tasks.events import PaiEvent
 
 __version__ = "0.1.0"
 
@@ -67,6 +68,7 @@ __all__ = [
     "OpenPai",
     "PaiApiError",
     "PaiError",
+    "PaiEvent",
     "PaiHttpError",
     "PaiJob",
     "PaiJobError",
@@ -111,6 +113,7 @@ _HOMES = {
     "luigi_pai.spec.protocol": ("JobProtocol",),
     "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
     "luigi_pai.task": ("PaiTask",),
+    "luigi_pai.tasks.events": ("PaiEvent",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,11 +12,14 @@ from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobFailed
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
+from luigi_pai.tasks.attempts import Attempts
+from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.history import History
 from luigi_pai.tasks.job_watch import JobWatch
+from luigi_pai.tasks.kept_logs import KeptLogs
 from luigi_pai.tasks.outputs import Outputs
 from luigi_pai.tasks.task_settings import TaskSettings
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.errors import PaiJobError
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
@@ -85,8 +89,10 @@ class TaskRun:
         )
         self._hdfs = _hdfs(self._settings, definition.task.cluster)
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
-        self._history = History(definition, self._cluster, self._outputs)
         self.settings = TaskSettings(definition.task, self._settings)
+        self.settings.check()
+        self._history = History(definition, self._cluster, self._outputs, self.settings)
+        self._attempts = Attempts(self.settings)
         self._submissions = Submissions(self._cluster, self._name)
         self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
 
@@ -96,6 +102,8 @@ class TaskRun:
         found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
         if found.status is None:
             return self._history.is_completed()
+        if found.status.finished:
+            self._keep_logs(found.status, watched=False)
         if found.status.succeeded:
             self._history.record_success(found.status)
         elif found.status.finished:
@@ -127,14 +135,23 @@ class TaskRun:
         run_steps(self.steps(), self._watch.pause)
 
     def steps(self) -> Steps[None]:
-        """Do the same in steps that do not sleep."""
-        begun = yield from self.begin()
-        if begun is None:
-            return
-        update = Update(begun.status.name, begun.status, Outcome.ENDED)
-        if not begun.status.finished:
-            update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
-        self.finish(begun, update)
+        """Do the same in steps that do not sleep; after a failure, up to ``max_attempts`` times."""
+        while True:
+            begun = yield from self.begin()
+            if begun is None:
+                return
+            self._attempts.made += 1
+            update = Update(begun.status.name, begun.status, Outcome.ENDED)
+            if not begun.status.finished:
+                update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
+            try:
+                self.finish(begun, update, next_step=self._attempts.next_step(update))
+            except PaiJobFailed as error:
+                if not self._attempts.another_follows(update):
+                    raise
+                logger.warning("%s", error)
+            else:
+                return
 
     # the same in its three parts, for a program that watches many jobs
 
@@ -145,6 +162,8 @@ class TaskRun:
 
     def begin(self) -> Steps[Begun | None]:
         """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
+
+        A job that is submitted or taken over gets its tags, and triggers an event.
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
@@ -158,35 +177,61 @@ class TaskRun:
                 "Job %s is complete: its outputs show it; the server no longer knows the job", self._name
             )
             return None
-        return (yield from self._ensure(found))
+        begun = yield from self._ensure(found)
+        if begun.submitted or not begun.status.finished:
+            self._watch.announce(begun.status, PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER)
+        return begun
 
-    def finish(self, begun: Begun, update: Update) -> None:
-        """Record how a submission has ended.
+    def finish(self, begun: Begun, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
+        """Record how a submission has ended, and keep its logs; the end triggers an event.
 
         Args:
             begun: the submission, as ``begin`` returned it.
             update: its last one.
+            next_step: last line of the error.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobLost: the server no longer knows it.
         """
+        status, is_news = update.status, begun.submitted or not begun.status.finished
+        error: PaiJobError
         if update.outcome is Outcome.LOST:
-            raise lost_job(self._cluster, update.name)
-        status = update.status
+            error = lost_job(self._cluster, update.name)
+            self._trigger(PaiEvent.FAILED, status, error)
+            raise error
         if not begun.status.finished:
             self._submissions.cache_end(begun.number, status)
+        self._keep_logs(status, watched=is_news)
         if status.succeeded:
             self._history.record_success(status)
+            if is_news:
+                self._trigger(PaiEvent.SUCCEEDED, status)
             return
         self._history.record_failure(status)
-        raise job_failure(
+        error = job_failure(
             self._cluster,
             status,
             missed=update.missed,
             secrets=self._definition.secrets(),
-            next_step=NEXT_SUBMISSION,
+            next_step=next_step,
         )
+        self._trigger(PaiEvent.FAILED, status, error)
+        raise error
+
+    def _trigger(self, event: str, *arguments: object) -> None:
+        trigger(self._definition.task, event, *arguments)
+
+    def _keep_logs(self, status: JobStatus, *, watched: bool) -> None:
+        """Keep the logs of an ended job, before its end is recorded: if this is killed, the next run does it.
+
+        Args:
+            status: of the job.
+            watched: this process has watched its end; else they are kept if the end is not recorded yet.
+        """
+        if self.settings["keep_logs"] and (watched or self._history.lacks_end(status)):
+            folder = self._definition.output_folder
+            KeptLogs(self._cluster, self._outputs.hdfs_of(folder), folder).keep(status)
 
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
@@ -249,7 +294,12 @@ class TaskRun:
                 self._name,
                 name,
             )
-        job = definition.job_named(name)
+        notify, api_version = self.settings.notify, self._cluster.dialect.version
+        if notify and api_version == "v1":
+            logger.warning(
+                "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications", name
+            )
+        job = definition.job_for(name, api_version, notify)
         if isinstance(job, PaiJob):
             if number > 1 or not self._cluster.dialect.can.output_folders:
                 job.outputDir = job.outputDir or definition.output_folder

@@ -25,6 +25,7 @@ from luigi_pai import (
     OpenPai,
     PaiApiError,
     PaiError,
+    PaiEvent,
     PaiHttpError,
     PaiJob,
     PaiJobError,
@@ -91,6 +92,12 @@ class ByAttribute(PaiTask):
     virtual_cluster = "default"
     gpu_type = None
     retry_count = 2
+    logs = "stream"
+    keep_logs = True
+    max_attempts = 3
+    retry_exit_codes = [75, range(80, 90), "134-139"]
+    tags = ("nightly",)
+    notify = ["failed"]
 
 
 class ByAnnotatedAttribute(PaiTask):
@@ -109,6 +116,8 @@ class ByParameter(PaiTask):
     image = luigi.Parameter(default="openpai/pai.example.sklearn")
     gpu_type = luigi.OptionalParameter(default=None)
     retry_count = luigi.IntParameter(default=1)
+    logs = luigi.ChoiceParameter(choices=["none", "stream"], default="none")
+    max_attempts = luigi.IntParameter(default=3)
     tasks = (TaskRole("main", "python train.py"),)
 
 
@@ -234,6 +243,18 @@ def any_task_is_used(task: PaiTask) -> None:
         task.gpu_type,
     ):
         assert_type(value, str | None)
+    assert_type(task.logs, str | None)
+    assert_type(task.keep_logs, bool | None)
+    assert_type(task.max_attempts, int | None)
+    assert_type(task.tags, Sequence[str] | None)
+    assert_type(task.notify, Sequence[str] | None)
+
+
+@PaiTask.event_handler(PaiEvent.FAILED)
+def events_are_handled(task: PaiTask, status: JobStatus, error: PaiJobError) -> None:
+    assert_type(task.name, str)
+    assert_type(status.takes_tags, bool)
+    assert_type(error.job_name, str)
 
 
 class WrongProtocol(PaiProtocolTask):

@@ -17,6 +17,7 @@ class Job:
         waits_for: seconds in the queue before it runs.
         runs_for: seconds that it runs.
         clock: of the server.
+        tags: its tags.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Job:
     waits_for: float = 0.0
     clock: Any = time
     created: float = field(default=0.0)
+    tags: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.created = self.created or self.clock.time()
@@ -69,7 +71,7 @@ class Job:
             "appExitDiagnostics": self.diagnostics if ended else None,
             "appExitType": "Failed" if ended and self.exit_code else None,
         }
-        return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": {}}
+        return {"name": self.name, "jobStatus": status, "taskRoles": {}}
 
     def detail(self) -> dict:
         ended = self.state not in ("WAITING", "RUNNING")
