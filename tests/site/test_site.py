@@ -20,7 +20,6 @@ from luigi_pai.config import OpenPai
 PUBLIC_MODULES = (
     "luigi_pai",
     "luigi_pai.api.logs.reader",
-    "luigi_pai.console",
     "luigi_pai.hdfs",
     "luigi_pai.local",
     "luigi_pai.runtime",
