@@ -62,6 +62,12 @@ class BoundedCache(Generic[K, V]):
         with self._lock():
             self._put(key, value)
 
+    def put_all(self, values: Mapping[K, V]) -> None:
+        """Store several values."""
+        with self._lock():
+            for key, value in values.items():
+                self._put(key, value)
+
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; make it, once, if there is none."""
         with self._lock():
@@ -148,8 +154,7 @@ class FinishedJobs:
             not before and not self._is_valid(epoch)
         ):
             self.clear()  # another server may reply
-        for key, job in ends.items():
-            self._listed.put(key, job)
+        self._listed.put_all(ends)
         if ends:
             self._renew(epoch)
 
