@@ -141,7 +141,8 @@ class FinishedJobs:
             self.clear()  # another server replies
         # Replies of mocked tests name neither owner nor time: such tests must not see each other's jobs.
         if status is not None and status.finished and status.identified:
-            if known is not None or listed is not None or self._valid is None or not len(self._statuses):
+            is_first = self._valid is None or not (len(self._statuses) or len(self._listed))
+            if known is not None or listed is not None or is_first:
                 self._renew(epoch)
             self._statuses.put(key, status)
 
