@@ -198,6 +198,20 @@ def test_a_job_that_is_listed_late_is_not_lost(faulty, cluster, follow):
     assert ends(follow(watcher)) == dict.fromkeys(NAMES, "SUCCEEDED")
 
 
+def test_lists_that_lag_behind_are_tried_again(faulty, cluster, follow):
+    """They have none of the jobs for a minute after the submission, and all of them later."""
+    for name in NAMES:
+        faulty.add(name, runs_for=3600)
+    known = cluster()
+    watcher = watching(known)
+    faulty.fail("GET", r"/jobs\?", 200, times=2, body=[])
+    follow(watcher, 120)
+    faulty.calls.clear()
+    follow(watcher, 300)
+    assert not lookups(faulty)
+    assert 10 <= faulty.lists <= 20
+
+
 def test_another_users_job_of_the_same_name_is_not_mine(faulty, cluster, follow):
     """0.15 lists the jobs of all users: my job is missing, which is what its lookup says."""
     faulty.release = "0.15.0"
@@ -271,6 +285,30 @@ def test_a_deadline_is_kept_to_the_second(faulty, cluster, follow, clock):
     assert stops == {"j20": 100, "j21": 110, "j22": 120, "j23": 130, "j24": 140}
     missed = {update.name: update.missed for update in updates if update.outcome is Outcome.ENDED}
     assert missed == dict.fromkeys(stops, Deadline.RUN)
+
+
+def test_deadlines_and_omitted_jobs_do_not_wait_for_a_list(faulty, cluster, follow, clock):
+    """While the others wait for it, because lists are limited to one a minute."""
+    faulty.release = "ltp-1.5"
+    faulty.limits = {"list": 2, "call": 10_000}
+    for name in NAMES:
+        faulty.add(name, runs_for=3600)
+    for name in NAMES[:3]:
+        faulty.jobs[name].config["virtualCluster"] = "left"
+    faulty.left_clusters = {"left"}
+    watcher = watching(cluster())
+    late = JobStatus("late", JobState.RUNNING)
+    faulty.add("late", runs_for=3600)
+    watcher.add(late, new=True, run_timeout=7)
+    start = clock.monotonic()
+    while "late" in watcher:
+        clock.sleep(watcher.idle())
+        watcher.step()
+    assert 7 <= clock.monotonic() - start < 8
+    follow(watcher, 300)
+    assert {*NAMES[:3], "late"} <= set(lookups(faulty))
+    assert len(lookups(faulty)) <= 4 + 4  # a few that are due just before the others wait for the list
+    assert faulty.lists <= 7
 
 
 def test_a_stop_that_fails_is_sent_again(faulty, cluster, follow):

@@ -57,7 +57,7 @@ def shown(caplog):
     return [record.getMessage() for record in caplog.records if not own.match(record.getMessage())]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_every_line_is_shown_once(caplog):
     """From the first to the last, which has no line end; without what a terminal would obey."""
     command = r"seq 300; printf '\033[31mred\033[0m\n10%%\r90%%\n'; sleep 1.2; printf end"
@@ -66,7 +66,7 @@ def test_every_line_is_shown_once(caplog):
     assert shown(caplog) == [*map(str, range(1, 301)), "red", "90%", "end"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     """The job waits for what its first line leads to."""
     flag = tmp_path / "go"
@@ -82,7 +82,7 @@ def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     assert shown(caplog) == ["first", "last"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
     with caplog.at_level(logging.INFO, "luigi-interface"):
@@ -90,24 +90,25 @@ def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     assert sorted(shown(caplog)) == ["worker/0 | I am 0", "worker/1 | I am 1"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
     """By OpenPAI, under the same name: it has another log."""
     monkeypatch.setattr(Train, "retry_count", 1)
     flag = tmp_path / "flag"
-    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 2; exit 1; fi"
+    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 1; exit 1; fi"
     with caplog.at_level(logging.INFO, "luigi-interface"):
         Train(name=unique(), command=command).run()
     assert [line for line in shown(caplog) if "started again" not in line] == ["first", "second"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
     with caplog.at_level(logging.INFO, "luigi-interface"), pytest.raises(PaiJobFailed):
         Train(name=unique(), command="echo why >&2; exit 3").run()
     assert shown(caplog) == ["why"]
 
 
+@pytest.mark.usefixtures("quick_logs")
 def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
     as_settings(local_pai_v2)
     with caplog.at_level(logging.INFO, "luigi-interface"):
