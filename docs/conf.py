@@ -18,7 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "docstrings",
-    "generated_reference",
+    "generated_pages",
     "llms_txt",
 ]
 exclude_patterns = ["extension", "static"]

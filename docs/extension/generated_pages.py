@@ -108,6 +108,21 @@ def beside_docs(name: str) -> str:
     return re.sub(r"\]\((?!https?://)((?:\w+/|[A-Z])[^)]*)\)", rf"]({_repository()}/\1)", text)
 
 
+def _to_repository(page: Path, text: str) -> str:
+    """Return a page whose links to folders and pages outside of docs/ lead to the repository.
+
+    Links to other files stay: Sphinx copies those into the site.
+    """
+
+    def address(link: re.Match[str]) -> str:
+        target = (page.parent / link[1]).resolve()
+        if target.is_relative_to(PROJECT / "docs") or not (target.is_dir() or target.suffix == ".md"):
+            return link[0]
+        return f"]({_repository()}/{target.relative_to(PROJECT)})"
+
+    return re.sub(r"\]\((\.\./[^)#]+)\)", address, text)
+
+
 def _repository() -> str:
     """Return the address of the project's folder, as pyproject.toml has it."""
     source = re.search(r'^Source = "([^"]+)"$', (PROJECT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
@@ -126,9 +141,10 @@ GENERATORS = {
 }
 
 
-def fill(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Replace the places of a page by what is made from the code."""
-    source[0] = PLACE.sub(lambda place: GENERATORS[place[1]](), source[0])
+def fill(app: Sphinx, page: str, source: list[str]) -> None:
+    """Replace the places of a page by what is made for them, and links that leave the site."""
+    text = PLACE.sub(lambda place: GENERATORS[place[1]](), source[0])
+    source[0] = _to_repository(Path(app.env.doc2path(page)), text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
