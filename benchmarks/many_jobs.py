@@ -17,10 +17,11 @@ output() is no endless recursion. Nothing else of it is changed.
 - 10,000 jobs on the server, and one complete().
 
 Promised, and the exit code is 1 if not: 1,000 finished tasks in 3 requests on 1 connection, 10,000 in 4, at
-most 15 times as long as 1,000; 20 times faster than the mended luigi.contrib.pai 5 ms away, 10 times on this
-machine; a job of 0.2 s done within 0.5 s; one of 1 h in fewer than 180 requests, its end noticed within 30 s;
-1,000 jobs in one process of less than 150 MB, with at most 10 requests a minute on average; 100 jobs of 1 s
-noticed 0.2 s after their ends on average; one complete() in one request.
+most 15 times the CPU time of 1,000; 20 times faster than the mended luigi.contrib.pai 5 ms away, 10 times on
+this machine; a job of 0.2 s done within 0.5 s; one of 1 h in fewer than 180 requests, its end noticed within
+30 s; 1,000 jobs in one process of less than 150 MB, with at most 10 requests a minute on average and in each
+minute from the sixth on; 100 jobs of 1 s noticed 0.2 s after their ends on average; one complete() in one
+request.
 
 `--write` makes docs/benchmarks.md and its picture of it.
 """
@@ -224,7 +225,7 @@ def measure_scheduling(url: str, largest: int) -> tuple[list[Table], Plot, list[
     broken = at_most(f"requests of {NAMED} tasks", thousand.requests, 3)
     broken += at_most(f"connections of {NAMED} tasks", thousand.connections, 1)
     broken += at_most(f"requests of {MOST} tasks", most.requests, 4)
-    broken += at_most(f"time of {MOST} tasks / {NAMED}", most.seconds / thousand.seconds, 15)
+    broken += at_most(f"CPU time of {MOST} tasks / {NAMED}", most.cpu / thousand.cpu, 15)
     broken += at_least("times faster, 5 ms away", far_mended.seconds / far_ours.seconds, 20)
     broken += at_least("times faster, here", by_size[NAMED].seconds / thousand.seconds, 10)
     broken += at_least("tasks found complete", min(run.complete / run.number for run in ours), 1)
