@@ -9,6 +9,7 @@ Link and status message stay when the task has ended, the form goes. There is no
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -20,7 +21,7 @@ from luigi.task_status import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["has_page", "link_job_page"]
+__all__ = ["has_page", "link_job_page", "page_text"]
 
 
 def link_job_page(task: luigi.Task, url: str) -> None:
@@ -43,6 +44,14 @@ def link_job_page(task: luigi.Task, url: str) -> None:
         tracking_url=url,
         accepts_messages=True,
     )
+
+
+def page_text(text: str) -> str:
+    """Return a text as the page needs it: it inserts status messages and responses as HTML.
+
+    What a container has printed may be in them.
+    """
+    return html.escape(text, quote=False)
 
 
 def has_page() -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.errors import PaiError
+from luigi_pai.tasks.luigi_page import page_text
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -58,7 +59,7 @@ class Messages:
             except queue.Empty:
                 return
             before = self._polling()
-            message.respond(self._answer(str(message).strip()))
+            message.respond(page_text(self._answer(str(message).strip())))
             if self._polling() != before:
                 return
 

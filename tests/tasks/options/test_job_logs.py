@@ -176,27 +176,29 @@ def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
 
 
 def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monkeypatch, caplog, tmp_path):
-    """In the log, and on Luigi's page below the state."""
+    """In the log, and below the state on Luigi's page, which inserts them as HTML."""
     assert either_cluster.url
     monkeypatch.setattr(job_logs, "_FIRST_TAIL", 0.0)
     settings(logs="tail")
     messages = []
     flag = tmp_path / "go"
     task = Train(
-        name=unique(), logs=None, command=f"seq 20; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen"
+        name=unique(),
+        logs=None,
+        command=f"seq 19; echo 'a<b'; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen",
     )
     monkeypatch.setattr(task, "set_status_message", messages.append, raising=False)
     monkeypatch.setattr(job_logs, "_NEXT_TAIL", 0.2)
     with caplog.at_level(logging.INFO, "luigi-interface"):
         running = threading.Thread(target=task.run)
         running.start()
-        while not any(message.endswith("\n20") for message in messages):
+        while not any(message.endswith("\na&lt;b") for message in messages):
             assert running.is_alive()
             time.sleep(0.02)
         flag.touch()
         running.join(30)
-    lines = "\n".join(map(str, range(11, 21)))
-    assert f"{task.name}: RUNNING, 1 task\n{lines}" in messages
+    lines = "\n".join([*map(str, range(11, 20)), "a<b"])
+    assert f"{task.name}: RUNNING, 1 task\n{lines.replace('<', '&lt;')}" in messages
     indented = lines.replace("\n", "\n    ")
     assert caplog.messages.count(f"Job {task.name}, last lines of worker/0:\n    {indented}") == 1
 
