@@ -60,7 +60,10 @@ if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumb
 const parameters = columns.filter(
   ({ kind, index }) => kind === "parameter" && new Set(cells.map((row) => row[index])).size > 1,
 );
-const digits = (number) => String(Number(number.toPrecision(4)));
+const digits = (number) => {
+  const size = Math.abs(number);
+  return number && (size < 0.001 || size >= 1e6) ? number.toExponential(1) : String(Number(number.toPrecision(3)));
+};
 
 function element(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -90,7 +93,7 @@ function scaleOf({ index, isNumber }, shown) {
     if (!Number.isFinite(number)) return NaN;
     return last > first ? (bend(number) - first) / (last - first) : 0.5;
   };
-  const own = numbers.length <= 6 ? numbers : [0, 0.25, 0.5, 0.75, 1].map((part) => {
+  const own = numbers.length <= 8 ? numbers : [0, 0.25, 0.5, 0.75, 1].map((part) => {
     const level = first + part * (last - first);
     return isLog ? 10 ** level : level;
   });
@@ -117,9 +120,10 @@ function draw() {
   const y = (part) => Math.round(10 * (TOP + (1 - part) * down)) / 10;
   const svg = element("svg", { width, height: HEIGHT, role: "img", "aria-label": `${value.name} by ${parameters.map(({ name }) => name).join(", ")}` });
 
+  const labels = element("g", {}); // above the lines
   const label = (px, py, text, anchor) => {
     const short = text.length > 18 ? `${text.slice(0, 17)}…` : text;
-    svg.append(element("text", { x: px, y: py, "text-anchor": anchor }, short));
+    labels.append(element("text", { x: px, y: py, "text-anchor": anchor }, short));
   };
   if (isScatter) {
     svg.append(element("path", { class: "axis", d: `M${x(0)},${y(1)}V${y(0)}H${x(1)}` }));
@@ -154,7 +158,7 @@ function draw() {
     svg.append(path);
   });
   hot = element("path", { class: "hot", "stroke-width": thickness + 2 });
-  svg.append(hot);
+  svg.append(hot, labels);
   svg.addEventListener("pointermove", (event) => mark(nearest(event.offsetX, event.offsetY)));
   svg.addEventListener("pointerleave", () => mark(undefined));
   svg.addEventListener("click", () => document.querySelector("tr.hot")?.scrollIntoView({ block: "center" }));
