@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import logging
-import queue
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
-from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.history import History
-from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.outputs import Outputs
-from luigi_pai.tasks.reports import Reports
-from luigi_pai.tasks.signals import before_signals
+from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watcher import Deadline, Update
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Forecast", "TaskRun"]
+__all__ = ["Begun", "Forecast", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -52,6 +46,21 @@ class Forecast:
 
     state: str
     number: int
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A submission that a run found or made.
+
+    Attributes:
+        number: 1 for NAME, 2 for NAME__attempt2, ...
+        status: its last known status: it waits, runs or has ended.
+        submitted: it was submitted just now, by this process.
+    """
+
+    number: int
+    status: JobStatus
+    submitted: bool
 
 
 class TaskRun:
@@ -77,16 +86,14 @@ class TaskRun:
         self._hdfs = _hdfs(self._settings)
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self._history = History(definition, self._cluster, self._outputs)
-        self._watched: str | None = None
-        self._missed: Deadline | None = None
-        self._reasons = WaitingReasons(self._cluster)
-        self._logged = ""
-        self._progress: int | None = None
+        self.settings = TaskSettings(definition.task, self._settings)
+        self._submissions = Submissions(self._cluster, self._name)
+        self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
-        found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._pause)
+        found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
         if found.status is None:
             return self._history.is_completed()
         if found.status.succeeded:
@@ -101,7 +108,7 @@ class TaskRun:
         Raises:
             PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
         """
-        found = run_steps(self._find(Submissions(self._cluster, self._name)), self._pause)
+        found = run_steps(self._find(Submissions(self._cluster, self._name)), self._watch.pause)
         if found.status is None:
             return Forecast("done" if self._history.is_completed() else "to submit", 1)
         if found.succeeded:
@@ -117,28 +124,69 @@ class TaskRun:
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobForgotten: it was submitted earlier, and its result is not known.
         """
-        run_steps(self.steps(), self._pause)
+        run_steps(self.steps(), self._watch.pause)
 
     def steps(self) -> Steps[None]:
         """Do the same in steps that do not sleep."""
-        submissions = Submissions(self._cluster, self._name)
-        found = submissions.cached()
+        begun = yield from self.begin()
+        if begun is None:
+            return
+        update = Update(begun.status.name, begun.status, Outcome.ENDED)
+        if not begun.status.finished:
+            update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
+        self.finish(begun, update)
+
+    # the same in its three parts, for a program that watches many jobs
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster of the job, in the dialect that it needs."""
+        return self._cluster
+
+    def begin(self) -> Steps[Begun | None]:
+        """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
+
+        Raises:
+            PaiJobForgotten: it was submitted earlier, and its result is not known.
+            PaiError: it was not submitted, or may have been: the text says which.
+        """
+        found = self._submissions.cached()
         if found is None:
-            found = yield from self._find(submissions)
+            found = yield from self._find(self._submissions)
         if found.status is None and self._history.is_completed():
             logger.info(
                 "Job %s is complete: its outputs show it; the server no longer knows the job", self._name
             )
-            return
-        found, status = yield from self._ensure(submissions, found)
-        if not status.finished:
-            status = yield from self._watch(status, submitted=found.submitted)
-            submissions.cache_end(found.number, status)
+            return None
+        return (yield from self._ensure(found))
+
+    def finish(self, begun: Begun, update: Update) -> None:
+        """Record how a submission has ended.
+
+        Args:
+            begun: the submission, as ``begin`` returned it.
+            update: its last one.
+
+        Raises:
+            PaiJobFailed: the job ended as FAILED or STOPPED.
+            PaiJobLost: the server no longer knows it.
+        """
+        if update.outcome is Outcome.LOST:
+            raise lost_job(self._cluster, update.name)
+        status = update.status
+        if not begun.status.finished:
+            self._submissions.cache_end(begun.number, status)
         if status.succeeded:
             self._history.record_success(status)
-        else:
-            self._history.record_failure(status)
-            raise self._failed(status)
+            return
+        self._history.record_failure(status)
+        raise job_failure(
+            self._cluster,
+            status,
+            missed=update.missed,
+            secrets=self._definition.secrets(),
+            next_step=NEXT_SUBMISSION,
+        )
 
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
@@ -160,17 +208,16 @@ class TaskRun:
             raise
         return found
 
-    def _ensure(
-        self, submissions: Submissions, found: LatestSubmission
-    ) -> Steps[tuple[LatestSubmission, JobStatus]]:
+    def _ensure(self, found: LatestSubmission) -> Steps[Begun]:
         """Return a submission that is waiting, running or successful; submit the job if there is none."""
+        submissions = self._submissions
         while True:
             status = found.status
             if status is not None and (found.submitted or not status.finished or status.succeeded):
                 break
             number = found.number
             if status is None:
-                number = self._history.last_submission_number(self._settings_of("on_forgotten"))
+                number = self._history.last_submission_number(self.settings["on_forgotten"])
             number += 1
             job = self._prepared(submissions.job_name(number), number)
             self._history.record_submission(number, submissions.job_name(number))
@@ -191,7 +238,7 @@ class TaskRun:
         if not found.submitted:
             logger.info("Job %s already exists (%s); nothing is submitted", status.name, status.raw_state)
             self._history.check_taken_over(status)
-        return found, status
+        return Begun(found.number, status, found.submitted)
 
     def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
         """Return the job under a submission's name, after its uploads and its output folder were created."""
@@ -217,131 +264,6 @@ class TaskRun:
         if folder and hdfs is not None:
             hdfs.mkdir(folder)
         return job
-
-    def _watch(self, status: JobStatus, *, submitted: bool) -> Steps[JobStatus]:
-        """Watch a job until its end and return its last status."""
-        self._watched = status.name
-        link_job_page(self._definition.task, self._cluster.page(status.name))
-        watcher = Watcher(self._cluster)
-        watcher.add(
-            status,
-            new=submitted,
-            queue_timeout=self._settings_of("queue_timeout"),
-            run_timeout=self._settings_of("run_timeout"),
-        )
-        folder = self._definition.output_folder
-        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
-        self._show(status)
-        try:
-            with before_signals(self._killed):
-                while True:
-                    yield min(watcher.idle(), self._reasons.idle(status))
-                    for update in watcher.step():
-                        status = update.status
-                        if update.outcome is not Outcome.CHANGED:
-                            self._show(status)
-                            return self._end(update)
-                    self._show(status)
-                    reports.show(status.name, self._logged)
-        except PaiApiError as error:
-            raise error.extended(self._continues(status.name)) from None
-        except PaiError:
-            raise
-        except KeyboardInterrupt:  # said already
-            raise
-        except BaseException:
-            logger.warning("Interrupted: %s", self._continues(status.name))
-            raise
-        finally:
-            self._watched = None
-
-    def _end(self, update: Update) -> JobStatus:
-        if update.outcome is Outcome.LOST:
-            raise lost_job(self._cluster, update.name)
-        self._missed = update.missed
-        return update.status
-
-    def _killed(self) -> None:
-        """Stop the job if ``on_kill`` says so, or say that it goes on."""
-        name = self._watched
-        if name is None:
-            return
-        if self._settings_of("on_kill") != "stop":
-            logger.warning("Interrupted: %s", self._continues(name))
-            return
-        try:
-            self._cluster.stop(name)
-        except PaiError as error:
-            logger.warning(
-                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
-            )
-        else:
-            logger.warning("Interrupted: job %s was asked to stop", name)
-
-    def _continues(self, name: str) -> str:
-        page = self._cluster.page(name)
-        return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
-
-    def _failed(self, status: JobStatus) -> PaiError:
-        return job_failure(
-            self._cluster,
-            status,
-            missed=self._missed,
-            secrets=self._definition.secrets(),
-            next_step=NEXT_SUBMISSION,
-        )
-
-    def _settings_of(self, name: str) -> Any:
-        """Return a setting of the task; without one, that of [OpenPai]."""
-        own = getattr(self._definition.task, name)
-        return getattr(self._settings, name) if own is None else own
-
-    # Luigi's page and messages
-
-    def _show(self, status: JobStatus) -> None:
-        """Log a changed status, and show it on Luigi's web page."""
-        summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
-        if summary != self._logged:
-            self._logged = summary
-            job = {"job": status.name, "state": status.state.value}
-            logger.info("Job %s", summary, extra={"job": job})
-            self._report("set_status_message", summary)
-        progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
-        if progress is not None and progress != self._progress:
-            self._progress = progress
-            self._report("set_progress_percentage", progress)
-
-    def _report(self, callback: str, value: object) -> None:
-        """Call one of the callbacks that a Luigi worker sets on a running task."""
-        report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
-        if report is not None:
-            report(value)
-
-    def _pause(self, seconds: float) -> None:
-        """Wait, and handle messages of the scheduler meanwhile."""
-        messages = getattr(self._definition.task, "scheduler_messages", None)
-        if messages is None:
-            self._cluster.clock.sleep(seconds)
-            return
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            try:
-                message = messages.get(timeout=left)
-            except queue.Empty:
-                return
-            message.respond(self._handle(str(message)))
-
-    def _handle(self, message: str) -> str:
-        """Handle a message of the scheduler and return the response."""
-        if message.strip().lower() != "stop":
-            return f"{message!r} is not a valid message; send: stop"
-        if self._watched is None:
-            return "the job is not submitted yet; send the message again later"
-        try:
-            self._cluster.stop(self._watched)
-        except PaiError as error:
-            return f"{self._watched} could not be stopped: {error}"
-        return f"{self._watched} is being stopped"
 
 
 def _submission_unknown(name: str) -> str:
