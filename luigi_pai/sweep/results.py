@@ -2,10 +2,10 @@
 
 A sweep gives it a `Row` for each point, and a `Summary`::
 
-    SweepResults("$PAI_DEFAULT_FS_URI/study").write(
-        [Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, seconds=61.5, job="train_1", page=URL)],
-        Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=points_digest(["train_1"])),
-    )
+    row = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", page=URL)
+    digest = points_digest(["train_1"])
+    summary = Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=digest)
+    SweepResults("$PAI_DEFAULT_FS_URI/study").write([row], summary)
 
 ``results.json`` is the table that ``rows()`` and ``summary()`` read::
 
@@ -17,12 +17,12 @@ A sweep gives it a `Row` for each point, and a `Summary`::
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``, ``page``,
-``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in parameters and
-results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an infinity becomes the
-text ``NaN``, ``Infinity`` or ``-Infinity``, which JSON has no number for; anything else becomes its ``str``. A
-parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result that has the name of a
-parameter or a fixed column ``result.NAME``.
+A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``,
+``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
+parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
+infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; anything else
+becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
+that has the name of a parameter or a fixed column ``result.NAME``.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def results_page(
 
     Args:
         summary: the fields of a ``Summary``.
-        columns: of the table: the parameters, ``state``, the results, ``seconds``, ``job``, ``page``, ``error``.
+        columns: of the table, as ``results.json`` has them.
         rows: column -> value of JSON.
     """
     shown = [column for column in columns if column != "page"]  # the link of the job
@@ -122,7 +122,9 @@ def _cell(column: str, row: Mapping[str, Any]) -> str:
         return "<td>true</td>" if value else "<td>false</td>"
     if isinstance(value, (int, float)):
         short, exact = f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value), repr(value)
-        return f"<td>{short}</td>" if float(short) == value else f'<td><data value="{exact}">{short}</data></td>'
+        return (
+            f"<td>{short}</td>" if float(short) == value else f'<td><data value="{exact}">{short}</data></td>'
+        )
     text = escape(value)
     if column == "state":
         return f"<td{_class(value)}>{text}</td>"
