@@ -50,7 +50,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet takes a text that begins so for a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -281,6 +281,7 @@ def _cell(value: Any) -> Any:
     """Return a value for CSV; a text that a spreadsheet would run as a formula begins with ``'``."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and value.startswith(_FORMULA) and value not in _NOT_FINITE:
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
+    return f"'{text}" if text.startswith(_FORMULA) and text not in _NOT_FINITE else text

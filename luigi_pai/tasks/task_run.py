@@ -192,16 +192,13 @@ class TaskRun:
         """Return the name of a submission on this cluster."""
         return self._submissions.job_name(number)
 
-    def prepare(self, number: int, job_name: str) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name, with its uploads sent, and record its submission.
+    def prepare(self, number: int) -> PaiJob | JobProtocol:
+        """Return the job under a submission's name, after its uploads and its output folder were created."""
+        return self._prepared(self._submissions.job_name(number), number)
 
-        Args:
-            number: of the submission.
-            job_name: of the job on the server, of which this one becomes an instance.
-        """
-        job = self._prepared(self._submissions.job_name(number), number)
-        self._history.record_submission(number, job_name)
-        return job
+    def record_submission(self, number: int, array: str) -> None:
+        """Record a submission before the array is sent of which it is an instance."""
+        self._history.record_submission(number, array)
 
     def undo_submission(self) -> None:
         """Undo the record of the last submission: the server refused the job."""
@@ -276,7 +273,8 @@ class TaskRun:
             if status is not None and (found.submitted or not status.finished or status.succeeded):
                 break
             number, name = self.next_submission(found)
-            job = self.prepare(number, name)
+            job = self._prepared(name, number)
+            self._history.record_submission(number, name)
             try:
                 found = yield from submissions.submit(number, job)
             except PaiApiError as error:

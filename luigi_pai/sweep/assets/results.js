@@ -2,7 +2,9 @@
 "use strict";
 
 const table = document.querySelector("table");
-const rows = [...table.tBodies[0].rows];
+const bodies = [...table.tBodies]; // of SIZE rows each, so that a browser lays out those on the screen only
+const rows = bodies.flatMap((body) => [...body.rows]);
+const SIZE = bodies[0]?.rows.length;
 const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
   head,
   index,
@@ -10,7 +12,7 @@ const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
   kind: head.dataset.kind,
   isNumber: head.hasAttribute("data-number"),
 }));
-const cells = rows.map((row) => [...row.cells].map((cell) => cell.querySelector("data")?.value ?? cell.textContent));
+const cells = rows.map((row) => [...row.cells].map((cell) => cell.firstElementChild?.value ?? cell.textContent));
 
 // ---- sorting
 
@@ -27,7 +29,7 @@ function sortBy(index, way) {
     if (isEmpty(a.key) || isEmpty(b.key)) return isEmpty(a.key) - isEmpty(b.key);
     return way * (isNumber ? a.key - b.key : order.compare(a.key, b.key));
   });
-  table.tBodies[0].append(...keyed.map(({ row }) => row));
+  bodies.forEach((body, at) => body.append(...keyed.slice(at * SIZE, (at + 1) * SIZE).map(({ row }) => row)));
   for (const { head } of columns) head.removeAttribute("aria-sort");
   columns[index].head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
   picker.value = `${index} ${way}`;
@@ -199,7 +201,7 @@ if (values.length && parameters.length) {
   draw();
   chosen.addEventListener("change", draw);
   new ResizeObserver(draw).observe(figure);
-  table.tBodies[0].addEventListener("pointerover", (event) => {
+  table.addEventListener("pointerover", (event) => {
     const at = rows.indexOf(event.target.closest("tr"));
     mark(lines.find((line) => line.at === at));
   });
