@@ -13,6 +13,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.logs.files import LogFiles
+from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
     from luigi_pai.spec.protocol import JobProtocol
@@ -258,6 +260,10 @@ class Cluster:
     def polling_wait(self) -> float:
         """Return for how many seconds polling should pause to stay within the server's request limit."""
         return self._session.limits.polling_wait()
+
+    def submission_window(self) -> Window | None:
+        """Return how many submissions the server takes, and still takes; None where no limit is known."""
+        return self._session.limits.window(Kind.SUBMIT)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""

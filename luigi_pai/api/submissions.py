@@ -69,12 +69,16 @@ class Submissions:
         cluster: the cluster and the user.
         name: of the task's job; the first submission has this name.
         patience: seconds for which transient errors are retried; default: that of the cluster.
+        level: of the log line of a submission.
 
     Attributes:
         may_be_submitted: in the last ``submit``, a post was sent whose reply was lost.
     """
 
-    def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, patience: float | None = None, level: int = logging.INFO
+    ) -> None:
+        self._level = level
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
@@ -223,7 +227,7 @@ class Submissions:
                 if failures >= _SERVER_ERRORS_TAKEN:
                     raise
         posts.succeeded()
-        logger.info("Submitted job %s to %s", name, self._cluster.url)
+        logger.log(self._level, "Submitted job %s to %s", name, self._cluster.url)
         return self._first_status(name)
 
     def _find_holder(self, number: int) -> Steps[LatestSubmission]:

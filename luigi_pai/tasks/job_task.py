@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import abc
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.task_run import Forecast
@@ -102,6 +104,22 @@ class JobTask(Task):
 
         return TaskRun(self._definition()).is_complete()
 
+    def result(self) -> Mapping[str, Any]:
+        """Return the values that a sweep's table shows of this task, once its job has ended.
+
+        The default is ``metrics.json`` of its outputs, an object of at most 1 MB: the file of this name
+        among the targets of ``output()`` or in a folder among them. Values that it does not have are taken
+        from the last report of each container (``luigi_pai.runtime.report``). Override it to read results
+        from elsewhere; what it raises is shown in the table, and the sweep goes on.
+
+        Raises:
+            ValueError: the file is too large, or not a JSON object.
+            HdfsError: HDFS failed.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        return TaskRun(self._definition()).result()
+
     def forecast(self) -> Forecast:
         """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
 
@@ -117,6 +135,14 @@ class JobTask(Task):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
 
         TaskRun(self._definition()).execute()
+
+    @abc.abstractmethod
+    def _check(self) -> list[str]:
+        """Validate the job, and return warnings.
+
+        Raises:
+            SpecError: it is not valid.
+        """
 
     @abc.abstractmethod
     def _definition(self) -> JobDefinition:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import queue
-import time
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
-from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.luigi_page import link_job_page, messages_within
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
 
@@ -139,16 +137,7 @@ class JobWatch:
 
     def pause(self, seconds: float) -> None:
         """Wait, and handle messages of the scheduler meanwhile."""
-        messages = getattr(self._definition.task, "scheduler_messages", None)
-        if messages is None:
-            self._cluster.clock.sleep(seconds)
-            return
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            try:
-                message = messages.get(timeout=left)
-            except queue.Empty:
-                return
+        for message in messages_within(self._definition.task, seconds, self._cluster.clock):
             message.respond(self._handle(str(message)))
 
     def _handle(self, message: str) -> str:

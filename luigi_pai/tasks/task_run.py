@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.task
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
@@ -13,6 +16,7 @@ from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError
+from luigi_pai.runtime import attempt_of
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.history import History
@@ -68,13 +72,15 @@ class TaskRun:
 
     Args:
         definition: of the job.
+        level: of the log lines about its submission.
 
     Raises:
         ConfigError: a setting is wrong.
         SpecError: the task's name is not a valid job name.
     """
 
-    def __init__(self, definition: JobDefinition) -> None:
+    def __init__(self, definition: JobDefinition, level: int = logging.INFO) -> None:
+        self._level = level
         self._settings = OpenPai.current()
         self._definition = definition
         self._name = definition.name
@@ -87,7 +93,7 @@ class TaskRun:
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self._history = History(definition, self._cluster, self._outputs)
         self.settings = TaskSettings(definition.task, self._settings)
-        self._submissions = Submissions(self._cluster, self._name)
+        self._submissions = Submissions(self._cluster, self._name, level=level)
         self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
 
     def is_complete(self) -> bool:
@@ -139,6 +145,11 @@ class TaskRun:
     # the same in its three parts, for a program that watches many jobs
 
     @property
+    def api_version(self) -> str | None:
+        """``v1`` or ``v2`` if the job runs on such clusters only."""
+        return self._definition.api_version
+
+    @property
     def cluster(self) -> Cluster:
         """The cluster of the job, in the dialect that it needs."""
         return self._cluster
@@ -169,8 +180,10 @@ class TaskRun:
         if found is None:
             found = yield from self._find(self._submissions)
         if found.status is None and self._history.is_completed():
-            logger.info(
-                "Job %s is complete: its outputs show it; the server no longer knows the job", self._name
+            logger.log(
+                self._level,
+                "Job %s is complete: its outputs show it; the server no longer knows the job",
+                self._name,
             )
             return None
         return found
@@ -232,6 +245,44 @@ class TaskRun:
             next_step=NEXT_SUBMISSION,
         )
 
+    # what its containers have written
+
+    def reports(self, job: str | None = None) -> list[dict[str, Any]]:
+        """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
+
+        Args:
+            job: the name of a submission; the last one that has reported where not given.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        folder = self._definition.output_folder
+        hdfs = self._outputs.hdfs_of(folder)
+        if hdfs is None or folder is None:
+            return []
+        from luigi_pai.tasks.reports import read_reports  # noqa: PLC0415  costs what only HDFS needs
+
+        return read_reports(hdfs, folder, None if job is None else attempt_of(job)[1])
+
+    def result(self) -> dict[str, Any]:
+        """Return the values of ``metrics.json``, and of the last reports; ``result()`` of the task."""
+        from luigi_pai.tasks.metrics import read_metrics  # noqa: PLC0415  as above
+
+        task = self._definition.task
+        try:
+            targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
+        except NotImplementedError:  # the output folder is not on HDFS
+            targets = []
+        if self._hdfs is None:
+            targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
+        metrics = read_metrics(targets)
+        if metrics is not None and not task.runtime:
+            return metrics
+        values: dict[str, Any] = {}
+        for report in self.reports():
+            values |= report
+        return {key: values[key] for key in values if key not in ("time", "attempt")} | (metrics or {})
+
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
         try:
@@ -290,7 +341,12 @@ class TaskRun:
                 logger.warning("Interrupted: %s", _submission_unknown(submissions.job_name(number)))
                 raise
         if not found.submitted:
-            logger.info("Job %s already exists (%s); nothing is submitted", status.name, status.raw_state)
+            logger.log(
+                self._level,
+                "Job %s already exists (%s); nothing is submitted",
+                status.name,
+                status.raw_state,
+            )
             self._history.check_taken_over(status)
         return Begun(found.number, status, found.submitted)
 
