@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["find_instance", "instance_status"]
+__all__ = ["find_instance", "instance_status", "jobs_of"]
 
 
 def find_instance(cluster: Cluster, array: str, job: str) -> JobStatus | None:
@@ -28,11 +28,25 @@ def find_instance(cluster: Cluster, array: str, job: str) -> JobStatus | None:
         the status as of ``instance_status``; None if the server has no such array.
     """
     try:
-        status = cluster.status(array)
-        jobs = jobs_in(cluster.config(array))
+        status, jobs = cluster.status(array), jobs_of(cluster, array)
     except JobNotFound:
         return None
-    return instance_status(status, jobs.index(job)) if jobs is not None and job in jobs else None
+    return instance_status(status, jobs.index(job)) if job in jobs else None
+
+
+def jobs_of(cluster: Cluster, array: str) -> list[str]:
+    """Return the names of the jobs in an array, by index; none if it is another job. They are cached.
+
+    Raises:
+        JobNotFound: the server has no such job.
+        PaiApiError: the lookup failed.
+    """
+    key = ("array", array)
+    jobs: list[str] | None = cluster.cache.get(key)
+    if jobs is None:
+        jobs = jobs_in(cluster.config(array)) or []
+        cluster.cache.put(key, jobs)
+    return jobs
 
 
 def instance_status(array: JobStatus, index: int) -> JobStatus:

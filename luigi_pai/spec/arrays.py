@@ -22,13 +22,13 @@ from luigi_pai.spec.comparison import differing_fields
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.submission import submission_text
-from luigi_pai.spec.templates.commands import entrypoints
+from luigi_pai.spec.templates.commands import entrypoints, role_commands
 from luigi_pai.spec.templates.prerequisites import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["array_of", "jobs_in"]
+__all__ = ["array_of", "check_alike", "jobs_in"]
 
 _FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers to, and the role's fields
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
@@ -55,10 +55,7 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
         SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
     """
     documents = [resolve(job.to_dict()) for job in jobs]
-    shared = [_shared(document) for document in documents]
-    for document, own in zip(documents, shared, strict=True):
-        _check_alike(shared[0], own, str(document["name"]), str(documents[0]["name"]))
-    array = copy.deepcopy(shared[0])
+    array = _alike(documents)
     array["name"] = name
     parameters = _common_parameters(array, documents)
     if parameters:
@@ -87,6 +84,15 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
         wrong = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
         raise SpecError(name, [Problem("", wrong)]) from None
     return protocol
+
+
+def check_alike(jobs: Iterable[JobProtocol]) -> None:
+    """Check that any of these jobs can share an array, as ``array_of`` does.
+
+    Raises:
+        SpecError: one cannot.
+    """
+    _alike(resolve(job.to_dict()) for job in jobs)
 
 
 def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
@@ -131,8 +137,32 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:
-    """Check that two jobs can be instances of one array; secrets are compared, and never shown."""
+def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return what all jobs of an array have in common; secrets are compared, and never shown."""
+    first: dict[str, Any] | None = None
+    first_name = ""
+    for document in documents:
+        name, own = str(document["name"]), _shared(document)
+        if any(_SECRET.search(str(command)) for command in _commands(document)):
+            wrong = (
+                "refer to secrets, which the commands of points in one job cannot; leave points_per_job out"
+            )
+            raise SpecError(name, [Problem("commands", wrong)])
+        if first is None:
+            first, first_name = own, name
+        elif own != first:
+            _check_equal(first, own, name, first_name)
+    if first is None:
+        raise ValueError("an array has at least one job")
+    return copy.deepcopy(first)
+
+
+def _commands(document: Mapping[str, Any]) -> Iterator[Any]:
+    for commands in role_commands(document).values():
+        yield from (command for _, command in commands)
+
+
+def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:
     fields = differing_fields(first, other)
     if first.get("secrets") != other.get("secrets"):
         fields.append("secrets")
@@ -140,8 +170,9 @@ def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any], name: str, 
         fields.append("prerequisites.auth")
     if fields:
         more = ", ..." if len(fields) > _SHOWN else ""
+        verb = "differs" if len(fields) == 1 else "differ"
         wrong = (
-            f"differs from that of {first_name!r}: points in one job have the same image, resources and "
+            f"{verb} from that of {first_name!r}: points in one job have the same image, resources and "
             "settings; make them equal, or leave points_per_job out"
         )
         raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", wrong)])
@@ -172,9 +203,6 @@ def _line(document: dict[str, Any]) -> str:
     """Return the line of a job in the table: its name and its command, in the escapes of ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
-    if _SECRET.search(text):
-        wrong = "refers to secrets, which cannot be in a command of points_per_job; leave points_per_job out"
-        raise SpecError(name, [Problem("commands", wrong)])
     text = f"set -o errexit\n{text}"  # the server of 0.15 and 0.16 joins commands by && in place of it
     return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 

@@ -9,28 +9,26 @@ sweep in the user's list of jobs, whatever ``points_per_job`` is by then.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.api.instances import instance_status
+from luigi_pai.api.instances import instance_status, jobs_of
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError, JobNotFound, PaiApiError, PaiError
-from luigi_pai.spec.arrays import array_of, jobs_in
-from luigi_pai.spec.convert import convert
+from luigi_pai.spec.arrays import array_of, check_alike
+from luigi_pai.spec.convert import Conversion, convert
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import v2_name
+from luigi_pai.spec.names import array_name, is_array_name, v2_name
 from luigi_pai.sweep.units import PointUnit, end_of, run_of
 from luigi_pai.tasks.task_run import Begun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
@@ -39,14 +37,11 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Ended, Point, Unit
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["ArrayUnit", "Arrays", "check_points"]
+__all__ = ["Arrays", "Lookup", "check_points"]
 
 logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
-
-_HASH = 12  # characters
-_LONGEST = 200  # of the sweep's name in that of an array
 
 
 def check_points(points: Sequence[Point]) -> None:
@@ -58,11 +53,8 @@ def check_points(points: Sequence[Point]) -> None:
     """
     if OpenPai.current().api_version == "v1":
         raise _no_arrays("api_version = v1 is set in [OpenPai] of luigi.cfg")
-    first: JobProtocol | None = None
-    for point in points:
-        job = _protocol(point.task._definition().job_named(v2_name(point.name)))  # noqa: SLF001  of this package
-        first = first or job
-        array_of("points", [first, job])
+    definitions = (point.task._definition() for point in points)  # noqa: SLF001  of this package
+    check_alike(_converted(each.job_named(v2_name(each.name))).protocol for each in definitions)
 
 
 @dataclass(frozen=True)
@@ -79,20 +71,21 @@ class Arrays:
     Args:
         sweep: the sweep's name.
         cluster: of its points.
+
+    Attributes:
+        sweep: as given.
+        cluster: the same, in v2.
+        waiting: points to submit that wait for others to share a job with.
     """
 
     def __init__(self, sweep: str, cluster: Cluster) -> None:
         self.cluster = cluster.with_api_version("v2")
-        self._sweep = sweep
-        self._prefix = f"{v2_name(sweep)[:_LONGEST]}-array-"
+        self.sweep = sweep
         self._is_loaded = False
+        self._losses_logged = False
         self._statuses: dict[str, JobStatus] = {}
         self._instances: dict[str, _Instance] = {}  # by the name of the submission
-
-    def name(self, submissions: Iterable[str]) -> str:
-        """Return the name of the array that has these submissions of points."""
-        digest = hashlib.sha256("\n".join(sorted(submissions)).encode()).hexdigest()[:_HASH]
-        return f"{self._prefix}{digest}"
+        self.waiting: list[_Member] = []
 
     def load(self) -> Steps[None]:
         """Find the arrays of this sweep in the user's list of jobs, once.
@@ -105,9 +98,8 @@ class Arrays:
             return
         if (yield from self.retried(self.cluster.server.api_version)) == "v1":
             raise _no_arrays(f"{self.cluster.url} is an OpenPAI 0.7 to 0.14")
-        own = re.compile(rf"{re.escape(self._prefix)}[0-9a-f]{{{_HASH}}}")
         listed = yield from self.retried(self.cluster.list)
-        for name in [job.name for job in listed if own.fullmatch(job.name)]:
+        for name in [job.name for job in listed if is_array_name(job.name, self.sweep)]:
             yield from self.load_array(name)
         self._is_loaded = True
 
@@ -115,29 +107,40 @@ class Arrays:
         """Look up an array, and return the names of the submissions in it; none if it is not there."""
         try:
             status = yield from self.retried(lambda: self.cluster.status(name))
-            config = yield from self.retried(lambda: self.cluster.config(name))
+            jobs = yield from self.retried(lambda: jobs_of(self.cluster, name))
         except JobNotFound:
             return []
-        jobs = jobs_in(config) or []
-        self._statuses[name] = status
-        self._instances |= {job: _Instance(name, index) for index, job in enumerate(jobs)}
+        self.add(name, jobs)
+        self.note(status)
         return jobs
+
+    def add(self, name: str, submissions: Sequence[str]) -> None:
+        """Add an array with these submissions, by index."""
+        self._instances |= {job: _Instance(name, index) for index, job in enumerate(submissions)}
+
+    def note(self, status: JobStatus) -> None:
+        """Take the newest status of an array."""
+        self._statuses[status.name] = status
 
     def find(self, run: TaskRun) -> Steps[LatestSubmission | None]:
         """Find the latest submission of a point, by itself or in an array; None if its outputs are complete.
 
         The status of an instance has the name of its array.
         """
+        known = self._latest(run, LatestSubmission(0, None))
+        if not _has_failed(known):
+            return known
         found = yield from run.find()
-        if found is None:
-            return None
-        number = found.number + 1
-        failed = found.status is None or (found.status.finished and not found.succeeded)
-        while failed and (instance := self._instances.get(run.submission_name(number))) is not None:
+        return None if found is None else self._latest(run, found)
+
+    def _latest(self, run: TaskRun, found: LatestSubmission) -> LatestSubmission:
+        """Return the latest submission in an array that comes after one that has failed."""
+        while _has_failed(found):
+            instance = self._instances.get(run.submission_name(found.number + 1))
+            if instance is None:
+                break
             status = instance_status(self._statuses[instance.array], instance.index)
-            found = LatestSubmission(number, status)
-            failed = status.finished and not status.succeeded
-            number += 1
+            found = LatestSubmission(found.number + 1, status)
         return found
 
     def instance(self, run: TaskRun, found: LatestSubmission) -> Steps[_Instance | None]:
@@ -153,9 +156,17 @@ class Arrays:
         """Return the status of an array, as it was loaded."""
         return self._statuses[array]
 
+    def protocol(self, job: PaiJob | JobProtocol) -> JobProtocol:
+        """Return a job as a protocol; a v1 job is converted. What the first of a sweep loses is logged."""
+        conversion = _converted(job)
+        for loss in () if self._losses_logged else conversion.losses:
+            logger.warning("%s, jobs of a v2 cluster: %s", self.sweep, loss)
+        self._losses_logged = True
+        return conversion.protocol
+
     def retried(self, request: Callable[[], T]) -> Steps[T]:
         """Make a request of a sweep; transient errors are retried."""
-        retry = Retry(self.cluster.polling.patience, self.cluster.clock, f"sweep {self._sweep}")
+        retry = Retry(self.cluster.polling.patience, self.cluster.clock, f"sweep {self.sweep}")
         return (yield from retry.call(request))
 
 
@@ -179,22 +190,31 @@ class _OneJob:
 
     Args:
         arrays: those of the sweep.
-        points: of the array.
+        members: index -> point.
         limits: of the sweep.
 
     Attributes:
         points, cluster, key, settings: see ``Unit``.
     """
 
-    def __init__(self, arrays: Arrays, points: Sequence[Point], limits: SweepLimits) -> None:
-        self.points = tuple(points)
+    def __init__(self, arrays: Arrays, members: Mapping[int, _Member], limits: SweepLimits) -> None:
+        self.points = tuple(member.point for member in members.values())
         self.cluster = arrays.cluster
         self.key: Hashable = (self.cluster.url, self.cluster.username, "v2")
-        self.settings: Any = run_of(points[0]).settings
+        self.settings: Any = next(iter(members.values())).run.settings
         self._arrays = arrays
         self._limits = limits
-        self._members: dict[int, _Member] = {}  # by index; those that have not ended
+        self._members = dict(members)  # those that have not ended
         self._begun: Begun | None = None
+
+    def further(self) -> Sequence[Unit]:
+        """Return nothing."""
+        return ()
+
+    def statuses(self, status: JobStatus) -> Iterator[tuple[Point, JobStatus]]:
+        """Yield the points that have not ended, with the statuses of their instances."""
+        for index, member in self._members.items():
+            yield member.point, instance_status(status, index)
 
     def changed(self, status: JobStatus) -> Sequence[Ended]:
         """Return the points that have ended while others go on.
@@ -205,10 +225,9 @@ class _OneJob:
 
     def finish(self, update: Update | None) -> Sequence[Ended]:
         """Return the points that have not been returned."""
-        if self._begun is None:
-            return ()
-        last = update or Update(self._begun.status.name, self._begun.status, Outcome.ENDED)
-        return list(self._ended(last))
+        if update is None and self._begun is not None:
+            update = Update(self._begun.status.name, self._begun.status, Outcome.ENDED)
+        return [] if update is None else list(self._ended(update))
 
     def reports(self) -> list[dict[str, Any]]:
         """Return nothing: what the containers report is of several points."""
@@ -216,26 +235,25 @@ class _OneJob:
 
     def _ended(self, update: Update) -> Iterator[Ended]:
         assert self._begun is not None
-        is_last = update.outcome is not Outcome.CHANGED
+        self._arrays.note(update.status)
         for index, member in list(self._members.items()):
             status = instance_status(update.status, index)
-            if not (is_last or status.succeeded or (status.finished and self._is_final(member))):
+            is_final = status.succeeded or member.point.attempts >= self._limits.max_attempts
+            if update.outcome is Outcome.CHANGED and not (status.finished and is_final):
                 continue
             del self._members[index]
             outcome = Outcome.ENDED if status.finished else Outcome.LOST
             begun = Begun(member.number, self._begun.status, self._begun.submitted)
             yield end_of(member.point, member.run, begun, Update(update.name, status, outcome, update.missed))
 
-    def _is_final(self, member: _Member) -> bool:
-        return member.point.attempts >= self._limits.max_attempts
-
 
 class _RunningArray(_OneJob):
     """Points in an array that is on the server."""
 
-    def __init__(self, arrays: Arrays, array: str, members: dict[int, _Member], limits: SweepLimits) -> None:
-        super().__init__(arrays, [member.point for member in members.values()], limits)
-        self._members = members
+    def __init__(
+        self, arrays: Arrays, array: str, members: Mapping[int, _Member], limits: SweepLimits
+    ) -> None:
+        super().__init__(arrays, members, limits)
         self._array = array
 
     def begin(self) -> Steps[Begun | None]:
@@ -244,9 +262,49 @@ class _RunningArray(_OneJob):
         self._begun = Begun(1, self._arrays.status(self._array), submitted=False)
         return self._begun
 
-    def further(self) -> Sequence[Unit]:
-        """Return nothing."""
-        return ()
+
+class _NewArray(_OneJob):
+    """Points that are to be submitted as one job."""
+
+    def begin(self) -> Steps[Begun | None]:
+        """Submit the array.
+
+        Raises:
+            SpecError: the points differ in what they share, or the array is too large; nothing was sent.
+            PaiError: it was not submitted, or may have been: the text says which.
+        """
+        members = {member.run.submission_name(member.number): member for member in self._members.values()}
+        name = array_name(self._arrays.sweep, members)
+        jobs = [self._arrays.protocol(member.run.prepare(member.number)) for member in members.values()]
+        array = array_of(name, jobs)
+        posts = Submissions(self.cluster, name)
+        recorded: list[_Member] = []
+        try:
+            for member in members.values():
+                member.run.record_submission(member.number, name)
+                recorded.append(member)
+            found = yield from posts.submit(1, array)
+        except PaiApiError as error:
+            if posts.may_be_submitted:
+                raise error.extended(_unknown(name)) from None
+            _undo(recorded)
+            raise error.reworded(f"job {name!r} was not submitted: {error}") from None
+        except PaiError:
+            _undo(recorded)
+            raise
+        except BaseException:
+            logger.warning("Interrupted: %s", _unknown(name))
+            raise
+        status = found.status or JobStatus(name, JobState.UNKNOWN)
+        if found.submitted:
+            self._arrays.add(name, list(members))
+            self._arrays.note(status)
+        else:
+            logger.info("Job %s already exists; nothing is submitted", name)
+            jobs_there = yield from self._arrays.load_array(name)  # its points may be in another order
+            self._members = {jobs_there.index(job): member for job, member in members.items()}
+        self._begun = Begun(1, status, found.submitted)
+        return self._begun
 
 
 class _Refused(PointUnit):
@@ -262,88 +320,75 @@ class _Refused(PointUnit):
         raise self._error
 
 
-class ArrayUnit(_OneJob):
-    """Points of a sweep, of which those that are to be submitted become one job."""
+class Lookup(_OneJob):
+    """Points of a sweep that are looked up: those that are to be submitted share jobs.
 
-    def __init__(self, arrays: Arrays, points: Sequence[Point], limits: SweepLimits) -> None:
-        super().__init__(arrays, points, limits)
+    Args:
+        arrays: those of the sweep.
+        points: the points.
+        limits: of the sweep; ``points_per_job`` points share a job.
+        more: whether further points will be looked up: with those, jobs are filled up.
+    """
+
+    def __init__(
+        self, arrays: Arrays, points: Sequence[Point], limits: SweepLimits, more: Callable[[], bool]
+    ) -> None:
+        super().__init__(
+            arrays, {i: _Member(point, run_of(point), 0) for i, point in enumerate(points)}, limits
+        )
+        self._more = more
         self._further: list[Unit] = []
 
     def begin(self) -> Steps[Begun | None]:
-        """Look up the points, and submit those that are not done and not on the server, as one job.
+        """Look up the points; ``further`` returns units for them then.
 
         Raises:
             ConfigError: the cluster is one of v1.
-            SpecError: the points differ in what they share, or the array is too large; nothing was sent.
-            PaiError: the array was not submitted, or may have been: the text says which.
+            PaiApiError: a lookup failed.
         """
         yield from self._arrays.load()
-        missing = yield from self._missing()
-        self.points = tuple(member.point for member, _ in missing)
-        if missing:
-            self._begun = yield from self._submitted(missing)
-        return self._begun
-
-    def further(self) -> Sequence[Unit]:
-        """Return units for those of its points that are not part of its job, once it has begun."""
-        return self._further
-
-    def _missing(self) -> Steps[list[tuple[_Member, JobProtocol]]]:
-        """Return the points to submit, with their jobs; the others go to further units."""
-        missing: list[tuple[_Member, JobProtocol]] = []
+        missing: list[_Member] = []
         running: dict[str, dict[int, _Member]] = {}
-        for point in self.points:
+        for member in self._members.values():
+            yield 0.0  # jobs that run are looked up meanwhile
             try:
-                run = run_of(point)
-                found = yield from self._arrays.find(run)
-                instance = None if found is None else (yield from self._arrays.instance(run, found))
-                status = None if found is None else found.status
-                if found is not None and (status is None or (status.finished and not status.succeeded)):
-                    number, _ = run.next_submission(found)
-                    job = _protocol(run.prepare(number), log_losses=not missing)
-                    missing.append((_Member(point, run, number), job))
-                elif found is not None and instance is not None:
-                    member = _Member(point, run, found.number)
+                found = yield from self._arrays.find(member.run)
+                if found is None:
+                    self._further.append(PointUnit(member.point))
+                elif _has_failed(found):
+                    member.number, _ = member.run.next_submission(found)
+                    missing.append(member)
+                elif (instance := (yield from self._arrays.instance(member.run, found))) is not None:
+                    member.number = found.number
                     running.setdefault(instance.array, {})[instance.index] = member
                 else:
-                    self._further.append(PointUnit(point))
+                    self._further.append(PointUnit(member.point))
             except (PaiApiError, ConfigError):
                 raise
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
-                self._further.append(_Refused(point, error))
+                self._further.append(_Refused(member.point, error))
         self._further += (
             _RunningArray(self._arrays, array, members, self._limits) for array, members in running.items()
         )
-        return missing
+        self._further += self._packed(missing)
+        return None
 
-    def _submitted(self, missing: Sequence[tuple[_Member, JobProtocol]]) -> Steps[Begun]:
-        submissions = {member.run.submission_name(member.number): member for member, _ in missing}
-        name = self._arrays.name(submissions)
-        array = array_of(name, [job for _, job in missing])
-        posts = Submissions(self.cluster, name)
-        recorded: list[_Member] = []
-        try:
-            for member in submissions.values():
-                member.run.record_submission(member.number, name)
-                recorded.append(member)
-            found = yield from posts.submit(1, array)
-        except PaiApiError as error:
-            if posts.may_be_submitted:
-                raise error.extended(_unknown(name)) from None
-            _undo(recorded)
-            raise error.reworded(f"job {name!r} was not submitted: {error}") from None
-        except PaiError:
-            _undo(recorded)
-            raise
-        except BaseException:
-            logger.warning("Interrupted: %s", _unknown(name))
-            raise
-        jobs = list(submissions)
-        if not found.submitted:
-            logger.info("Job %s already exists; nothing is submitted", name)
-            jobs = yield from self._arrays.load_array(name)  # its points may be in another order
-        self._members = {jobs.index(job): member for job, member in submissions.items()}
-        return Begun(1, found.status or JobStatus(name, JobState.UNKNOWN), found.submitted)
+    def further(self) -> Sequence[Unit]:
+        """Return units for all points but those that wait for others to share a job with."""
+        return self._further
+
+    def _packed(self, missing: Sequence[_Member]) -> Iterator[Unit]:
+        waiting = [*self._arrays.waiting, *missing]
+        size = self._limits.points_per_job
+        while waiting and (len(waiting) >= size or not self._more()):
+            yield _NewArray(self._arrays, dict(enumerate(waiting[:size])), self._limits)
+            waiting = waiting[size:]
+        self._arrays.waiting = waiting
+
+
+def _has_failed(found: LatestSubmission) -> bool:
+    """Return whether a submission has ended without success, or there is none."""
+    return found.status is None or (found.status.finished and not found.status.succeeded)
 
 
 def _undo(recorded: Sequence[_Member]) -> None:
@@ -355,14 +400,10 @@ def _unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the sweep again: it looks up the job first"
 
 
-def _protocol(job: PaiJob | JobProtocol, *, log_losses: bool = False) -> JobProtocol:
-    """Return a job as a protocol; a v1 job is converted."""
+def _converted(job: PaiJob | JobProtocol) -> Conversion:
     if not isinstance(job, PaiJob):
-        return job
-    conversion = convert(job, fs_uri=OpenPai.current().fs_uri)
-    for loss in conversion.losses if log_losses else ():
-        logger.warning("Job %s and others of the sweep on a v2 cluster: %s", job.jobName, loss)
-    return conversion.protocol
+        return Conversion(job, ())
+    return convert(job, fs_uri=OpenPai.current().fs_uri)
 
 
 def _no_arrays(why: str) -> ConfigError:

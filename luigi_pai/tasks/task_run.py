@@ -366,7 +366,8 @@ class TaskRun:
             definition.send_uploads(job.codeDir, self._hdfs)
         flag = self._outputs.completion_flag()
         if flag is None and definition.output_folder is not None:
-            logger.info("Job %s gets no completion flag: %s", name, self._outputs.completion_fallback())
+            why = self._outputs.completion_fallback()
+            logger.log(self._level, "Job %s gets no completion flag: %s", name, why)
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
