@@ -7,6 +7,7 @@ functions are steps (``retries.Steps``): they yield the seconds to wait and neve
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,16 +70,16 @@ class Submissions:
         cluster: the cluster and the user.
         name: of the task's job; the first submission has this name.
         patience: seconds for which transient errors are retried; default: that of the cluster.
-        level: of the log line of a submission.
+        alone: it is not one of many: a submission is logged (INFO), and then looked up.
 
     Attributes:
         may_be_submitted: in the last ``submit``, a post was sent whose reply was lost.
     """
 
     def __init__(
-        self, cluster: Cluster, name: str, patience: float | None = None, level: int = logging.INFO
+        self, cluster: Cluster, name: str, patience: float | None = None, *, alone: bool = True
     ) -> None:
-        self._level = level
+        self._alone = alone
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
@@ -227,7 +228,9 @@ class Submissions:
                 if failures >= _SERVER_ERRORS_TAKEN:
                     raise
         posts.succeeded()
-        logger.log(self._level, "Submitted job %s to %s", name, self._cluster.url)
+        logger.log(
+            logging.INFO if self._alone else logging.DEBUG, "Submitted job %s to %s", name, self._cluster.url
+        )
         return self._first_status(name)
 
     def _find_holder(self, number: int) -> Steps[LatestSubmission]:
@@ -251,10 +254,10 @@ class Submissions:
 
     def _first_status(self, name: str) -> JobStatus:
         """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
-        try:
-            status = self._status_of(name)
-        except PaiApiError:
-            status = None  # the job is on the server and is looked up again
+        status = None
+        if self._alone:
+            with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
+                status = self._status_of(name)
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, number: int) -> Steps[JobStatus | None]:

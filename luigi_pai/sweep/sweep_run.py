@@ -88,10 +88,7 @@ class SweepRun:
         logger.info("%s: results go to %s", self._name, self._sweep.results.folder)
         try:
             with before_signals(self._killed):
-                while not (self._engine.done or self._engine.is_hopeless):
-                    self._engine.step()
-                    self._show()
-                    self._table.write_if_due()
+                while not self._step():
                     self._pause(min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0))
         except PaiApiError as error:
             self._save()
@@ -103,6 +100,15 @@ class SweepRun:
             logger.warning("%s: interrupted: %s", self._name, self._continuing())
             raise
         self._conclude()
+
+    def _step(self) -> bool:
+        """Do what is due, and return whether the sweep has ended."""
+        self._engine.step()
+        if self._engine.done or self._engine.is_hopeless:
+            return True
+        self._show()
+        self._table.write_if_due()
+        return False
 
     # of the engine
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -184,7 +183,7 @@ class PointUnit:
 
 def run_of(point: Point) -> TaskRun:
     """Return a run of a point's task."""
-    return TaskRun(point.task._definition(), level=logging.DEBUG)  # noqa: SLF001  of this package
+    return TaskRun(point.task._definition(), alone=False)  # noqa: SLF001  of this package
 
 
 def end_of(point: Point, run: TaskRun, begun: Begun, update: Update) -> Ended:
@@ -217,6 +216,7 @@ def first_line(error: BaseException) -> str:
 def _reason(error: PaiJobFailed) -> str:
     """Return why a job failed, in a line: its end, and the last line of its log, or what the server says."""
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
+    end = end.replace(" (UNKNOWN)", "")
     lines = iter(str(error).splitlines())
     log: list[str] = []
     if any(line.startswith("  last lines of ") for line in lines):

@@ -72,15 +72,15 @@ class TaskRun:
 
     Args:
         definition: of the job.
-        level: of the log lines about its submission.
+        alone: it is not one of many: its submission is logged (INFO), and then looked up.
 
     Raises:
         ConfigError: a setting is wrong.
         SpecError: the task's name is not a valid job name.
     """
 
-    def __init__(self, definition: JobDefinition, level: int = logging.INFO) -> None:
-        self._level = level
+    def __init__(self, definition: JobDefinition, *, alone: bool = True) -> None:
+        self._level = logging.INFO if alone else logging.DEBUG
         self._settings = OpenPai.current()
         self._definition = definition
         self._name = definition.name
@@ -93,7 +93,7 @@ class TaskRun:
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self._history = History(definition, self._cluster, self._outputs)
         self.settings = TaskSettings(definition.task, self._settings)
-        self._submissions = Submissions(self._cluster, self._name, level=level)
+        self._submissions = Submissions(self._cluster, self._name, alone=alone)
         self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
 
     def is_complete(self) -> bool:
@@ -366,8 +366,8 @@ class TaskRun:
             definition.send_uploads(job.codeDir, self._hdfs)
         flag = self._outputs.completion_flag()
         if flag is None and definition.output_folder is not None:
-            why = self._outputs.completion_fallback()
-            logger.log(self._level, "Job %s gets no completion flag: %s", name, why)
+            fallback = self._outputs.completion_fallback()
+            logger.log(self._level, "Job %s gets no completion flag: %s", name, fallback)
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
