@@ -6,10 +6,15 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["JobState", "JobStatus", "TaskStatus"]
+__all__ = ["JobState", "JobStatus", "TaskStatus", "stopped_exit_code"]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
+
+
+def stopped_exit_code(code: int | None) -> bool:
+    """Return whether a task with this exit code was stopped, by the user or with its job (v2)."""
+    return code in _STOPPED
 
 
 class JobState(str, Enum):
@@ -58,6 +63,8 @@ class TaskStatus:
         state: the server's word for its state; None before 0.15.
         exit_code: of its last container, once that has ended; None before 0.15.
         attempt: number of its last attempt, from 0; None before 0.15.
+        diagnostics: the server's text about the end of its last container (v2 only).
+        launched_ms, completed_ms: milliseconds since 1970 UTC (v2 only).
     """
 
     role: str
@@ -66,6 +73,9 @@ class TaskStatus:
     state: str | None = None
     exit_code: int | None = None
     attempt: int | None = None
+    diagnostics: str | None = None
+    launched_ms: int | None = None
+    completed_ms: int | None = None
 
     def __str__(self) -> str:
         return f"{self.role}[{self.index}]"
@@ -144,7 +154,7 @@ class JobStatus:
         Tasks that were stopped with their job are included only if there is no other.
         """
         failed = [task for task in self.tasks if task.exit_code]
-        return [task for task in failed if task.exit_code not in _STOPPED] or failed
+        return [task for task in failed if not stopped_exit_code(task.exit_code)] or failed
 
     @property
     def command_exit_code(self) -> int | None:

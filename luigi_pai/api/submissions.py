@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.instances import find_instance
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import (
@@ -136,6 +137,16 @@ class Submissions:
             second = yield from self._status(2)
             number = 2 if second is not None else 0
         return number
+
+    def in_array(self, number: int, array: str) -> Steps[JobStatus | None]:
+        """Return the status of a submission that is an instance of an array; None if there is no such job.
+
+        Args:
+            number: of the submission.
+            array: the name of the array on the server.
+        """
+        name = self.job_name(number)
+        return (yield from self._retry(array).call(lambda: find_instance(self._cluster, array, name)))
 
     def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[LatestSubmission]:
         """Post a submission until the server has it.

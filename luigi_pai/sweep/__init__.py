@@ -1,1 +1,1 @@
-"""Sweeps: one task of many parameter values, as many jobs that are submitted, watched and collected together."""
+"""Sweeps: one task of many parameter values, submitted, watched and collected as many jobs together."""

@@ -2,10 +2,10 @@
 
 A sweep gives it a `Row` for each point, and a `Summary`::
 
-    SweepResults("$PAI_DEFAULT_FS_URI/study").write(
-        [Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, seconds=61.5, job="train_1", page=URL)],
-        Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=points_digest(["train_1"])),
-    )
+    row = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", page=URL)
+    digest = points_digest(["train_1"])
+    summary = Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=digest)
+    SweepResults("$PAI_DEFAULT_FS_URI/study").write([row], summary)
 
 ``results.json`` is the table that ``rows()`` and ``summary()`` read::
 
@@ -17,12 +17,12 @@ A sweep gives it a `Row` for each point, and a `Summary`::
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``, ``page``,
-``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in parameters and
-results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an infinity becomes the
-text ``NaN``, ``Infinity`` or ``-Infinity``, which JSON has no number for; anything else becomes its ``str``. A
-parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result that has the name of a
-parameter or a fixed column ``result.NAME``.
+A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``,
+``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
+parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
+infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; anything else
+becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
+that has the name of a parameter or a fixed column ``result.NAME``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # a spreadsheet takes a text that begins so for a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -281,6 +281,7 @@ def _cell(value: Any) -> Any:
     """Return a value for CSV; a text that a spreadsheet would run as a formula begins with ``'``."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and value.startswith(_FORMULA) and value not in _NOT_FINITE:
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
+    return f"'{text}" if text.startswith(_FORMULA) and text not in _NOT_FINITE else text

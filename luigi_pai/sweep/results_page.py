@@ -19,6 +19,10 @@ _ASSETS = Path(__file__).parent / "assets"
 _COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
 _LINKS = ("http://", "https://")
 _DIGITS = 6
+_ROWS = 100  # of one tbody
+_LINE = 2.1  # rem, height of a row
+_HEADING, _STATE = 1.1, 1.45  # ch, mean width of a character
+_WIDEST = 40  # characters of a column; longer texts are wrapped
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -29,12 +33,12 @@ def results_page(
 
     Args:
         summary: the fields of a ``Summary``.
-        columns: of the table: the parameters, ``state``, the results, ``seconds``, ``job``, ``page``, ``error``.
+        columns: of the table, as ``results.json`` has them.
         rows: column -> value of JSON.
     """
     shown = [column for column in columns if column != "page"]  # the link of the job
     numbers = {column for column in shown if _is_number(column, rows)}
-    style = _asset("results.css") + "".join(_column_styles(shown, numbers))
+    style = _asset("results.css") + "".join(_column_styles(shown, numbers, rows))
     script = _asset("results.js")
     policy = (
         f"default-src 'none'; style-src {_hash_of(style)}; script-src {_hash_of(script)}; base-uri 'none'; "
@@ -46,7 +50,10 @@ def results_page(
         f"{escape(column)}</th>"
         for column in shown
     )
-    body = "\n".join(f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows)
+    lines = [f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows]
+    bodies = "".join(
+        "<tbody>\n" + "\n".join(lines[at : at + _ROWS]) + "\n</tbody>\n" for at in range(0, len(lines), _ROWS)
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -72,10 +79,7 @@ def results_page(
 <table>
 <caption>Points</caption>
 <thead><tr>{heads}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
+{bodies}</table>
 </div>
 </main>
 <script>{script}</script>
@@ -116,16 +120,9 @@ def _is_number(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def _cell(column: str, row: Mapping[str, Any]) -> str:
     value = row[column]
-    if value is None:
-        return "<td></td>"
-    if isinstance(value, bool):
-        return "<td>true</td>" if value else "<td>false</td>"
-    if isinstance(value, (int, float)):
-        short, exact = f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value), repr(value)
-        return (
-            f"<td>{short}</td>" if float(short) == value else f'<td><data value="{exact}">{short}</data></td>'
-        )
-    text = escape(value)
+    text = escape(_text(value))
+    if isinstance(value, float) and float(text) != value:
+        return f'<td><data value="{value!r}">{text}</data></td>'
     if column == "state":
         return f"<td{_class(value)}>{text}</td>"
     if column == "job" and str(row["page"]).startswith(_LINKS):
@@ -133,12 +130,28 @@ def _cell(column: str, row: Mapping[str, Any]) -> str:
     return f"<td>{text}</td>"
 
 
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
 def _class(state: str) -> str:
     return f' class="{state}"' if state in _COLOURED else ""
 
 
-def _column_styles(columns: Sequence[str], numbers: set[str]) -> Iterator[str]:
-    """Yield the rules of single columns: numbers at the right, and the names of cells on narrow screens."""
+def _column_styles(
+    columns: Sequence[str], numbers: set[str], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the rules of single columns: widths, numbers at the right, names of cells on narrow screens."""
+    sizes = " ".join(f"{_width(column, rows):.1f}ch" for column in columns[:-1])
+    count = min(len(rows), _ROWS)
+    yield (
+        f":root {{ --columns: {sizes} minmax(20ch, 1fr); --height: {count * _LINE:.0f}rem; "
+        f"--narrow-height: {count * len(columns) * _LINE:.0f}rem }}\n"
+    )
     for number, column in enumerate(columns, start=1):
         cell = f":nth-child({number})"
         if column in numbers:
@@ -147,6 +160,12 @@ def _column_styles(columns: Sequence[str], numbers: set[str]) -> Iterator[str]:
             character if character.isalnum() else f"\\{ord(character):06x}" for character in column
         )
         yield f'@media (max-width: 44rem) {{ td{cell}::before {{ content: "{name}" }} }}\n'
+
+
+def _width(column: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the width of a column in ch: that of its heading, or of its longest text up to a limit."""
+    longest = max((len(_text(row[column])) for row in rows), default=0)
+    return max(_HEADING * len(column) + 1.5, (_STATE if column == "state" else 1.05) * min(longest, _WIDEST))
 
 
 @cache

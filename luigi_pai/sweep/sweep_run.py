@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
+from luigi_pai.sweep.array import Arrays, Lookup, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.pacing import pace, seconds_to_submit
@@ -19,7 +20,7 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended, PointUnit
+from luigi_pai.sweep.units import Ended, PointUnit, run_of
 from luigi_pai.tasks.luigi_page import messages_within
 from luigi_pai.tasks.signals import before_signals
 
@@ -63,6 +64,7 @@ class SweepRun:
         self._limits.resource = None if held is None else int(held)
         self._complete: dict[str, bool] = {}
         self._progress, self._source, self._table = self._checked()
+        self._arrays: Arrays | None = None
         self._engine = Engine(
             self._source,
             self._limits,
@@ -113,8 +115,8 @@ class SweepRun:
     def changed(self, unit: Unit, status: JobStatus) -> None:
         """Show the status of a job."""
         self._progress.changed(status)
-        for point in unit.points:
-            self._table.changed(point, status)
+        for point, own in unit.statuses(status):
+            self._table.changed(point, own)
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Collect the result of a point, and return its row."""
@@ -139,7 +141,15 @@ class SweepRun:
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
     def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
-        return [PointUnit(point) for point in points]
+        if self._limits.points_per_job == 1 and self._arrays is None and not self._table.had_arrays:
+            return [PointUnit(point) for point in points]
+        if self._arrays is None:
+            self._arrays = Arrays(self._name, run_of(points[0]).cluster)
+        return [Lookup(self._arrays, points, self._limits, self._more_to_pack)]
+
+    def _more_to_pack(self) -> bool:
+        """Return whether further points may share a job with those that are looked up."""
+        return not (self._sweep.is_search or self._source.exhausted)
 
     # beginning
 
@@ -158,6 +168,8 @@ class SweepRun:
         else:
             points, warnings = checked_points(self._name, sweep.points(), self._limits, problems)
             self._check_requirements(points)
+            if self._limits.points_per_job > 1:
+                check_points(points)
             for warning in warnings:
                 logger.warning("%s: %s", self._name, warning)
             table = Table(sweep.results, self._name, points, self._clock)
@@ -211,7 +223,8 @@ class SweepRun:
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
         window = self._engine.window
         if not self._pace_shown and window is not None:
-            text = pace(window, self._source.left, self._limits.points_per_job, packs=False)
+            packs = OpenPai.current().cluster().dialect.version == "v2"
+            text = pace(window, self._source.left, self._limits.points_per_job, packs=packs)
             if text is not None:
                 self._pace_shown = True
                 logger.info("%s: %s", self._name, text)

@@ -12,7 +12,7 @@ from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
@@ -107,6 +107,10 @@ class Unit(Protocol):
         """Return units of those points that are not served by this one; called once, after ``begin``."""
         ...
 
+    def statuses(self, status: JobStatus) -> Iterable[tuple[Point, JobStatus]]:
+        """Return the points that have not ended, each with its own status, by the status of the job."""
+        ...
+
     def changed(self, status: JobStatus) -> Sequence[Ended]:
         """Return the points that have ended while the job goes on; called for each new status."""
         ...
@@ -152,6 +156,10 @@ class PointUnit:
     def further(self) -> Sequence[Unit]:
         """Return nothing."""
         return ()
+
+    def statuses(self, status: JobStatus) -> Iterable[tuple[Point, JobStatus]]:
+        """Return the point with the status of the job."""
+        return ((self.points[0], status),)
 
     def changed(self, status: JobStatus) -> Sequence[Ended]:
         """Return nothing: the point ends with its job."""

@@ -15,7 +15,7 @@ from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError
 from luigi_pai.runtime import attempt_of
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
@@ -161,6 +161,21 @@ class TaskRun:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
             PaiError: it was not submitted, or may have been: the text says which.
         """
+        found = yield from self.find()
+        if found is None:
+            return None
+        status = found.status
+        if status is not None and not status.finished and not self._is_own(found.number, status):
+            raise PaiJobError(
+                f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
+                f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
+                "run the sweep, or run the task again when that job has ended",
+                status.name,
+            )
+        return (yield from self._ensure(found))
+
+    def find(self) -> Steps[LatestSubmission | None]:
+        """Find the latest submission; None if the outputs are complete, and the server knows none."""
         found = self._submissions.cached()
         if found is None:
             found = yield from self._find(self._submissions)
@@ -171,7 +186,36 @@ class TaskRun:
                 self._name,
             )
             return None
-        return (yield from self._ensure(found))
+        return found
+
+    # and as an instance of an array
+
+    def next_submission(self, found: LatestSubmission) -> tuple[int, str]:
+        """Return the number and the name of the submission that comes after one that did not succeed.
+
+        Raises:
+            PaiJobForgotten: the job was submitted, and its result is not known.
+        """
+        number = found.number
+        if found.status is None:
+            number = self._history.last_submission_number(self.settings["on_forgotten"])
+        return number + 1, self._submissions.job_name(number + 1)
+
+    def submission_name(self, number: int) -> str:
+        """Return the name of a submission on this cluster."""
+        return self._submissions.job_name(number)
+
+    def prepare(self, number: int) -> PaiJob | JobProtocol:
+        """Return the job under a submission's name, after its uploads and its output folder were created."""
+        return self._prepared(self._submissions.job_name(number), number)
+
+    def record_submission(self, number: int, array: str) -> None:
+        """Record a submission before the array is sent of which it is an instance."""
+        self._history.record_submission(number, array)
+
+    def undo_submission(self) -> None:
+        """Undo the record of the last submission: the server refused the job."""
+        self._history.undo_submission()
 
     def finish(self, begun: Begun, update: Update) -> None:
         """Record how a submission has ended.
@@ -244,6 +288,8 @@ class TaskRun:
         try:
             self._cluster.check_reachable()
             found = yield from submissions.latest()
+            if not (found.succeeded or (found.status is not None and not found.status.finished)):
+                found = yield from self._find_in_array(submissions, found)
             if found.status is None:
                 last = self._history.last
                 if last is not None:
@@ -259,6 +305,17 @@ class TaskRun:
             raise
         return found
 
+    def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
+        """Return a later submission that the record shows as an instance of an array; else what was found."""
+        last = self._history.last
+        if last is None or last.number <= found.number or last.job == submissions.job_name(last.number):
+            return found
+        status = yield from submissions.in_array(last.number, last.job)
+        return found if status is None else LatestSubmission(last.number, status)
+
+    def _is_own(self, number: int, status: JobStatus) -> bool:
+        return status.name == self._submissions.job_name(number)
+
     def _ensure(self, found: LatestSubmission) -> Steps[Begun]:
         """Return a submission that is waiting, running or successful; submit the job if there is none."""
         submissions = self._submissions
@@ -266,12 +323,9 @@ class TaskRun:
             status = found.status
             if status is not None and (found.submitted or not status.finished or status.succeeded):
                 break
-            number = found.number
-            if status is None:
-                number = self._history.last_submission_number(self.settings["on_forgotten"])
-            number += 1
-            job = self._prepared(submissions.job_name(number), number)
-            self._history.record_submission(number, submissions.job_name(number))
+            number, name = self.next_submission(found)
+            job = self._prepared(name, number)
+            self._history.record_submission(number, name)
             try:
                 found = yield from submissions.submit(number, job)
             except PaiApiError as error:

@@ -107,6 +107,9 @@ def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
             state=_text(task.get("taskState")),
             exit_code=_integer(task.get("containerExitCode")),
             attempt=_integer(task.get("attemptId")),
+            diagnostics=_text(task.get("containerExitDiagnostics")),
+            launched_ms=_integer(task.get("launchedTime")) or None,
+            completed_ms=_integer(task.get("completedTime")) or None,
         )
         for role, about in roles.items()
         if isinstance(about, dict)

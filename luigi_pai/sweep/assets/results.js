@@ -2,7 +2,9 @@
 "use strict";
 
 const table = document.querySelector("table");
-const rows = [...table.tBodies[0].rows];
+const bodies = [...table.tBodies]; // of SIZE rows each, so that a browser lays out those on the screen only
+const rows = bodies.flatMap((body) => [...body.rows]);
+const SIZE = bodies[0]?.rows.length;
 const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
   head,
   index,
@@ -10,7 +12,7 @@ const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
   kind: head.dataset.kind,
   isNumber: head.hasAttribute("data-number"),
 }));
-const cells = rows.map((row) => [...row.cells].map((cell) => cell.querySelector("data")?.value ?? cell.textContent));
+const cells = rows.map((row) => [...row.cells].map((cell) => cell.firstElementChild?.value ?? cell.textContent));
 
 // ---- sorting
 
@@ -27,7 +29,7 @@ function sortBy(index, way) {
     if (isEmpty(a.key) || isEmpty(b.key)) return isEmpty(a.key) - isEmpty(b.key);
     return way * (isNumber ? a.key - b.key : order.compare(a.key, b.key));
   });
-  table.tBodies[0].append(...keyed.map(({ row }) => row));
+  bodies.forEach((body, at) => body.append(...keyed.slice(at * SIZE, (at + 1) * SIZE).map(({ row }) => row)));
   for (const { head } of columns) head.removeAttribute("aria-sort");
   columns[index].head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
   picker.value = `${index} ${way}`;
@@ -60,7 +62,10 @@ if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumb
 const parameters = columns.filter(
   ({ kind, index }) => kind === "parameter" && new Set(cells.map((row) => row[index])).size > 1,
 );
-const digits = (number) => String(Number(number.toPrecision(4)));
+const digits = (number) => {
+  const size = Math.abs(number);
+  return number && (size < 0.001 || size >= 1e6) ? number.toExponential(1) : String(Number(number.toPrecision(3)));
+};
 
 function element(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -90,7 +95,7 @@ function scaleOf({ index, isNumber }, shown) {
     if (!Number.isFinite(number)) return NaN;
     return last > first ? (bend(number) - first) / (last - first) : 0.5;
   };
-  const own = numbers.length <= 6 ? numbers : [0, 0.25, 0.5, 0.75, 1].map((part) => {
+  const own = numbers.length <= 8 ? numbers : [0, 0.25, 0.5, 0.75, 1].map((part) => {
     const level = first + part * (last - first);
     return isLog ? 10 ** level : level;
   });
@@ -117,9 +122,10 @@ function draw() {
   const y = (part) => Math.round(10 * (TOP + (1 - part) * down)) / 10;
   const svg = element("svg", { width, height: HEIGHT, role: "img", "aria-label": `${value.name} by ${parameters.map(({ name }) => name).join(", ")}` });
 
+  const labels = element("g", {}); // above the lines
   const label = (px, py, text, anchor) => {
     const short = text.length > 18 ? `${text.slice(0, 17)}…` : text;
-    svg.append(element("text", { x: px, y: py, "text-anchor": anchor }, short));
+    labels.append(element("text", { x: px, y: py, "text-anchor": anchor }, short));
   };
   if (isScatter) {
     svg.append(element("path", { class: "axis", d: `M${x(0)},${y(1)}V${y(0)}H${x(1)}` }));
@@ -154,7 +160,7 @@ function draw() {
     svg.append(path);
   });
   hot = element("path", { class: "hot", "stroke-width": thickness + 2 });
-  svg.append(hot);
+  svg.append(hot, labels);
   svg.addEventListener("pointermove", (event) => mark(nearest(event.offsetX, event.offsetY)));
   svg.addEventListener("pointerleave", () => mark(undefined));
   svg.addEventListener("click", () => document.querySelector("tr.hot")?.scrollIntoView({ block: "center" }));
@@ -195,7 +201,7 @@ if (values.length && parameters.length) {
   draw();
   chosen.addEventListener("change", draw);
   new ResizeObserver(draw).observe(figure);
-  table.tBodies[0].addEventListener("pointerover", (event) => {
+  table.addEventListener("pointerover", (event) => {
     const at = rows.indexOf(event.target.closest("tr"));
     mark(lines.find((line) => line.at === at));
   });
