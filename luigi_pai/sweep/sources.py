@@ -215,7 +215,7 @@ class SearchedPoints:
         """
         try:
             point, _ = checked_point(task, len(self.points))
-        except Exception as error:  # noqa: BLE001  users' own code may raise anything
+        except Exception as error:
             where = f"points()[{len(self.points)}], {describe(task)}"
             if not isinstance(task, JobTask):
                 raise SpecError(self._name, [Problem(where, str(error))], "sweep") from None

@@ -79,10 +79,20 @@ def test_a_refusal_is_obeyed(server, clock):
             1,
             "60 submissions an hour: 1,000 points take 16 h 40 min; points_per_job = 50 would take 20 min",
         ),
-        (Window(60, HOUR, 60, HOUR), 1000, 10, "60 submissions an hour: 1,000 points take 1 h 40 min; points_per_job = 50 would take 20 min"),
-        (Window(5, 60, 10, 60), 30, 1, "10 submissions every 1 min: 30 points take 3 min; points_per_job = 2 would take 2 min"),
+        (
+            Window(60, HOUR, 60, HOUR),
+            1000,
+            10,
+            "60 submissions an hour: 1,000 points take 1 h 40 min; points_per_job = 50 would take 20 min",
+        ),
+        (
+            Window(5, 60, 10, 60),
+            30,
+            1,
+            "10 submissions every 1 min: 30 points take 3 min; points_per_job = 2 would take 2 min",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_plan_says_how_long_a_limit_makes_it(window, points, per_job, expected):
     assert pace(window, points, per_job, packs=True) == expected
 

@@ -142,7 +142,8 @@ def test_failures_are_told_and_count(pai):
         Fails().run()
 
 
-def test_a_search_that_waits_for_nothing_is_an_error(pai):
+@pytest.mark.usefixtures("pai")
+def test_a_search_that_waits_for_nothing_is_an_error():
     class Waits(Asks):
         def proposed(self):
             yield None
@@ -166,7 +167,8 @@ def test_a_search_has_a_most_number_of_points_too(pai):
     assert pai.submissions == 5
 
 
-def test_what_is_no_task_is_an_error(pai):
+@pytest.mark.usefixtures("pai")
+def test_what_is_no_task_is_an_error():
     class Odd(Asks):
         def proposed(self):
             yield {"rate": 1}
@@ -198,6 +200,7 @@ class Pruning(Study):
         return grid(Reporting, rate=[0.1, 0.6, 0.2])
 
     def keep(self, point, reports):
+        assert isinstance(point, Reporting)
         assert [report["step"] for report in reports] == [1, 2]
         return reports[-1]["accuracy"] >= 0.5
 
