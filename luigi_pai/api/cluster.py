@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
@@ -73,10 +74,11 @@ class Cluster:
         polling: how often jobs are looked up, and how long transient errors are retried.
         retention: seconds for which the server keeps an ended job; default: that of the release
             (12 hours up to 0.17, 30 days later).
+        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
         clock: measures all ages and waits.
 
     Attributes:
-        url, username, polling, clock: as given.
+        url, username, polling, section, clock: as given.
         portal_url: the web portal.
         cache: for other modules, each with keys of its own; emptied by ``reset``.
         log_files: fetches the logs that a dialect's ``task_logs`` names.
@@ -98,6 +100,7 @@ class Cluster:
         read_timeout: float = 30.0,
         polling: Polling | None = None,
         retention: float | None = None,
+        section: str = "OpenPai",
         clock: Clock | None = None,
     ) -> None:
         if api_version not in ("auto", "v1", "v2"):
@@ -106,9 +109,12 @@ class Cluster:
         self.username = username
         self.portal_url = (portal_url or _default_portal(url)).rstrip("/")
         self.polling = polling or Polling()
+        self.section = section
         self.clock = clock or Clock()
         self.cache = Cache()
-        account = Account(url, username, password, token, expiration, verify, connect_timeout, read_timeout)
+        account = Account(
+            url, username, password, token, expiration, verify, connect_timeout, read_timeout, section
+        )
         self._state = SharedState()
         self._session = Session(account, self._state, self.clock)
         self._detector = DialectDetector(self._session, self._state, api_version, fs_uri)
@@ -225,6 +231,10 @@ class Cluster:
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later; before, an empty list)."""
         return self._detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
+        return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""

@@ -218,7 +218,8 @@ class SweepRun:
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
         window = self._engine.window
         if not self._pace_shown and window is not None:
-            packs = OpenPai.current().cluster().dialect.version == "v2"
+            cluster = self._engine.cluster
+            packs = cluster is not None and cluster.dialect.version == "v2"
             text = pace(window, self._source.left, self._limits.points_per_job, packs=packs)
             if text is not None:
                 self._pace_shown = True

@@ -27,6 +27,14 @@ class JobTask(Task):
     """A Luigi task that runs as a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
 
     @attribute
+    def cluster(self) -> str | None:
+        """The cluster of the job and its outputs: the NAME of ``[OpenPai:NAME]`` in luigi.cfg.
+
+        None: the one that ``LUIGI_PAI_CLUSTER`` names, or that of ``[OpenPai]``.
+        """
+        return None
+
+    @attribute
     def on_forgotten(self) -> str | None:
         """``fail`` or ``submit``: what to do if the job was submitted and its result is not known.
 

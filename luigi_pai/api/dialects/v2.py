@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from luigi_pai.api.dialects.dialect import Capabilities, LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
 from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
@@ -103,7 +104,7 @@ class V2Dialect:
         from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
         from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
 
-        conversion = convert(job, fs_uri=self._fs_uri)
+        conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
             for loss in conversion.losses:
                 logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
@@ -266,6 +267,10 @@ class V2Dialect:
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version``, ``launcherType`` and ``authnMethod`` (1.0 and later)."""
         return self._object(f"{_API}/info")
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return the containers whose ssh plugin lets users in, with keys of their own."""
+        return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""
