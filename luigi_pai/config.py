@@ -271,7 +271,7 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from luigi_pai.api.watcher import Polling  # noqa: PLC0415  as in _registry
+        from luigi_pai.api.polling import Polling  # noqa: PLC0415  as in _registry
 
         registry = _registry()
         known: _Current | None = registry.cache.get(type(self))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from luigi_pai.api.board import Board
 from luigi_pai.api.caches import Cache, FinishedJobs, Lookup
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.logs.files import LogFiles
+from luigi_pai.api.polling import Polling
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared_state import SharedState
-from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.submissions import Submissions, validated_name
 from luigi_pai.api.wire.refusals import with_virtual_clusters
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiHttpError
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import latest_attempts
 
 if TYPE_CHECKING:
     import builtins
@@ -40,7 +41,6 @@ __all__ = ["Cluster"]
 
 logger = logging.getLogger(__name__)
 
-_LIST_KEPT = 10.0  # seconds
 _UNREACHABLE_KEPT = 10.0  # seconds in which an address that did not answer is not tried again
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 
@@ -120,6 +120,7 @@ class Cluster:
         self._detector = DialectDetector(self._session, self._state, api_version, fs_uri)
         self._retention = retention
         self._finished = FinishedJobs(self.clock)
+        self._board = Board(self._session, self._finished)
         self._lookups: Cache = Cache()
         self.log_files = LogFiles(self._session, self.portal_url)
 
@@ -151,7 +152,7 @@ class Cluster:
             PaiHttpError: the server refused the job; the text has the server's message.
             ClusterUnreachable: no reply; the job may have been submitted if ``answer_lost``.
         """
-        name = _validated_name(job)
+        name = validated_name(job)
         cluster = self
         if self._detector.given is None:
             cluster = self.with_api_version(self._detector.detect() if isinstance(job, PaiJob) else "v2")
@@ -190,6 +191,60 @@ class Cluster:
             with self._state.update() as state:
                 state.pop("unreachable", None)
         return status
+
+    def lookup(self, name: str, *, may_list: bool = True) -> JobStatus:
+        """Return the status of a job, as far as lists have it: for callers that look up many, one by one.
+
+        The first two are looked up alone, as ``status`` does; then the user's list answers for all, unless
+        it lacks a job. It has no tasks and no diagnostics. The status of a job that has not ended may be 10 s
+        old, but not if it is looked up again.
+
+        Args:
+            name: of the job.
+            may_list: it is one of many; else it is looked up alone unless a list has been made.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        known = self._board.answer(self.dialect, name)
+        is_known = self._detector.known is not None
+        if known is None and may_list and is_known and self._board.is_worth_it(self.dialect, name):
+            with contextlib.suppress(PaiApiError):
+                self._board.refresh(self.dialect, self.list)
+                known = self._board.answer(self.dialect, name)
+        if known is not None:
+            return known
+        try:
+            status = self.status(name)
+        except JobNotFound as error:
+            if may_list and error.code is not None:  # not a bare 404 of a mocked test
+                self._board.looked_up()
+            raise
+        if may_list and status.identified:
+            self._board.looked_up()
+        return status
+
+    def listed(self, names: Iterable[str]) -> dict[str, JobStatus] | None:
+        """Return what a new list says of jobs, by their names as given; None if there is none now.
+
+        A job that the list lacks must be looked up alone. See ``list_wait``.
+        """
+        if self.list_wait() != 0:
+            return None
+        try:
+            listing = self._board.refresh(self.dialect, self.list, since=self.clock.monotonic())
+        except PaiApiError as error:
+            logger.debug("Jobs are looked up one by one: %s", error)
+            return None
+        jobs, full = self._board.usable(listing), self.dialect.job_name
+        return {name: jobs[full(name)] for name in names if full(name) in jobs}
+
+    def list_wait(self) -> float | None:
+        """Return the seconds until ``listed`` may be called, 0.0 for now; None if lists fail at present.
+
+        Lists take at most half of the server's limit of lists, and at most a tenth of the time.
+        """
+        return None if self._detector.known is None else self._board.wait()
 
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
@@ -284,7 +339,7 @@ class Cluster:
         self.close()
         with self._state.update() as state:
             state.clear()
-        for cache in (self._finished, self._lookups, self.cache):
+        for cache in (self._finished, self._board, self._lookups, self.cache):
             cache.clear()
 
     # for Submissions and the tasks
@@ -307,18 +362,9 @@ class Cluster:
     def latest_submissions(self) -> dict[str, int]:
         """Return the number of the latest submission of each job submitted more than once, by name.
 
-        They come from the user's list of jobs, cached for 10 s: v2 servers allow 60 lists a minute.
+        They come from the user's list of jobs, which may be 10 s old: v2 servers allow 60 lists a minute.
         """
-        now = self.clock.monotonic()
-        version = self.dialect.version
-        known = self._state.read().get("listed")
-        if known is not None and known[0] == version and now - known[1] < _LIST_KEPT and now >= known[1]:
-            latest: dict[str, int] = known[2]
-            return latest
-        latest = latest_attempts(job.name for job in self.list())
-        with self._state.update() as state:
-            state["listed"] = [version, self.clock.monotonic(), latest]
-        return latest
+        return (self._board.current(self.dialect) or self._board.refresh(self.dialect, self.list)).latest
 
     def cached_lookup(self, name: str) -> Lookup | None:
         """Return the last lookup of a task's submissions in this dialect."""
@@ -354,24 +400,8 @@ class Cluster:
         dialect = self.dialect
         key = dialect.version, dialect.job_name(name)
         self._finished.update(key, status, self._session.connection_epoch)
-
-
-def _validated_name(job: PaiJob | JobProtocol) -> str:
-    """Validate a job and return its name.
-
-    Raises:
-        SpecError: the job is not valid.
-    """
-    if isinstance(job, PaiJob):
-        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
-
-        check_job(job)
-        return job.jobName
-    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
-
-    for warning in check_protocol(job):
-        logger.warning("Job %s: %s", job.name, warning)
-    return str(job.name)
+        if status is not None:
+            self._board.found(*key)
 
 
 def _default_portal(url: str) -> str:

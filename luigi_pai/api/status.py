@@ -107,6 +107,7 @@ class JobStatus:
             ``resource`` (0.12 and later).
         tags: its tags (1.3 and later).
         gpus: of all its instances; only in lists (1.2 and later).
+        legacy: a list of 0.8 to 0.14 has it as a job that is looked up by its name alone.
     """
 
     name: str
@@ -132,6 +133,7 @@ class JobStatus:
     retry_causes: tuple[tuple[str, int], ...] = ()
     tags: tuple[str, ...] = ()
     gpus: int | None = None
+    legacy: bool = False
 
     @property
     def finished(self) -> bool:

@@ -8,6 +8,7 @@ functions are steps (``retries.Steps``): they yield the seconds to wait and neve
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,15 +26,17 @@ from luigi_pai.errors import (
     PaiNameTaken,
     ServerFault,
 )
+from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import attempt_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["LatestSubmission", "Submissions"]
+__all__ = ["LatestSubmission", "Submissions", "validated_name"]
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +121,7 @@ class Submissions:
             status = yield from self._status(number)
         age = known.age(self._cluster.clock) if known and number == known.found.number else _RECENT
         while status is not None and status.finished and not status.succeeded and age >= _RECENT:
-            later = yield from self._status(number + 1)
+            later = yield from self._status(number + 1, may_list=False)
             if later is None:
                 break
             status, number = later, number + 1
@@ -134,7 +137,7 @@ class Submissions:
         latest = yield from self._retry().call(self._cluster.latest_submissions)
         number = latest.get(self._cluster.job_name(self._name), 0)
         if number == 0 and not self._cluster.dialect.can.whole_lists:
-            second = yield from self._status(2)
+            second = yield from self._status(2, may_list=False)
             number = 2 if second is not None else 0
         return number
 
@@ -260,12 +263,18 @@ class Submissions:
                 status = self._status_of(name)
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
-    def _status(self, number: int) -> Steps[JobStatus | None]:
-        """Look up a submission; an error is final if the server has never replied."""
+    def _status(self, number: int, *, may_list: bool = True) -> Steps[JobStatus | None]:
+        """Look up a submission; an error is final if the server has never replied.
+
+        Args:
+            number: of the submission.
+            may_list: see ``Cluster.lookup``.
+        """
+        lookup = functools.partial(self._cluster.lookup, may_list=may_list)
         retry = self._retry(self.job_name(number))
         while True:
             try:
-                status = self._status_of(self.job_name(number))
+                status = self._checked(self.job_name(number), lookup)
             except TRANSIENT as error:
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
                     raise
@@ -275,8 +284,12 @@ class Submissions:
                 return status
 
     def _status_of(self, name: str) -> JobStatus | None:
+        return self._checked(name, self._cluster.status)
+
+    def _checked(self, name: str, lookup: Callable[[str], JobStatus]) -> JobStatus | None:
+        """Return the status of a job of this user; None if the server knows none."""
         try:
-            status = self._cluster.status(name)
+            status = lookup(name)
         except JobNotFound:
             return None
         if status.username is not None and status.username != self._cluster.username:
@@ -305,3 +318,21 @@ def _may_be_accepted(error: Exception) -> bool:
     if isinstance(error, ClusterUnreachable):
         return error.answer_lost
     return isinstance(error, (ServerFault, InvalidReply))
+
+
+def validated_name(job: PaiJob | JobProtocol) -> str:
+    """Validate a job and return its name.
+
+    Raises:
+        SpecError: the job is not valid.
+    """
+    if isinstance(job, PaiJob):
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
+
+        check_job(job)
+        return job.jobName
+    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+    for warning in check_protocol(job):
+        logger.warning("Job %s: %s", job.name, warning)
+    return str(job.name)

@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
-_MOST_PAGES = 200
+_LATER_PAGES = 20_000  # fewer requests, where a user has more jobs
+_MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
@@ -156,16 +157,21 @@ class V2Dialect:
         query |= {"username": username or "", "keyword": keyword or "", "order": order or ""}
         query = {key: value for key, value in query.items() if value}
         jobs: dict[tuple[str | None, str], JobStatus] = {}
+        offset = 0
         for page in range(_MOST_PAGES):
-            size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
-            shown = urlencode({**query, "offset": page * _PAGE, "limit": size})
-            rows = listed_jobs(self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST))
+            size = _LATER_PAGES if page else _PAGE
+            size = size if limit is None else min(size, limit - len(jobs))
+            shown = urlencode({**query, "offset": offset, "limit": size})
+            rows = listed_jobs(
+                self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST), full_names=True
+            )
             known = len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)
             enough = limit is not None and len(jobs) >= limit
             if len(rows) != size or len(jobs) == known or enough:  # the last page, or a server without pages
                 break
+            offset += size
         mine = [job for job in jobs.values() if username is None or job.username in (None, username)]
         return mine[:limit]
 
