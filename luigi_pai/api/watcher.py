@@ -90,6 +90,7 @@ class _Watched:
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
+    with_tasks: bool = False
     alone: bool = False  # lists lack it, or what they have of it is not enough
 
 
@@ -141,6 +142,7 @@ class Watcher:
         new: bool = False,
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
+        with_tasks: bool = False,
     ) -> None:
         """Watch a job.
 
@@ -149,6 +151,7 @@ class Watcher:
             new: it was submitted just now; else its age is taken from its time stamps.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
+            with_tasks: each status shall have the current states of its tasks, which no list has.
         """
         now = self._clock.monotonic()
         job = _Watched(
@@ -157,6 +160,8 @@ class Watcher:
             math.inf if queue_timeout is None else queue_timeout,
             math.inf if run_timeout is None else run_timeout,
             queued_since=now if new else now - self._age(status.created_ms),
+            with_tasks=with_tasks,
+            alone=with_tasks,
         )
         if status.state not in (*_QUEUED, JobState.UNKNOWN):
             job.running_since = now if new else now - self._age(status.launched_ms or status.created_ms)
@@ -261,7 +266,7 @@ class Watcher:
             return False
         self._outage.succeeded()
         waits = []
-        for name, job in list(self._jobs.items()):
+        for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             row = listed.get(name)
             job.alone = row is None or (row.finished and not row.succeeded)
             if row is None:

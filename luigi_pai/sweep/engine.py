@@ -266,12 +266,13 @@ class Engine:
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))
             return
-        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster))
+        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
         watcher.add(
             begun.status,
             new=begun.submitted,
             queue_timeout=unit.settings["queue_timeout"],
             run_timeout=unit.settings["run_timeout"],
+            with_tasks=len(unit.points) > 1,
         )
         self._units[unit.key, begun.status.name] = unit
         self._listener.changed(unit, begun.status)
@@ -289,6 +290,11 @@ class Engine:
             return
         del self._units[job]
         self._reports_due.pop(job, None)
+        if update.error is not None:  # its lookup is refused; what becomes of it is not known
+            if isinstance(update.error, _OF_ALL):
+                raise update.error
+            self._fail(unit.points, update.error)
+            return
         ended = unit.finish(update)
         if job in self._pruned:
             self._pruned.discard(job)
