@@ -23,7 +23,7 @@ from luigi_pai.api.watcher import Polling
 from luigi_pai.api.wire.refusals import with_virtual_clusters
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiHttpError
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import latest_attempts
+from luigi_pai.spec.names import is_array_name, latest_attempts
 
 if TYPE_CHECKING:
     import builtins
@@ -299,16 +299,26 @@ class Cluster:
 
         They come from the user's list of jobs, cached for 10 s: v2 servers allow 60 lists a minute.
         """
+        latest: dict[str, int] = self._listed()[0]
+        return latest
+
+    def arrays(self) -> builtins.list[str]:
+        """Return the names of the jobs that have many points of sweeps, newest first, from the same list."""
+        arrays: list[str] = self._listed()[1]
+        return arrays
+
+    def _listed(self) -> builtins.list[Any]:
+        """Return the latest submissions and the arrays in the user's list of jobs."""
         now = self.clock.monotonic()
         version = self.dialect.version
         known = self._state.read().get("listed")
         if known is not None and known[0] == version and now - known[1] < _LIST_KEPT and now >= known[1]:
-            latest: dict[str, int] = known[2]
-            return latest
-        latest = latest_attempts(job.name for job in self.list())
+            return list(known[2:])
+        names = [job.name for job in self.list()]
+        found = [latest_attempts(names), [name for name in names if is_array_name(name)]]
         with self._state.update() as state:
-            state["listed"] = [version, self.clock.monotonic(), latest]
-        return latest
+            state["listed"] = [version, self.clock.monotonic(), *found]
+        return found
 
     def cached_lookup(self, name: str) -> Lookup | None:
         """Return the last lookup of a task's submissions in this dialect."""

@@ -69,9 +69,9 @@ def instance_status(array: JobStatus, index: int) -> JobStatus:
         diagnostics=task.diagnostics if code else None,
         launched_ms=task.launched_ms,
         completed_ms=task.completed_ms,
-        exit_type=None,
-        exit_reason=None,
-        exit_solution=None,
+        exit_type=task.exit_type if code else None,
+        exit_reason=task.exit_reason if code else None,
+        exit_solution=task.exit_solution if code else None,
         exit_task=(task.role, task.index) if code else None,
         tasks=(task,),
     )

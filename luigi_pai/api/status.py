@@ -64,6 +64,7 @@ class TaskStatus:
         exit_code: of its last container, once that has ended; None before 0.15.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
+        exit_type, exit_reason, exit_solution: of that end, as those of a job (v2 only).
         launched_ms, completed_ms: milliseconds since 1970 UTC (v2 only).
     """
 
@@ -74,6 +75,9 @@ class TaskStatus:
     exit_code: int | None = None
     attempt: int | None = None
     diagnostics: str | None = None
+    exit_type: str | None = None
+    exit_reason: str | None = None
+    exit_solution: str | None = None
     launched_ms: int | None = None
     completed_ms: int | None = None
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.instances import find_instance
+from luigi_pai.api.instances import find_instance, jobs_of
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import (
@@ -37,6 +38,7 @@ __all__ = ["LatestSubmission", "Submissions"]
 
 logger = logging.getLogger(__name__)
 
+_MOST_ARRAYS = 200
 _RECENT = 30.0  # seconds for which a lookup is cached; a 409 corrects it
 _SERVER_ERROR = 500  # unlike 502 to 504, usually caused by this job
 _SERVER_ERRORS_TAKEN = 3
@@ -147,6 +149,27 @@ class Submissions:
         """
         name = self.job_name(number)
         return (yield from self._retry(array).call(lambda: find_instance(self._cluster, array, name)))
+
+    def latest_in_arrays(self, found: LatestSubmission) -> Steps[LatestSubmission]:
+        """Return the latest submission among the instances of the user's arrays; else what was found.
+
+        The newest 200 arrays of the user's list are read, each once by a process.
+
+        Args:
+            found: the latest submission under a name of its own; it has failed, or there is none.
+        """
+        listed = yield from self._retry().call(self._cluster.arrays)
+        for array in reversed(listed[:_MOST_ARRAYS]):
+            try:
+                jobs = yield from self._retry(array).call(partial(jobs_of, self._cluster, array))
+            except JobNotFound:
+                continue
+            while self.job_name(found.number + 1) in jobs:
+                status = yield from self.in_array(found.number + 1, array)
+                if status is None:
+                    break
+                found = LatestSubmission(found.number + 1, status)
+        return found
 
     def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[LatestSubmission]:
         """Post a submission until the server has it.

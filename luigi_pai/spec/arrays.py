@@ -100,7 +100,8 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
 
     None if it is no array.
     """
-    for role in (array.get("taskRoles") or {}).values():
+    roles = array.get("taskRoles")
+    for role in roles.values() if isinstance(roles, dict) else ():
         commands = role.get("commands") if isinstance(role, dict) else None
         found = _TABLE.search(str(commands[0])) if isinstance(commands, list) and commands else None
         if found:

@@ -9,6 +9,7 @@ sweep in the user's list of jobs, whatever ``points_per_job`` is by then.
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +29,7 @@ from luigi_pai.sweep.units import PointUnit, end_of, run_of
 from luigi_pai.tasks.task_run import Begun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
@@ -43,6 +44,8 @@ logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
+_MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
+
 
 def check_points(points: Sequence[Point]) -> None:
     """Check that any points of a sweep can be instances of one job; nothing is sent.
@@ -54,7 +57,22 @@ def check_points(points: Sequence[Point]) -> None:
     if OpenPai.current().api_version == "v1":
         raise _no_arrays("api_version = v1 is set in [OpenPai] of luigi.cfg")
     definitions = (point.task._definition() for point in points)  # noqa: SLF001  of this package
-    check_alike(_converted(each.job_named(v2_name(each.name))).protocol for each in definitions)
+    jobs = (definition.job_named(v2_name(definition.name)) for definition in definitions)
+    check_alike(_converted(job).protocol for job in _of_each_kind(jobs))
+
+
+def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
+    """Yield jobs without v1 jobs that differ from an earlier one in what may differ only."""
+    kinds = set()
+    for job in jobs:
+        if isinstance(job, PaiJob):
+            fields = {key: value for key, value in job.to_dict().items() if key not in _MAY_DIFFER}
+            fields["taskRoles"] = [{**role, "command": ""} for role in fields["taskRoles"]]
+            kind = json.dumps(fields, sort_keys=True)
+            if kind in kinds:
+                continue
+            kinds.add(kind)
+        yield job
 
 
 @dataclass(frozen=True)
@@ -80,6 +98,7 @@ class Arrays:
 
     def __init__(self, sweep: str, cluster: Cluster) -> None:
         self.cluster = cluster.with_api_version("v2")
+        self._given = cluster
         self.sweep = sweep
         self._is_loaded = False
         self._losses_logged = False
@@ -96,7 +115,7 @@ class Arrays:
         """
         if self._is_loaded:
             return
-        if (yield from self.retried(self.cluster.server.api_version)) == "v1":
+        if (yield from self.retried(self._given.server.api_version)) == "v1":
             raise _no_arrays(f"{self.cluster.url} is an OpenPAI 0.7 to 0.14")
         listed = yield from self.retried(self.cluster.list)
         for name in [job.name for job in listed if is_array_name(job.name, self.sweep)]:

@@ -204,6 +204,7 @@ def test_many_alike_jobs_fit_and_different_ones_are_too_large():
 def test_other_jobs_are_no_arrays():
     assert jobs_in(job().to_dict()) is None
     assert jobs_in({}) is None
+    assert jobs_in({"taskRoles": [{"name": "main", "command": "v1"}]}) is None
     broken = array_of("array", [job()]).to_dict()
     role = broken["taskRoles"]["main"]
     role["commands"][0] = role["commands"][0].replace("H4sI", "AAAA")
