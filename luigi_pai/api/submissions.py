@@ -150,6 +150,10 @@ class Submissions:
         name = self.job_name(number)
         return (yield from self._retry(array).call(lambda: find_instance(self._cluster, array, name)))
 
+    def cache(self, found: LatestSubmission) -> None:
+        """Cache what is the result of a lookup now, for ``cached``."""
+        self._cluster.cache_lookup(self._name, found, reusable=True)
+
     def latest_in_arrays(self, found: LatestSubmission) -> Steps[LatestSubmission]:
         """Return the latest submission among the instances of the user's arrays; else what was found.
 

@@ -290,6 +290,7 @@ class TaskRun:
             found = yield from submissions.latest()
             if not (found.succeeded or (found.status is not None and not found.status.finished)):
                 found = yield from self._find_in_array(submissions, found)
+                submissions.cache(found)
             if found.status is None:
                 last = self._history.last
                 if last is not None:
