@@ -17,6 +17,7 @@ from luigi_pai.errors import (
     PaiError,
     RateLimited,
 )
+from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.units import Ended, first_line
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ logger = logging.getLogger("luigi-interface")
 
 _OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)  # they concern all points
 _SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS does not answer
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
 
 
@@ -62,7 +64,8 @@ class Engine:
     """Runs the points of a sweep. ``step()`` does what is due and does not sleep.
 
     One unit is begun after the other. While the first request of one is being retried no other is begun,
-    so that an outage is met, and logged, once. A server's limit of submissions is kept without being hit.
+    so that an outage is met, and logged, once; an outage of HDFS likewise. A server's limit of submissions
+    is kept without being hit.
 
     Args:
         source: of the points.
@@ -102,6 +105,7 @@ class Engine:
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
         self._cluster: Cluster | None = None
+        self._hdfs_outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
 
@@ -169,9 +173,11 @@ class Engine:
         return bool(self._ready) or not (self._source.exhausted or self._source.waits)
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server takes no further submission."""
+        """Return the seconds for which the server takes no further submission, or HDFS no record of one."""
         window = self.window
-        return window.ends_in if window is not None and window.left <= 0 else 0.0
+        held = window.ends_in if window is not None and window.left <= 0 else 0.0
+        pause = self._hdfs_outage[1] - self._clock.monotonic() if self._hdfs_outage is not None else 0.0
+        return max(held, pause, 0.0)
 
     def _begin(self) -> None:
         end = self._clock.monotonic() + _SLICE
@@ -223,11 +229,28 @@ class Engine:
         except _OF_ALL:
             self._starting = None
             raise
-        except Exception as error:  # noqa: BLE001  of the job, or of the user's own code: of these points alone
+        except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
             self._starting = None
-            self._fail(unit.points, error)
+            if not (isinstance(error, HdfsError) and error.transient and self._waits_for_hdfs(unit, error)):
+                self._fail(unit.points, error)
         else:
             self._starting = unit, steps, self._clock.monotonic() + wait
+
+    def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
+        """Begin points again later: HDFS does not answer, and nothing was submitted; False at the deadline."""
+        now = self._clock.monotonic()
+        since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
+        limit = unit.cluster.polling.patience
+        if now - since >= limit:
+            return False
+        if self._hdfs_outage is None:
+            logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        self._hdfs_outage = since, now + pause, pause
+        for point in unit.points:
+            point.attempts -= 1
+            self._source.put_back(point)
+        return True
 
     def _fail(self, points: Sequence[Point], error: Exception) -> None:
         logger.debug("A point cannot be begun", exc_info=error)
@@ -237,6 +260,7 @@ class Engine:
             self._end(Ended(point, "FAILED", error=text))
 
     def _begun(self, unit: Unit, begun: Begun | None) -> None:
+        self._hdfs_outage = None
         self._ready += unit.further()
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))

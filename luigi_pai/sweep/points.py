@@ -25,6 +25,7 @@ __all__ = [
     "checked_points",
     "describe",
     "parameters_of",
+    "problem_texts",
     "requirements_of",
     "too_many_points",
 ]
@@ -62,7 +63,7 @@ def checked_points(
             point, said = checked_point(task, index)
             _check_name(point, first_of.setdefault(point.name, point))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
-            for text in _texts(error):
+            for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
         else:
             checked.append(point)
@@ -151,8 +152,8 @@ def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
                 yield required
 
 
-def _texts(error: Exception) -> list[str]:
-    """Return an error's problems."""
+def problem_texts(error: Exception) -> list[str]:
+    """Return the problems that an error has, each in a line."""
     if isinstance(error, SpecError):
         return [str(problem) for problem in error.problems]
     if isinstance(error, (PaiError, ValueError)):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Best", "Progress"]
 
-_SHORTEST, _LONGEST = 1.0, 60.0  # seconds between two lines
-_GROWTH = 0.1  # of the sweep's age
+_SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
+_GROWTH = 0.2  # of the sweep's age
 _RATE_OF = 100  # ends that the rate of a sweep is taken from
 _LEAST_ENDS = 5  # before it is told when a sweep will be done
 _HOUR, _DAY = 3600.0, 86400.0
@@ -119,12 +119,11 @@ class Progress:
         wait = min(max(_GROWTH * (now - self._began), _SHORTEST), _LONGEST)
         return max(0.0, self._shown_at + wait - now)
 
-    def line(self, total: int | None, points_left: int, slowest: float = 0.0) -> str | None:
+    def line(self, total: int | None, slowest: float = 0.0) -> str | None:
         """Return a line of the log; None if nothing has changed, or the last one was just now.
 
         Args:
             total: number of points, if it is known.
-            points_left: that have not ended.
             slowest: seconds that submissions alone will take.
         """
         if self.idle() > 0:
@@ -140,7 +139,8 @@ class Progress:
         ]
         self._shown, self._shown_at, self._last = counts, self._clock.monotonic(), text
         ends = [str(self.best)] if self.best is not None and str(self.best) else []
-        ends += [done] if (done := self._done_by(points_left, slowest)) else []
+        left = 0 if total is None else total - sum(self._ended.values())
+        ends += [done] if (done := self._done_by(left, slowest)) else []
         return "; ".join([f"{_points(total)}: {', '.join(parts)}", *ends])
 
     def text(self, total: int | None) -> str:

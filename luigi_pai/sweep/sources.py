@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.sweep.points import checked_point, describe, too_many_points
-from luigi_pai.sweep.units import Ended, Point, first_line
+from luigi_pai.sweep.points import checked_point, describe, problem_texts, too_many_points
+from luigi_pai.sweep.units import Ended, Point
+from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from luigi_pai.sweep.limits import SweepLimits
-    from luigi_pai.tasks.job_task import JobTask
 
 __all__ = ["ListedPoints", "SearchedPoints", "Source"]
+
+logger = logging.getLogger("luigi-interface")
 
 
 class Source(Protocol):
@@ -212,14 +215,14 @@ class SearchedPoints:
         """
         try:
             point, _ = checked_point(task, len(self.points))
-        except SpecError as error:
-            point = Point(task, task.name, len(self.points))
+        except Exception as error:
+            where = f"points()[{len(self.points)}], {describe(task)}"
+            if not isinstance(task, JobTask):
+                raise SpecError(self._name, [Problem(where, str(error))], "sweep") from None
+            logger.debug("%s cannot be begun", where, exc_info=error)
+            point = Point(task, str(task), len(self.points))
             self.points.append(point)
-            problems = "; ".join(map(str, error.problems))
-            return Ended(point, "FAILED", error=first_line(ValueError(problems)))
-        except ValueError as error:
-            problem = Problem(f"points()[{len(self.points)}], {describe(task)}", str(error))
-            raise SpecError(self._name, [problem], "sweep") from None
+            return Ended(point, "FAILED", error="; ".join(problem_texts(error)))
         if point.name not in self._rows:
             self._rows[point.name] = None
             self.points.append(point)

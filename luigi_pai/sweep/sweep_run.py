@@ -213,11 +213,6 @@ class SweepRun:
 
     # showing
 
-    @property
-    def _points_left(self) -> int:
-        """Number of points that have not ended, as far as they are known."""
-        return self._source.left + sum(len(unit.points) for unit, _ in self._engine.watched())
-
     def _show(self) -> None:
         """Show where the sweep stands: in the log, on a terminal, on Luigi's page, and to its scheduler."""
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
@@ -229,7 +224,7 @@ class SweepRun:
                 self._pace_shown = True
                 logger.info("%s: %s", self._name, text)
         total = self._source.total
-        line = self._progress.line(total, self._points_left, seconds_to_submit(window, jobs))
+        line = self._progress.line(total, seconds_to_submit(window, jobs))
         if line is not None:
             logger.info("%s: %s", self._name, line)
             self._report("set_status_message", line)
@@ -322,6 +317,7 @@ class SweepRun:
 
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
+        self._table.collect_again()
         failed, total = self._engine.failed, len(self._source.points)
         ended = self._source.total is not None and self._engine.done and not self._engine.stopping
         if ended and not self._engine.is_hopeless:

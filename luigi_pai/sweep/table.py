@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiError
+from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.spec.names import base_name, is_array_name, v2_name
 from luigi_pai.sweep.points import parameters_of
 from luigi_pai.sweep.results import FIXED, Row, Summary, flattened, points_digest
@@ -60,6 +61,7 @@ class Table:
         self._clock = clock
         self._rows: dict[int, Row] = {}
         self._running: dict[int, tuple[str, str]] = {}
+        self._unread: list[Ended] = []
         self._started_ms = int(clock.time() * 1000)
         self._changed = True
         self._next = clock.monotonic() + _EVERY
@@ -116,13 +118,21 @@ class Table:
         self._running.pop(point.index, None)
         result, error = ended.result or {}, ended.error
         if ended.result is None and ended.state in ("SUCCEEDED", _PRUNED):
-            result, problem = _result_of(point.task)
+            result, problem, may_succeed = _result_of(point.task)
             error = error or problem
+            if may_succeed:
+                self._unread.append(ended)
         row = self._rows[point.index] = Row(
             self._parameters(point), ended.state, result, ended.seconds, ended.job, ended.page, error
         )
         self._changed = True
         return flattened([row])[1][0]
+
+    def collect_again(self) -> None:
+        """Collect results once more that could not be read because HDFS did not answer."""
+        unread, self._unread = self._unread, []
+        for ended in unread:
+            self.ended(ended)
 
     def idle(self) -> float:
         """Return the seconds until rows are to be written; infinity if none has changed."""
@@ -176,18 +186,23 @@ class Table:
         return parameters
 
 
-def _result_of(task: JobTask) -> tuple[dict[str, Any], str]:
-    """Return the values of a task's ``result()``, and what is wrong with them, or an empty text."""
+def _result_of(task: JobTask) -> tuple[dict[str, Any], str, bool]:
+    """Return the values of a task's ``result()``.
+
+    Returns:
+        the values; what is wrong with them, or an empty text; whether another try may succeed.
+    """
     try:
         given: Any = task.result()
         if given is None:
-            return {}, ""
+            return {}, "", False
         values = dict(given)
         sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
     except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
         text = first_line(error)
         known = isinstance(error, (PaiError, ValueError))
-        return {}, f"no result: {text if known else f'{type(error).__name__}: {text}'}"
+        may_succeed = isinstance(error, HdfsError) and error.transient
+        return {}, f"no result: {text if known else f'{type(error).__name__}: {text}'}", may_succeed
     kept = [key for key in values if sizes[key] <= _LONGEST_VALUE][:_MOST_VALUES]
     left_out = [str(key) for key in values if key not in kept]
     names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
@@ -195,4 +210,4 @@ def _result_of(task: JobTask) -> tuple[dict[str, Any], str]:
         f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
         "characters)"
     )
-    return {str(key): values[key] for key in kept}, problem if left_out else ""
+    return {str(key): values[key] for key in kept}, problem if left_out else "", False
