@@ -17,6 +17,7 @@ from luigi_pai.cli.runtime import runtime
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
+from luigi_pai.cli.sweep import sweep
 
 __all__ = ["main"]
 
@@ -43,6 +44,7 @@ for _command in (
     status,
     stop,
     submit,
+    sweep,
     validate,
 ):
     main.add_command(_command)

@@ -237,7 +237,7 @@ class Engine:
             self._starting = unit, steps, self._clock.monotonic() + wait
 
     def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
-        """Begin points again later: HDFS does not answer, and nothing was submitted; False at the deadline."""
+        """Begin points again later: HDFS does not answer, nothing was submitted; False at the deadline."""
         now = self._clock.monotonic()
         since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
         limit = unit.cluster.polling.patience

@@ -124,6 +124,7 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
 # ---------------------------------------------------------------- submissions
 
 
+@pytest.mark.slow
 def test_two_thousand_points_are_forty_submissions(v2, monkeypatch):
     """At 50 points a job."""
 
@@ -304,7 +305,8 @@ def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
     assert pai.submissions == 0
 
 
-def test_a_refused_job_fails_its_points_and_no_others(v2, monkeypatch):
+@pytest.mark.usefixtures("v2")
+def test_a_refused_job_fails_its_points_and_no_others(monkeypatch):
     """Here the server accepts the second one only."""
     refuse = iter([True])
     post = Cluster.post
