@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from luigi_pai.api.watcher import Polling, next_wait
+from luigi_pai.api.polling import Polling, next_wait
 
 JOBS = 1000
 SEED = 7

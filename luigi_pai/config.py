@@ -1,9 +1,10 @@
-"""The ``[OpenPai]`` section of luigi.cfg."""
+"""The sections ``[OpenPai]`` and ``[OpenPai:NAME]`` of luigi.cfg."""
 
 from __future__ import annotations
 
 import configparser
 import logging
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,43 @@ import luigi.configuration
 from luigi.parameter import ParameterVisibility
 
 from luigi_pai.config_checks import problems, split_urls, tls_verify
-from luigi_pai.config_file import misspelled_sections, raw_settings, unknown_keys, unset_variables
+from luigi_pai.config_file import (
+    SECTION,
+    chosen_section,
+    has_key,
+    is_given_to_luigi,
+    misspelled_sections,
+    raw_settings,
+    unknown_keys,
+    unset_variables,
+)
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.registry import Clusters
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
 _LUIGIS_PORT = 50070  # of its [webhdfs]
+_REQUIRED = {  # of a further cluster: their defaults are those of the first one
+    "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
+    "username": "write username = ..., your user name there",
+}
+_SHARED = (  # how one works, not where: a further cluster takes them from [OpenPai]
+    "connect_timeout",
+    "read_timeout",
+    "poll_min",
+    "poll_max",
+    "poll_patience",
+    "queue_timeout",
+    "run_timeout",
+    "on_forgotten",
+    "on_kill",
+    "console",
+)
 
 logger = logging.getLogger("luigi-interface")
 
@@ -61,7 +89,16 @@ class OpenPai(luigi.Config):
     """The settings: each name is a key of ``[OpenPai]`` in luigi.cfg.
 
     The first four are those of ``luigi.contrib.pai``. Durations are in seconds.
+
+    A further cluster has its own section, ``[OpenPai:NAME]``, with the same keys; ``current("NAME")``
+    returns its settings. Timeouts, polling, ``on_forgotten``, ``on_kill`` and ``console`` are those of
+    ``[OpenPai]`` unless it has them. Nothing else is: ``pai_url`` and ``username`` are required.
+
+    Attributes:
+        section: of luigi.cfg: ``OpenPai`` or ``OpenPai:NAME``.
     """
+
+    section = SECTION
 
     pai_url = luigi.Parameter(
         default="http://127.0.0.1:9186",
@@ -157,51 +194,75 @@ class OpenPai(luigi.Config):
             ConfigError: keys cannot be read; names each.
         """
         try:
-            return super().get_param_values(params, args, kwargs)  # type: ignore[no-untyped-call]
+            shared = {
+                name: parameter.task_value(SECTION, name)
+                for name, parameter in params
+                if name not in kwargs and cls._source(name) != cls.section
+            }
+            return super().get_param_values(params, args, {**shared, **kwargs})  # type: ignore[no-untyped-call]
         except (configparser.Error, ValueError):
             wrong = cls._unreadable(params)
             if not wrong:
                 raise
         raise ConfigError(
-            "[OpenPai] in luigi.cfg: " + "; ".join(wrong)
+            f"[{cls.section}] in luigi.cfg: " + "; ".join(wrong)
         )  # here, so that no value is its context
+
+    @classmethod
+    def _source(cls, key: str) -> str:
+        """Return the section from which a key is read."""
+        if cls.section == SECTION or key not in _SHARED:
+            return cls.section
+        return cls.section if has_key(cls.section, key) and not is_given_to_luigi(key) else SECTION
+
+    @classmethod
+    def _of(cls, key: str) -> str:
+        """Return a note for errors on a key that is read from another section."""
+        source = cls._source(key)
+        return "" if source == cls.section else f" of [{source}]"
 
     @classmethod
     def _unreadable(cls, params: Any) -> list[str]:
         """Return the problem of each key that cannot be read."""
-        family = cls.get_task_family()  # type: ignore[no-untyped-call]
         wrong = []
         for name, parameter in params:
+            source, key = cls._source(name), f"{name}{cls._of(name)}"
             try:
-                parameter.has_task_value(family, name)
+                parameter.has_task_value(source, name)
             except configparser.Error as error:
                 if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{name} needs {unset_variables(family, name)}; set it, or write the value")
+                    wrong.append(f"{key} needs {unset_variables(source, name)}; set it, or write the value")
                 else:
-                    wrong.append(f"{name} contains a single %; write %%")
+                    wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
                 kind = "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
-                wrong.append(f"{name} is not {kind}")
+                wrong.append(f"{key} is not {kind}")
         return wrong
 
     @classmethod
-    def current(cls) -> OpenPai:
+    def current(cls, cluster: str | None = None) -> OpenPai:
         """Return the settings, checked; they are read again only if the configuration has changed.
 
+        Args:
+            cluster: the NAME of ``[OpenPai:NAME]``. Where None or empty, the environment variable
+                ``LUIGI_PAI_CLUSTER`` names it; where that is not set, it is the cluster of ``[OpenPai]``.
+
         Raises:
-            ConfigError: as ``check``.
+            ConfigError: there is no such section, or as ``check``.
         """
+        section = chosen_section(cluster)
+        kind = cls if section == SECTION else _settings_of(section)
         cache = _registry().cache
-        source = raw_settings()
-        known: _Current | None = cache.get(cls)
+        source = raw_settings(section)
+        known: _Current | None = cache.get(kind)
         if known is None or known.source != source:
-            settings = cls()
+            settings = kind()
             if settings.console == "quiet":
                 from luigi_pai.console import install  # noqa: PLC0415  as in _registry
 
                 install()
             known = _Current(source, settings, settings.cluster())
-            cache.put(cls, known)
+            cache.put(kind, known)
         return known.settings
 
     def cluster(self) -> Cluster:
@@ -210,7 +271,7 @@ class OpenPai(luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from luigi_pai.api.watcher import Polling  # noqa: PLC0415  as in _registry
+        from luigi_pai.api.polling import Polling  # noqa: PLC0415  as in _registry
 
         registry = _registry()
         known: _Current | None = registry.cache.get(type(self))
@@ -231,6 +292,7 @@ class OpenPai(luigi.Config):
             read_timeout=self.read_timeout,
             polling=Polling(self.poll_min, self.poll_max, self.poll_patience),
             retention=self.server_retention,
+            section=self.section,
         )
 
     def check(self) -> None:
@@ -240,27 +302,41 @@ class OpenPai(luigi.Config):
             ConfigError: values are wrong; names each key and what to write.
         """
         self._warn_of_unknown_keys()
-        wrong = [*misspelled_sections(), *problems(self)]
+        wrong = [*self._missing(), *misspelled_sections(), *map(self._sourced, problems(self))]
         if wrong:
-            raise ConfigError("[OpenPai] in luigi.cfg: " + "; ".join(wrong))
+            raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(wrong))
+
+    def _missing(self) -> Iterator[str]:
+        config = luigi.configuration.get_config()
+        for key, advice in _REQUIRED.items() if self.section != SECTION else ():
+            if not config.has_option(self.section, key):
+                yield f"{key} is not set; {advice}"
+
+    def _sourced(self, problem: str) -> str:
+        """Return a problem, which begins with its key, with the section of the key if it is another."""
+        key, blank, text = problem.partition(" ")
+        return f"{key}{self._of(key)}{blank}{text}"
 
     def _warn_of_unknown_keys(self) -> None:
         known = [name for name, _ in self.get_params()]  # type: ignore[no-untyped-call]
         cache = _registry().cache
-        for key, advice in unknown_keys(known).items():
-            if not cache.get(("unknown key", key)):
-                cache.put(("unknown key", key), value=True)
-                logger.warning("[OpenPai] in luigi.cfg: unknown key %r; %s", key, advice)
+        for key, advice in unknown_keys(self.section, known).items():
+            said = ("unknown key", self.section, key)
+            if not cache.get(said):
+                cache.put(said, value=True)
+                logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs of HDFS and the user there; None if no HDFS is configured.
 
-        That is ``webhdfs_url``. Without it, Luigi's own keys are used: ``namenode_host`` of
-        ``[hdfs]``, and ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
+        That is ``webhdfs_url``. Without it, the cluster of ``[OpenPai]`` uses Luigi's own keys:
+        ``namenode_host`` of ``[hdfs]``, and ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
         """
         urls = split_urls(self.webhdfs_url)
         if urls:
             return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth)
+        if self.section != SECTION:
+            return None
         luigis = luigi.configuration.get_config()
         hosts = split_urls(str(luigis.get("hdfs", "namenode_host", "")))
         port = luigis.get("webhdfs", "port", _LUIGIS_PORT)
@@ -274,6 +350,19 @@ class OpenPai(luigi.Config):
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""
         return tls_verify(self.verify)
+
+
+_SETTINGS: dict[str, type[OpenPai]] = {}
+
+
+def _settings_of(section: str) -> type[OpenPai]:
+    """Return the class for a further section: Luigi reads the section that has the name of the class."""
+    known = _SETTINGS.get(section)
+    if known is None:
+        members = {"__module__": __name__, "task_namespace": "", "section": section}
+        made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
+        known = _SETTINGS.setdefault(section, made)
+    return known
 
 
 def _registry() -> Clusters:

@@ -1,49 +1,118 @@
-"""The text of ``[OpenPai]`` in luigi.cfg: sections, keys, environment variables."""
+"""The text of ``[OpenPai]`` and ``[OpenPai:NAME]`` in luigi.cfg: sections, keys, environment variables."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
+import shlex
 from typing import Any
 
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-__all__ = ["SECTION", "misspelled_sections", "raw_settings", "unknown_keys", "unset_variables"]
+from luigi_pai.errors import ConfigError
+
+__all__ = [
+    "CLUSTER_VARIABLE",
+    "SECTION",
+    "chosen_section",
+    "cluster_option",
+    "clusters",
+    "has_key",
+    "is_given_to_luigi",
+    "misspelled_clusters",
+    "misspelled_sections",
+    "raw_settings",
+    "unknown_keys",
+    "unset_variables",
+]
 
 SECTION = "OpenPai"
+CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
+"""Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name none."""
 
+_PREFIX = f"{SECTION}:"
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
+_SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # to [OpenPai:NAME]
 
 
-def raw_settings() -> tuple[Any, ...]:
+def chosen_section(cluster: str | None) -> str:
+    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` if none is named here or outside.
+
+    Args:
+        cluster: its name; where None or empty, ``LUIGI_PAI_CLUSTER`` names it.
+
+    Raises:
+        ConfigError: luigi.cfg has no such section; the text has those that there are.
+    """
+    name = cluster or os.environ.get(CLUSTER_VARIABLE)
+    if not name:
+        return SECTION
+    section = f"{_PREFIX}{name}"
+    if section in _sections():
+        return section
+    where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
+    known = [section for section in _sections() if section == SECTION or section.startswith(_PREFIX)]
+    there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has none of the kind"
+    hints = [hint for found, hint in _misspelled_clusters().items() if found == section]
+    raise ConfigError(
+        f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; "
+        + "; ".join([there, *hints])
+    )
+
+
+def clusters() -> list[str]:
+    """Return the NAME of each section ``[OpenPai:NAME]``, in their order."""
+    return [section.removeprefix(_PREFIX) for section in _sections() if section.startswith(_PREFIX)]
+
+
+def cluster_option(section: str) -> str:
+    """Return the option of luigi-pai's commands that chooses a section, with a space before; "" for none."""
+    name = section.partition(":")[2]
+    return f" --cluster {shlex.quote(name)}" if name else ""
+
+
+def raw_settings(section: str) -> tuple[Any, ...]:
     """Return everything that the settings are read from; equal values mean equal settings."""
     parser = luigi.configuration.get_config()
     data = getattr(parser, "data", None)  # of TOML
-    if isinstance(data, dict):
-        text = repr(data.get("OpenPai"))
-    else:
-        text = repr(parser.items("OpenPai", raw=True)) if parser.has_section("OpenPai") else ""
+    text = ""
+    for one in dict.fromkeys((SECTION, section)):  # a further cluster takes keys of the first
+        if isinstance(data, dict):
+            text += repr(data.get(one))
+        elif parser.has_section(one):
+            text += repr(parser.items(one, raw=True))
     named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
     return text, named, CmdlineParser.get_instance()
 
 
-def _keys() -> dict[str, list[str]]:
-    """Return the sections of Luigi's configuration with their keys, as written."""
+def is_given_to_luigi(key: str) -> bool:
+    """Return whether Luigi's command line has ``--OpenPai-KEY``."""
+    parser = CmdlineParser.get_instance()
+    return parser is not None and bool(getattr(parser.known_args, f"{SECTION}_{key}", None))
+
+
+def _sections() -> list[str]:
     config = luigi.configuration.get_config()
+    data = config.data if isinstance(config, luigi.configuration.LuigiTomlParser) else config.sections()
+    return list(data)
+
+
+def _keys(section: str) -> list[str]:
+    """Return the keys of a section, as written."""
+    config = luigi.configuration.get_config()
+    if section not in _sections():
+        return []
     if isinstance(config, luigi.configuration.LuigiTomlParser):
-        return {section: list(keys) for section, keys in config.data.items()}
+        return list(config.data[section])
     shared = config.defaults()  # [DEFAULT], which are keys of every section
-    return {
-        section: [key for key in config.options(section) if key not in shared]
-        for section in config.sections()
-    }
+    return [key for key in config.options(section) if key not in shared]
 
 
 def misspelled_sections() -> list[str]:
     """Return a problem for each section whose name differs from OpenPai in case only."""
-    sections = _keys()
+    sections = _sections()
     if SECTION in sections:
         return []
     return [
@@ -53,15 +122,37 @@ def misspelled_sections() -> list[str]:
     ]
 
 
-def unknown_keys(known: list[str]) -> dict[str, str]:
-    """Return each unknown key of the section, with a hint."""
+def misspelled_clusters() -> list[str]:
+    """Return a problem for each section that is similar to [OpenPai:NAME] only."""
+    return list(_misspelled_clusters().values())
+
+
+def _misspelled_clusters() -> dict[str, str]:
+    """Return what to do about each section that is similar to [OpenPai:NAME] only, by its right name."""
+    wrong = {}
+    for section in _sections():
+        match = _SIMILAR.fullmatch(section)
+        if match:
+            right = f"{_PREFIX}{match[1].strip()}"
+            if section != right:
+                wrong[right] = f"rename [{section}] to [{right}]"
+    return wrong
+
+
+def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
+    """Return each unknown key of a section, with a hint."""
     found = {}
-    for key in _keys().get(SECTION, ()):
+    for key in _keys(section):
         name = key.replace("-", "_")  # Luigi takes both
         if name not in known:
             similar = difflib.get_close_matches(name.lower(), known, n=1)
             found[key] = f"did you mean {similar[0]}?" if similar else "it has no effect"
     return found
+
+
+def has_key(section: str, key: str) -> bool:
+    """Return whether a section has a key of its own; those of [DEFAULT] are in no section."""
+    return key in (found.replace("-", "_") for found in _keys(section))
 
 
 def unset_variables(section: str, key: str) -> str:

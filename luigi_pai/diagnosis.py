@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 import luigi.configuration
 
 from luigi_pai.config import OpenPai
-from luigi_pai.config_file import SECTION, misspelled_sections, unknown_keys
+from luigi_pai.config_file import (
+    SECTION,
+    chosen_section,
+    cluster_option,
+    clusters,
+    misspelled_clusters,
+    misspelled_sections,
+    unknown_keys,
+)
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
 
 if TYPE_CHECKING:
@@ -53,6 +61,8 @@ class Check:
 def diagnose() -> Iterator[Check]:
     """Carry out the checks, each when the one before is through; stop where the rest cannot work.
 
+    They are those of the cluster that ``OpenPai.current()`` chooses.
+
     Nothing is submitted. On HDFS a folder is made in /tmp and removed.
     """
     level = logging.getLogger("luigi-interface").level
@@ -84,24 +94,38 @@ def _configuration() -> Iterator[Check]:
         )
     for problem in misspelled_sections():
         yield Check("configuration", "fail", problem)
+    for problem in misspelled_clusters():
+        yield Check("configuration", "warn", problem, "it names no cluster as it is")
     try:
+        section = chosen_section(None)
+        yield from _other_clusters(section)
         settings = OpenPai.current()
     except ConfigError as error:
         yield Check("configuration", "fail", str(error))
         return
     known = [name for name, _ in settings.get_params()]  # type: ignore[no-untyped-call]
-    for key, advice in unknown_keys(known).items():
-        yield Check("configuration", "warn", f"[{SECTION}] has a key {key!r}, which does not exist", advice)
+    for key, advice in unknown_keys(section, known).items():
+        yield Check("configuration", "warn", f"[{section}] has a key {key!r}, which does not exist", advice)
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:
         yield Check(
             "configuration",
             "fail",
-            f"[{SECTION}] has neither password nor token for user {settings.username}",
+            f"[{section}] has neither password nor token for user {settings.username}",
             "write password = ... or token = ...",
         )
         return
     yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")
+
+
+def _other_clusters(section: str) -> Iterator[Check]:
+    """Say which cluster is checked, if there are several, and how the others are."""
+    names = [name for name in clusters() if section != f"{SECTION}:{name}"]
+    if section == SECTION and not names:
+        return
+    options = ", ".join(cluster_option(f"{SECTION}:{name}").strip() for name in names)
+    others = f"; others: {options}" if options else ""
+    yield Check("configuration", "ok", f"checking the cluster of [{section}]{others}")
 
 
 def _files_read() -> list[str]:
@@ -239,7 +263,7 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
             return
         from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
 
-        fs = WebHdfs.from_config()
+        fs = WebHdfs.from_config(settings.section.partition(":")[2])
         fs.exists("/")
         yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
         yield _hdfs_writes(fs)

@@ -31,13 +31,14 @@ clauses work after the change of the import.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from typing_extensions import Self
 
@@ -76,6 +77,7 @@ __all__ = [
     "RateLimited",
     "ServerFault",
     "SpecError",
+    "naming_section",
 ]
 
 
@@ -103,6 +105,26 @@ def __getattr__(name: str) -> Any:
 
 class PaiError(Exception):
     """Base of every error that this package raises."""
+
+    def in_section(self, section: str) -> Self:
+        """Name a section of luigi.cfg where the text names ``[OpenPai]``, and return the error."""
+        if section != "OpenPai":
+            self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
+        return self
+
+
+@contextlib.contextmanager
+def naming_section(section: str) -> Iterator[None]:
+    """Let errors that name the section ``[OpenPai]`` of luigi.cfg name the one that was read.
+
+    Args:
+        section: ``OpenPai``, or ``OpenPai:NAME`` of a further cluster.
+    """
+    try:
+        yield
+    except PaiError as error:
+        error.in_section(section)
+        raise
 
 
 class ConfigError(PaiError, ValueError):

@@ -132,10 +132,11 @@ class PaiProtocolTask(JobTask):
         )
 
     def _definition(self) -> JobDefinition:
-        if OpenPai.current().api_version == "v1":
+        settings = OpenPai.current(self.cluster)
+        if settings.api_version == "v1":
             raise ConfigError(
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
-                "[OpenPai] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
+                f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
         return _ProtocolDefinition(self)
 

@@ -33,9 +33,10 @@ class PaiTask(JobTask):
 
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
     attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
-    of luigi.cfg. The name identifies the work: a run first looks up the job of
-    that name. It takes over a waiting or running job, does nothing after a
-    success, and submits the job otherwise, after a failure as ``NAME__attempt2``.
+    of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
+    identifies the work: a run first looks up the job of that name. It takes over a
+    waiting or running job, does nothing after a success, and submits the job
+    otherwise, after a failure as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -137,7 +138,7 @@ class PaiTask(JobTask):
                 f"output_dir = {folder!r} of job {self.name!r} is not on HDFS; override output() to return "
                 "the targets of its results"
             )
-        return HdfsTarget(folder)
+        return HdfsTarget(folder, cluster=self.cluster)
 
     def run(self) -> None:
         """Find or submit the job, and wait for its end.
@@ -170,7 +171,7 @@ class PaiTask(JobTask):
         """Return the output folder; if the server chooses it, ``USER/NAME`` below the server's own."""
         if self.output_dir:
             return self.output_dir
-        return f"{_SERVER_OUTPUT}/{OpenPai.current().username}/{self.name}"
+        return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where the job of an overridden ``job()`` contradicts the task's own properties."""

@@ -56,8 +56,8 @@ SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard
 # library's; browsers; a real HDFS that is broken on purpose; retries, which are ours.
 NEWEST_ONLY = (
-    "hdfs/test_datanodes.py",
-    "hdfs/test_namenodes.py",
+    "hdfs/wire/test_datanodes.py",
+    "hdfs/wire/test_namenodes.py",
     "local/accounts",
     "local/config",
     "local/container",
@@ -93,8 +93,8 @@ def _is_in(paths: Iterable[str], path: Path) -> bool:
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's."""
     config = luigi.configuration.get_config()
-    for section in ("OpenPai", "hdfs", "webhdfs"):
-        if config.has_section(section):
+    for section in config.sections():
+        if section in ("hdfs", "webhdfs") or section.startswith("OpenPai"):
             config.remove_section(section)
     for name in list(os.environ):
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
@@ -112,6 +112,18 @@ def settings() -> Callable[..., None]:
     def write(**keys: object) -> None:
         for key, value in keys.items():
             luigi.configuration.get_config().set("OpenPai", key, str(value))
+
+    return write
+
+
+@pytest.fixture
+def further() -> Callable[..., None]:
+    """Set keys of [OpenPai:NAME] for one test; those of a local OpenPAI, if one is given."""
+
+    def write(name: str, server: LocalPai | None = None, **keys: object) -> None:
+        own = {} if server is None else {**server.luigi_section, "poll_min": 0.05, "poll_max": 0.5}
+        for key, value in {**own, **keys}.items():
+            luigi.configuration.get_config().set(f"OpenPai:{name}", key, str(value))
 
     return write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,6 +18,7 @@ __all__ = ["BoundedCache", "Cache", "FinishedJobs", "Lookup"]
 
 _MOST = 20_000  # entries of a cache
 _VALID_FOR = 30.0  # seconds
+_SAME_CREATION = 60_000  # ms by which a list and a lookup may differ
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -104,43 +105,76 @@ class FinishedJobs:
 
     The cache is valid for 30 s, and only while the connections on which the server replied last. Then
     the next job is looked up: if its status is the cached one, the cache is valid for another 30 s; if
-    not, another server replies, and the cache is emptied.
+    not, another server replies, and the cache is emptied. A list renews it, too.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._statuses: BoundedCache[tuple[str, str], JobStatus] = BoundedCache()
+        self._listed: BoundedCache[tuple[str, str], JobStatus] = BoundedCache()
         self._valid: tuple[int, float] | None = None  # connection epoch, end on the monotonic clock
 
-    def get(self, key: tuple[str, str], epoch: int) -> JobStatus | None:
+    def get(self, key: tuple[str, str], epoch: int, *, listed: bool = False) -> JobStatus | None:
         """Return the cached status of a job; None if it must be looked up.
 
         Args:
             key: dialect and name.
             epoch: of the connections, see ``Session.connection_epoch``.
+            listed: what a list says of the job is enough.
         """
-        status = self._statuses.get(key)
-        if status is None or self._valid is None:
+        if self._valid is None:
             return None
-        known_epoch, ends = self._valid
-        return status if known_epoch == epoch and self._clock.monotonic() < ends else None
+        status = self._statuses.get(key) or (self._listed.get(key) if listed else None)
+        return status if status is not None and self._is_valid(epoch) else None
 
     def update(self, key: tuple[str, str], status: JobStatus | None, epoch: int) -> None:
         """Record the result of a lookup; None if the server does not know the job."""
         known = self._statuses.get(key)
-        if known is not None and known != status:
-            self._statuses.clear()  # another server replies
-            self._valid = None
+        listed = self._listed.get(key)
+        if (known is not None and known != status) or (listed is not None and not _is_same(listed, status)):
+            self.clear()  # another server replies
         # Replies of mocked tests name neither owner nor time: such tests must not see each other's jobs.
         if status is not None and status.finished and status.identified:
-            if known is not None or self._valid is None or not len(self._statuses):
-                self._valid = epoch, self._clock.monotonic() + _VALID_FOR
+            if known is not None or listed is not None or self._valid is None or not len(self._statuses):
+                self._renew(epoch)
             self._statuses.put(key, status)
+
+    def update_listed(self, jobs: Mapping[tuple[str, str], JobStatus], epoch: int) -> None:
+        """Record the finished jobs of a list."""
+        ends = {key: job for key, job in jobs.items() if job.finished and job.identified}
+        known = [(self._statuses.get(key) or self._listed.get(key), jobs[key]) for key in jobs]
+        before = [(status, job) for status, job in known if status is not None]
+        if not all(_is_same(status, job) for status, job in before) or (
+            not before and not self._is_valid(epoch)
+        ):
+            self.clear()  # another server may reply
+        for key, job in ends.items():
+            self._listed.put(key, job)
+        if ends:
+            self._renew(epoch)
 
     def clear(self) -> None:
         """Remove them all."""
         self._statuses.clear()
+        self._listed.clear()
         self._valid = None
+
+    def _renew(self, epoch: int) -> None:
+        self._valid = epoch, self._clock.monotonic() + _VALID_FOR
+
+    def _is_valid(self, epoch: int) -> bool:
+        return (
+            self._valid is not None and self._valid[0] == epoch and self._clock.monotonic() < self._valid[1]
+        )
+
+
+def _is_same(end: JobStatus, status: JobStatus | None) -> bool:
+    """Return whether a status is that of a job whose end is known, in fewer facts or more."""
+    return (
+        status is not None
+        and (status.state, status.username) == (end.state, end.username)
+        and abs((status.created_ms or 0) - (end.created_ms or 0)) < _SAME_CREATION
+    )
 
 
 Cache = BoundedCache[Any, Any]

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from luigi_pai.api.board import Board
 from luigi_pai.api.caches import Cache, FinishedJobs, Lookup
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.logs.files import LogFiles
+from luigi_pai.api.polling import Polling
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared_state import SharedState
-from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.submissions import Submissions, validated_name
 from luigi_pai.api.wire.refusals import with_virtual_clusters
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiHttpError
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import is_array_name, latest_attempts
+from luigi_pai.spec.names import is_array_name
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterable
 
+    from luigi_pai.api.board import Listing
     from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
@@ -39,7 +43,6 @@ __all__ = ["Cluster"]
 
 logger = logging.getLogger(__name__)
 
-_LIST_KEPT = 10.0  # seconds
 _UNREACHABLE_KEPT = 10.0  # seconds in which an address that did not answer is not tried again
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 
@@ -73,10 +76,11 @@ class Cluster:
         polling: how often jobs are looked up, and how long transient errors are retried.
         retention: seconds for which the server keeps an ended job; default: that of the release
             (12 hours up to 0.17, 30 days later).
+        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
         clock: measures all ages and waits.
 
     Attributes:
-        url, username, polling, clock: as given.
+        url, username, polling, section, clock: as given.
         portal_url: the web portal.
         cache: for other modules, each with keys of its own; emptied by ``reset``.
         log_files: fetches the logs that a dialect's ``task_logs`` names.
@@ -98,6 +102,7 @@ class Cluster:
         read_timeout: float = 30.0,
         polling: Polling | None = None,
         retention: float | None = None,
+        section: str = "OpenPai",
         clock: Clock | None = None,
     ) -> None:
         if api_version not in ("auto", "v1", "v2"):
@@ -106,14 +111,18 @@ class Cluster:
         self.username = username
         self.portal_url = (portal_url or _default_portal(url)).rstrip("/")
         self.polling = polling or Polling()
+        self.section = section
         self.clock = clock or Clock()
         self.cache = Cache()
-        account = Account(url, username, password, token, expiration, verify, connect_timeout, read_timeout)
+        account = Account(
+            url, username, password, token, expiration, verify, connect_timeout, read_timeout, section
+        )
         self._state = SharedState()
         self._session = Session(account, self._state, self.clock)
         self._detector = DialectDetector(self._session, self._state, api_version, fs_uri)
         self._retention = retention
         self._finished = FinishedJobs(self.clock)
+        self._board = Board(self._session, self._finished)
         self._lookups: Cache = Cache()
         self.log_files = LogFiles(self._session, self.portal_url)
 
@@ -145,7 +154,7 @@ class Cluster:
             PaiHttpError: the server refused the job; the text has the server's message.
             ClusterUnreachable: no reply; the job may have been submitted if ``answer_lost``.
         """
-        name = _validated_name(job)
+        name = validated_name(job)
         cluster = self
         if self._detector.given is None:
             cluster = self.with_api_version(self._detector.detect() if isinstance(job, PaiJob) else "v2")
@@ -184,6 +193,60 @@ class Cluster:
             with self._state.update() as state:
                 state.pop("unreachable", None)
         return status
+
+    def lookup(self, name: str, *, may_list: bool = True) -> JobStatus:
+        """Return the status of a job, as far as lists have it: for callers that look up many, one by one.
+
+        The first two are looked up alone, as ``status`` does; then the user's list answers for all, unless
+        it lacks a job. It has no tasks and no diagnostics. The status of a job that has not ended may be 10 s
+        old, but not if it is looked up again.
+
+        Args:
+            name: of the job.
+            may_list: it is one of many; else it is looked up alone unless a list has been made.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        known = self._board.answer(self.dialect, name)
+        is_known = self._detector.known is not None
+        if known is None and may_list and is_known and self._board.is_worth_it(self.dialect, name):
+            with contextlib.suppress(PaiApiError):
+                self._board.refresh(self.dialect, self.list)
+                known = self._board.answer(self.dialect, name)
+        if known is not None:
+            return known
+        try:
+            status = self.status(name)
+        except JobNotFound as error:
+            if may_list and error.code is not None:  # not a bare 404 of a mocked test
+                self._board.looked_up()
+            raise
+        if may_list and status.identified:
+            self._board.looked_up()
+        return status
+
+    def listed(self, names: Iterable[str]) -> dict[str, JobStatus] | None:
+        """Return what a new list says of jobs, by their names as given; None if there is none now.
+
+        A job that the list lacks must be looked up alone. See ``list_wait``.
+        """
+        if self.list_wait() != 0:
+            return None
+        try:
+            listing = self._board.refresh(self.dialect, self.list, since=self.clock.monotonic())
+        except PaiApiError as error:
+            logger.debug("Jobs are looked up one by one: %s", error)
+            return None
+        jobs, full = self._board.usable(listing), self.dialect.job_name
+        return {name: jobs[full(name)] for name in names if full(name) in jobs}
+
+    def list_wait(self) -> float | None:
+        """Return the seconds until ``listed`` may be called, 0.0 for now; None if lists fail at present.
+
+        Lists take at most half of the server's limit of lists, and at most a tenth of the time.
+        """
+        return None if self._detector.known is None else self._board.wait()
 
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
@@ -225,6 +288,10 @@ class Cluster:
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later; before, an empty list)."""
         return self._detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
+        return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
@@ -274,7 +341,7 @@ class Cluster:
         self.close()
         with self._state.update() as state:
             state.clear()
-        for cache in (self._finished, self._lookups, self.cache):
+        for cache in (self._finished, self._board, self._lookups, self.cache):
             cache.clear()
 
     # for Submissions and the tasks
@@ -297,28 +364,16 @@ class Cluster:
     def latest_submissions(self) -> dict[str, int]:
         """Return the number of the latest submission of each job submitted more than once, by name.
 
-        They come from the user's list of jobs, cached for 10 s: v2 servers allow 60 lists a minute.
+        They come from the user's list of jobs, which may be 10 s old: v2 servers allow 60 lists a minute.
         """
-        latest: dict[str, int] = self._listed()[0]
-        return latest
+        return self._listing().latest
 
     def arrays(self) -> builtins.list[str]:
         """Return the names of the jobs that have many points of sweeps, newest first, from the same list."""
-        arrays: list[str] = self._listed()[1]
-        return arrays
+        return [name for name in self._listing().jobs if is_array_name(name)]
 
-    def _listed(self) -> builtins.list[Any]:
-        """Return the latest submissions and the arrays in the user's list of jobs."""
-        now = self.clock.monotonic()
-        version = self.dialect.version
-        known = self._state.read().get("listed")
-        if known is not None and known[0] == version and now - known[1] < _LIST_KEPT and now >= known[1]:
-            return list(known[2:])
-        names = [job.name for job in self.list()]
-        found = [latest_attempts(names), [name for name in names if is_array_name(name)]]
-        with self._state.update() as state:
-            state["listed"] = [version, self.clock.monotonic(), *found]
-        return found
+    def _listing(self) -> Listing:
+        return self._board.current(self.dialect) or self._board.refresh(self.dialect, self.list)
 
     def cached_lookup(self, name: str) -> Lookup | None:
         """Return the last lookup of a task's submissions in this dialect."""
@@ -354,24 +409,8 @@ class Cluster:
         dialect = self.dialect
         key = dialect.version, dialect.job_name(name)
         self._finished.update(key, status, self._session.connection_epoch)
-
-
-def _validated_name(job: PaiJob | JobProtocol) -> str:
-    """Validate a job and return its name.
-
-    Raises:
-        SpecError: the job is not valid.
-    """
-    if isinstance(job, PaiJob):
-        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
-
-        check_job(job)
-        return job.jobName
-    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
-
-    for warning in check_protocol(job):
-        logger.warning("Job %s: %s", job.name, warning)
-    return str(job.name)
+        if status is not None:
+            self._board.found(*key)
 
 
 def _default_portal(url: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
@@ -19,10 +20,13 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
+    naming_section,
 )
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import requests
 
 __all__ = ["Account", "Session"]
@@ -53,6 +57,22 @@ _IF_IT_IS_RIGHT = (
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _naming_section(
+    method: Callable[Concatenate[Session, P], T],
+) -> Callable[Concatenate[Session, P], T]:
+    """Let the errors of a method name the section of luigi.cfg of its session."""
+
+    @functools.wraps(method)
+    def named(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with naming_section(self.account.section):
+            return method(self, *args, **kwargs)
+
+    return named
+
 
 class Session:
     """Requests to one rest-server as one user. Safe to share between threads and over a fork.
@@ -77,8 +97,8 @@ class Session:
     ) -> None:
         if account.token and not is_valid(account.token):
             raise ConfigError(
-                "token in [OpenPai] of luigi.cfg contains blanks, line ends or other characters that are not "
-                "valid in a token; copy it again"
+                f"token in [{account.section}] of luigi.cfg contains blanks, line ends or other characters "
+                "that are not valid in a token; copy it again"
             )
         self.account = account
         self.clock = clock or Clock()
@@ -105,6 +125,7 @@ class Session:
         """Close the connections; the next request opens new ones."""
         self._transport.close()
 
+    @_naming_section
     def request(
         self,
         method: str,
@@ -138,6 +159,7 @@ class Session:
             response = self._send(method, path, body, self._login(token), content_type, kind)
         return self._read(response)
 
+    @_naming_section
     def server_info(self) -> dict[str, Any]:
         """Return the reply to ``GET /api/v1/``: name, version, launcherType, authnMethod (0.15 and later).
 
@@ -165,6 +187,7 @@ class Session:
         """
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
+    @_naming_section
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
         """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
 
@@ -177,6 +200,7 @@ class Session:
         """
         return self._transport.send("GET", url, None, None, part=part)
 
+    @_naming_section
     def token_life(self) -> float | None:
         """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
 

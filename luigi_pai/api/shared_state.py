@@ -26,7 +26,7 @@ __all__ = ["SharedState"]
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
 _DEADLOCK_WAIT = 0.002  # seconds
-_LOCKS = {"document": 0, "login": 1, "dialect": 2}  # the byte of the file that is locked for each
+_LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3}  # the byte of the file that is locked for each
 
 
 class SharedState:
@@ -66,8 +66,8 @@ class SharedState:
         """Hold a lock against all threads and processes that share the document.
 
         Args:
-            what: ``document``, ``login`` or ``dialect``. ``document`` may be locked within one of the
-                others; no lock may be taken within ``document``.
+            what: ``document``, ``login``, ``dialect`` or ``list``. ``document`` may be locked within one of
+                the others; no lock may be taken within ``document``.
         """
         # one for each process: a thread of the parent that holds a lock does not exist in a fork
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):

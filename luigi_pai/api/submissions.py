@@ -8,14 +8,14 @@ functions are steps (``retries.Steps``): they yield the seconds to wait and neve
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.instances import find_instance, jobs_of
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.status import JobState, JobStatus, instance_status
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -26,15 +26,18 @@ from luigi_pai.errors import (
     PaiNameTaken,
     ServerFault,
 )
+from luigi_pai.spec.arrays.commands import jobs_in
+from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import attempt_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["LatestSubmission", "Submissions"]
+__all__ = ["LatestSubmission", "Submissions", "jobs_of", "validated_name"]
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +123,7 @@ class Submissions:
             status = yield from self._status(number)
         age = known.age(self._cluster.clock) if known and number == known.found.number else _RECENT
         while status is not None and status.finished and not status.succeeded and age >= _RECENT:
-            later = yield from self._status(number + 1)
+            later = yield from self._status(number + 1, may_list=False)
             if later is None:
                 break
             status, number = later, number + 1
@@ -136,7 +139,7 @@ class Submissions:
         latest = yield from self._retry().call(self._cluster.latest_submissions)
         number = latest.get(self._cluster.job_name(self._name), 0)
         if number == 0 and not self._cluster.dialect.can.whole_lists:
-            second = yield from self._status(2)
+            second = yield from self._status(2, may_list=False)
             number = 2 if second is not None else 0
         return number
 
@@ -148,7 +151,7 @@ class Submissions:
             array: the name of the array on the server.
         """
         name = self.job_name(number)
-        return (yield from self._retry(array).call(lambda: find_instance(self._cluster, array, name)))
+        return (yield from self._retry(array).call(lambda: _find_instance(self._cluster, array, name)))
 
     def cache(self, found: LatestSubmission) -> None:
         """Cache what is the result of a lookup now, for ``cached``."""
@@ -287,12 +290,18 @@ class Submissions:
                 status = self._status_of(name)
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
-    def _status(self, number: int) -> Steps[JobStatus | None]:
-        """Look up a submission; an error is final if the server has never replied."""
+    def _status(self, number: int, *, may_list: bool = True) -> Steps[JobStatus | None]:
+        """Look up a submission; an error is final if the server has never replied.
+
+        Args:
+            number: of the submission.
+            may_list: see ``Cluster.lookup``.
+        """
+        lookup = functools.partial(self._cluster.lookup, may_list=may_list)
         retry = self._retry(self.job_name(number))
         while True:
             try:
-                status = self._status_of(self.job_name(number))
+                status = self._checked(self.job_name(number), lookup)
             except TRANSIENT as error:
                 if isinstance(error, ClusterUnreachable) and not self._cluster.answered:
                     raise
@@ -302,8 +311,12 @@ class Submissions:
                 return status
 
     def _status_of(self, name: str) -> JobStatus | None:
+        return self._checked(name, self._cluster.status)
+
+    def _checked(self, name: str, lookup: Callable[[str], JobStatus]) -> JobStatus | None:
+        """Return the status of a job of this user; None if the server knows none."""
         try:
-            status = self._cluster.status(name)
+            status = lookup(name)
         except JobNotFound:
             return None
         if status.username is not None and status.username != self._cluster.username:
@@ -332,3 +345,54 @@ def _may_be_accepted(error: Exception) -> bool:
     if isinstance(error, ClusterUnreachable):
         return error.answer_lost
     return isinstance(error, (ServerFault, InvalidReply))
+
+
+def validated_name(job: PaiJob | JobProtocol) -> str:
+    """Validate a job and return its name.
+
+    Raises:
+        SpecError: the job is not valid.
+    """
+    if isinstance(job, PaiJob):
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
+
+        check_job(job)
+        return job.jobName
+    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+    for warning in check_protocol(job):
+        logger.warning("Job %s: %s", job.name, warning)
+    return str(job.name)
+
+
+def _find_instance(cluster: Cluster, array: str, job: str) -> JobStatus | None:
+    """Return the status of a job that was submitted as an instance of an array.
+
+    Args:
+        cluster: of the array.
+        array: its name on the server.
+        job: the name of the job's submission.
+
+    Returns:
+        the status as of ``instance_status``; None if the server has no such array.
+    """
+    try:
+        status, jobs = cluster.status(array), jobs_of(cluster, array)
+    except JobNotFound:
+        return None
+    return instance_status(status, jobs.index(job)) if job in jobs else None
+
+
+def jobs_of(cluster: Cluster, array: str) -> list[str]:
+    """Return the names of the jobs in an array, by index; none if it is another job. They are cached.
+
+    Raises:
+        JobNotFound: the server has no such job.
+        PaiApiError: the lookup failed.
+    """
+    key = ("array", array)
+    jobs: list[str] | None = cluster.cache.get(key)
+    if jobs is None:
+        jobs = jobs_in(cluster.config(array)) or []
+        cluster.cache.put(key, jobs)
+    return jobs

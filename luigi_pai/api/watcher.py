@@ -7,38 +7,31 @@ import heapq
 import itertools
 import math
 import random
-from dataclasses import dataclass
+import statistics
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Deadline", "Outcome", "Polling", "Update", "Watcher", "next_wait"]
+__all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
 _QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
 _JITTER = 0.1
-_LONGEST_QUEUED = 10.0
 _LOST_AFTER = 60.0
-
-
-@dataclass(frozen=True)
-class Polling:
-    """The polling settings of ``[OpenPai]``, in seconds.
-
-    Attributes:
-        shortest, longest: bounds of the wait between two lookups (``poll_min``, ``poll_max``).
-        patience: how long transient errors are retried (``poll_patience``).
-    """
-
-    shortest: float = 0.1
-    longest: float = 30.0
-    patience: float = 1800.0
+_LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
+_LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
+_FEW = 2  # jobs that are looked up alone when they are due together
+_PATIENCE = 30  # of its own waits, for which a job waits for a list that others wait for, too
+_PACE_SHARE = 0.2  # of the median wait of all jobs, between two lists at least
 
 
 class Deadline(str, Enum):
@@ -55,11 +48,13 @@ class Outcome(Enum):
         CHANGED: the status has changed, the job continues.
         ENDED: the job has ended.
         LOST: the server has not known the job for a minute.
+        REFUSED: its lookup failed for good; only of a watcher with ``isolated``.
     """
 
     CHANGED = "changed"
     ENDED = "ended"
     LOST = "lost"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -68,54 +63,18 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status; the last known one if it is lost.
+        status: its current status; the last known one if it is lost or refused. By a list, it lacks tasks
+            and diagnostics; that of a job that has failed or was stopped never is.
         outcome: the kind of update.
         missed: the deadline for which the job is being, or was, stopped.
+        error: why its lookup failed for good.
     """
 
     name: str
     status: JobStatus
     outcome: Outcome
     missed: Deadline | None = None
-
-
-def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
-    """Return the seconds to wait before the next lookup of a job.
-
-    The wait is a quarter of the time in the queue, at most 10 s, and an eighth of the run time once the
-    job runs. It is between ``polling.shortest`` and ``polling.longest``, plus or minus 10 %. With the
-    defaults, 0.1 s and 30 s:
-
-    ========  =====  ====  ====  =====  =====  ======  ======
-    queued    0.4 s  1 s   4 s   10 s   20 s   40 s    1 h
-    wait      0.1 s  0.25  1.0   2.5    5.0    10 s    10 s
-    running   0.8 s  4 s   8 s   20 s   1 min  2 min   4 min and more
-    wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
-    ========  =====  ====  ====  =====  =====  ======  ======
-
-    Its cost, for 1,000 simulated jobs (1 s to 10 h, log-uniform) that are queued for up to 2 h;
-    ``python benchmarks/polling.py`` compares more schedules:
-
-    ==============================  =========  ==========  ========  ===========
-    schedule                        mean late  of the run  requests  1 h, no queue
-    ==============================  =========  ==========  ========  ===========
-    luigi.contrib.pai: every 5 s    2.6 s      24 %        1450      724
-    a tenth of the whole age        14.8 s     149 %       285       168
-    this one                        8.4 s      27 %        541       176
-    the square root of the run      8.2 s      29 %        525       161
-    ==============================  =========  ==========  ========  ===========
-
-    The square root needs fewer requests, but detects the end of short jobs late (jobs under a minute by
-    20 % of their run time on average; this schedule by 6 %).
-
-    Args:
-        age: seconds since the job was first seen running, or since its submission while it is queued.
-        polling: the bounds.
-        queued: whether it is queued.
-    """
-    longest = max(polling.shortest, min(polling.longest, _LONGEST_QUEUED)) if queued else polling.longest
-    wait = min(max(age / (4 if queued else 8), polling.shortest), longest)
-    return min(wait * random.uniform(1 - _JITTER, 1 + _JITTER), longest)  # noqa: S311  spreads load, guards nothing
+    error: PaiApiError | None = None
 
 
 @dataclass
@@ -131,34 +90,57 @@ class _Watched:
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
+    with_tasks: bool = False
+    alone: bool = False  # lists lack it, or what they have of it is not enough
 
 
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up the jobs that are due and never sleeps.
 
+    Up to two jobs are looked up alone when they are due. If a third one is due before the first would be due
+    again, one list of the user's jobs updates all of them. Lists are made
+
+    - no earlier than a fifth of the median wait of all jobs after the last one (see ``next_wait``; with 1,000
+      jobs that run for an hour, every 27 s or so),
+    - for at most half of the server's limit of lists: every 2 s, if that is 60 a minute,
+    - for at most a tenth of the time: a list that takes 0.5 s is made every 5 s.
+
+    Jobs wait for the list until then, except for one whose deadline has passed. A job that the list lacks is
+    looked up alone when it is due. So is at once a job that has failed or was stopped, for its exit code,
+    diagnostics and tasks. One that has succeeded is not looked up again. If the list fails, all jobs that
+    are due are looked up alone.
+
     Args:
         cluster: of the jobs.
         polling: schedule and retries; default: those of the cluster.
+        isolated: the lookup of one job that fails for good is an update, ``REFUSED``, and the job is no
+            longer watched; ``step()`` raises only what concerns all jobs.
     """
 
-    def __init__(self, cluster: Cluster, polling: Polling | None = None) -> None:
+    def __init__(self, cluster: Cluster, polling: Polling | None = None, *, isolated: bool = False) -> None:
         self._cluster = cluster
+        self._isolated = isolated
         self._clock = cluster.clock
         self._polling = polling or cluster.polling
         self._jobs: dict[str, _Watched] = {}
         self._due: list[tuple[float, int, str]] = []
         self._serial = itertools.count()
         self._paused_until = -math.inf
+        self._no_list_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._jobs
 
     def add(
         self,
         status: JobStatus,
         *,
         new: bool = False,
+        with_tasks: bool = False,
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
     ) -> None:
@@ -167,6 +149,7 @@ class Watcher:
         Args:
             status: its last known status.
             new: it was submitted just now; else its age is taken from its time stamps.
+            with_tasks: its updates have its tasks, so it is looked up alone.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
         """
@@ -177,6 +160,8 @@ class Watcher:
             math.inf if queue_timeout is None else queue_timeout,
             math.inf if run_timeout is None else run_timeout,
             queued_since=now if new else now - self._age(status.created_ms),
+            with_tasks=with_tasks,
+            alone=with_tasks,
         )
         if status.state not in (*_QUEUED, JobState.UNKNOWN):
             job.running_since = now if new else now - self._age(status.launched_ms or status.created_ms)
@@ -196,7 +181,7 @@ class Watcher:
         return max(0.0, max(self._due[0][0], self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
-        """Look up the jobs that are due and return their updates.
+        """Look up the jobs that are due and return their updates, each with the name of its job.
 
         Raises:
             PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
@@ -207,6 +192,8 @@ class Watcher:
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  as above
                 break
+            if self._is_list_worth_it() and self._list(updates):
+                continue
             _, _, name = heapq.heappop(self._due)
             job = self._jobs[name]
             try:
@@ -220,20 +207,106 @@ class Watcher:
                     self._due_at(now, name)
                     self._pause(self._outage.wait_after(error))
                     break
-                if not isinstance(error, TRANSIENT):
-                    raise
-                self._due_at(now + job.retry.wait_after(error), name)
+                updates += self._failed(name, job, error)
             else:
                 job.retry.succeeded()
                 self._outage.succeeded()
                 updates += [update] if update is not None else []
         return updates
 
+    def _failed(self, name: str, job: _Watched, error: PaiApiError) -> list[Update]:
+        """Schedule a job again whose lookup failed, or give it up."""
+        try:
+            if not isinstance(error, TRANSIENT):
+                raise error
+            self._due_at(self._clock.monotonic() + job.retry.wait_after(error), name)
+        except PaiApiError as final:
+            if not self._isolated:
+                raise
+            del self._jobs[name]
+            return [Update(name, job.status, Outcome.REFUSED, job.missed, final)]
+        return []
+
+    def _is_list_worth_it(self) -> bool:
+        """Return whether more than a few jobs are due before the next one would be due again."""
+        if len(self._jobs) <= _FEW:
+            return False
+        first = self._jobs[self._due[0][2]]
+        now = self._clock.monotonic()
+        if first.alone or (first.missed is None and now >= self._deadline_of(first)):
+            return False
+        wait = self._next_wait(first)
+        return self._is_more_than_few_due(now + max(wait, min(self._no_list_before - now, _PATIENCE * wait)))
+
+    def _is_more_than_few_due(self, before: float) -> bool:
+        count, entries = 0, [0]
+        while entries:  # from the top of the heap, as far as it is due
+            entry = entries.pop()
+            if entry >= len(self._due) or self._due[entry][0] > before:
+                continue
+            if self._is_valid(self._due[entry]) and not self._jobs[self._due[entry][2]].alone:
+                count += 1
+                if count > _FEW:
+                    return True
+            entries += (2 * entry + 1, 2 * entry + 2)
+        return False
+
+    def _list(self, updates: list[Update]) -> bool:
+        """Update all jobs from one list, or let those that are due wait for it; False if lists fail."""
+        wait, now = self._cluster.list_wait(), self._clock.monotonic()
+        if wait is None:
+            return False
+        wait = max(wait, self._no_list_before - now)
+        if wait > 0:
+            self._no_list_before = now + wait
+            self._postpone(self._no_list_before)
+            return True
+        listed = self._cluster.listed(self._jobs)
+        if listed is None:
+            return False
+        self._outage.succeeded()
+        waits = []
+        for name, job in list(self._jobs.items()):
+            row = listed.get(name)
+            job.alone = row is None or job.with_tasks or (row.finished and not row.succeeded)
+            if row is None or job.with_tasks:
+                continue
+            update = None
+            try:
+                if not job.alone:
+                    update = self._observe(name, job, _merged(job.status, row))
+            except PaiApiError:  # of its stop, which the lookup repeats
+                job.alone = True
+            if job.alone:
+                self._due_at(now, name)
+            if not row.finished:
+                waits.append(self._next_wait(job))
+            updates += [update] if update is not None else []
+        self._no_list_before = now + (_PACE_SHARE * statistics.median(waits) if waits else 0.0)
+        return True
+
+    def _postpone(self, moment: float) -> None:
+        """Let the jobs that are due wait for the next list."""
+        now = self._clock.monotonic()
+        while self._due and self._due[0][0] <= now:
+            _, _, name = due = heapq.heappop(self._due)
+            if not self._is_valid(due):
+                continue
+            job = self._jobs[name]
+            until = now if job.alone else moment
+            self._due_at(
+                until if job.missed is not None else min(until, max(now, self._deadline_of(job))), name
+            )
+
     def _look_up(self, name: str, job: _Watched) -> Update | None:
         try:
             status = self._cluster.status(name)
         except JobNotFound:
             return self._unknown(name, job)
+        return self._observe(name, job, status)
+
+    def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
+        """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
         if status.finished:
             del self._jobs[name]
@@ -274,12 +347,15 @@ class Watcher:
 
     def _schedule(self, name: str, job: _Watched) -> None:
         now = self._clock.monotonic()
-        queued = job.running_since is None
-        since = job.queued_since if job.running_since is None else job.running_since
-        moment = now + next_wait(max(0.0, now - since), self._polling, queued=queued)
+        moment = now + self._next_wait(job)
         if job.missed is None:
             moment = max(now, min(moment, self._deadline_of(job)))
         self._due_at(moment, name)
+
+    def _next_wait(self, job: _Watched) -> float:
+        queued = job.running_since is None
+        since = job.queued_since if job.running_since is None else job.running_since
+        return next_wait(max(0.0, self._clock.monotonic() - since), self._polling, queued=queued)
 
     def _due_at(self, moment: float, name: str) -> None:
         turn = self._jobs[name].turn = next(self._serial)
@@ -296,3 +372,12 @@ class Watcher:
     def _age(self, since_ms: int | None) -> float:
         """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
         return max(0.0, self._clock.time() - since_ms / 1000) if since_ms else 0.0
+
+
+def _merged(status: JobStatus, row: JobStatus) -> JobStatus:
+    """Return a status with what a list says of its job."""
+    newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
+    older = {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
+    if (row.state, row.retries) != (status.state, status.retries):
+        older |= {"tasks": (), "attempt": None, "progress": None}
+    return replace(status, **newer, **older)

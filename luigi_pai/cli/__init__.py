@@ -14,6 +14,7 @@ from luigi_pai.cli.logs import logs
 from luigi_pai.cli.plan import plan
 from luigi_pai.cli.run import run
 from luigi_pai.cli.runtime import runtime
+from luigi_pai.cli.ssh import ssh, ssh_config
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
@@ -41,6 +42,8 @@ for _command in (
     render,
     run,
     runtime,
+    ssh,
+    ssh_config,
     status,
     stop,
     submit,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE
+from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 @click.command(short_help="Check configuration, cluster and HDFS.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
+@on_cluster
 def doctor(*, as_json: bool) -> None:
     """Check the configuration, the way to the cluster, the cluster, and its HDFS.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import plain_failures
+from luigi_pai.cli.job_argument import on_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,11 +26,12 @@ _jobs = click.option(
 @click.argument("remote")
 @click.option("--delete", is_flag=True, help="Remove what an earlier put has sent and is gone here.")
 @_jobs
+@on_cluster
 def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
     """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
 
     Only what is new or changed is sent. What .paiignore in the folder names is
-    left out. Where HDFS is, [OpenPai] of luigi.cfg says.
+    left out. Where HDFS is, [OpenPai] of luigi.cfg says, or [OpenPai:NAME].
     """
     with plain_failures("put", "stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
@@ -41,6 +43,7 @@ def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
 @click.argument("remote")
 @click.argument("local", type=click.Path())
 @_jobs
+@on_cluster
 def get(remote: str, local: str, *, jobs: int) -> None:
     """Fetch the file REMOTE, or what is in the folder REMOTE, from HDFS to LOCAL.
 
@@ -56,6 +59,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 @click.argument("path")
 @click.option("-R", "--recursive", is_flag=True, help="Also what is in its folders.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, in the words of WebHDFS.")
+@on_cluster
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
     with plain_failures("ls", "stopped"):

@@ -1,20 +1,22 @@
-"""JOB on the command line: a name, the address of its page, or ``@latest``; and its completion."""
+"""JOB and ``--cluster`` on the command line: what they mean, and their completion."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import click
 
+from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
 from luigi_pai.spec.names import attempt_name, base_name, latest_attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from click.shell_completion import CompletionItem
 
@@ -26,13 +28,15 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.2 on
 
-__all__ = ["JOB", "connect", "latest_submission", "matching", "named"]
+__all__ = ["JOB", "connect", "latest_submission", "matching", "named", "on_cluster", "role_and_index"]
 
 LATEST = "@latest"
 
+_CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
 
-def connect() -> Cluster:
-    """Return the cluster of [OpenPai].
+
+def connect(name: str | None = None) -> Cluster:
+    """Return the cluster that is chosen by its name, ``--cluster``, or as ``OpenPai.current`` does.
 
     Raises:
         ConfigError: a setting is missing or wrong.
@@ -41,7 +45,57 @@ def connect() -> Cluster:
 
     # Luigi's own warnings about its configuration are none of what a person asked for here
     logging.getLogger("luigi").setLevel(logging.ERROR)
-    return OpenPai.current().cluster()
+    return OpenPai.current(name).cluster()
+
+
+def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+    """Make a cluster that of this process, and of those that it starts, until the command has ended."""
+    if name is None:
+        return
+    ctx.meta[_CLUSTER] = name
+    if ctx.resilient_parsing:  # completion
+        return
+    with plain_failures(str(ctx.info_name), "stopped"):
+        from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
+
+        if name:
+            chosen_section(name)
+    ctx.with_resource(_variable(CLUSTER_VARIABLE, name))
+
+
+@contextlib.contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    earlier = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = earlier
+
+
+def _complete_cluster(
+    _ctx: click.Context, _option: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
+
+    from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
+
+    return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
+
+
+on_cluster = click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=_choose,
+    expose_value=False,
+    is_eager=True,
+    shell_complete=_complete_cluster,
+    help="The cluster of [OpenPai:NAME] in luigi.cfg.",
+)
+"""The option of each command that talks to a cluster."""
 
 
 def named(cluster: Cluster, text: str) -> str:
@@ -64,7 +118,7 @@ def named(cluster: Cluster, text: str) -> str:
         raise ConfigError(f"{text} is not the page of a job: it has no jobName=")
     if users and users[0] != cluster.username:
         raise ConfigError(
-            f"{text} is a job of {users[0]}, and [OpenPai] has username = {cluster.username}: "
+            f"{text} is a job of {users[0]}, and [{cluster.section}] has username = {cluster.username}: "
             "a job is shown to its owner"
         )
     return names[0]
@@ -78,6 +132,16 @@ def latest_submission(cluster: Cluster, name: str) -> str:
     if base_name(name) != name:
         return name
     return attempt_name(name, latest_attempts(job.name for job in cluster.list()).get(name, 1))
+
+
+def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
+    """Return what ``ROLE/INDEX``, ``ROLE`` or nothing means; or end the command."""
+    if text is None:
+        return None, None
+    role, _, index = text.partition("/")
+    if index and not index.isdecimal():
+        give_up(command, f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
+    return role, int(index) if index else None
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:
@@ -96,11 +160,11 @@ class _JobName(_ParamType):
         """Return the names that begin so; none where the cluster does not answer."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
 
-        del ctx, param
+        del param
         names: list[str] = [LATEST]
         logging.disable(logging.CRITICAL)  # a terminal in the middle of a line takes no warnings
         with contextlib.suppress(PaiError, OSError):
-            names += sorted(job.name for job in connect().list())
+            names += sorted(job.name for job in connect(ctx.meta.get(_CLUSTER)).list())
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

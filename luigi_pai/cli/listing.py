@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import connect, matching
+from luigi_pai.cli.job_argument import connect, matching, on_cluster
 from luigi_pai.cli.tables import duration, table
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
 @click.option("-q", "--quiet", is_flag=True, help="Names only, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
 @click.argument("pattern", required=False, metavar="['GLOB']")
+@on_cluster
 def list_jobs(
     *,
     states: tuple[str, ...],

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import (
+    JOB,
+    connect,
+    latest_submission,
+    named,
+    on_cluster,
+    role_and_index,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +42,7 @@ __all__ = ["logs", "print_lines", "report_unreadable"]
     metavar="N",
     help="Of the cluster's Nth start of the job, counted from 0.  [default: the last]",
 )
+@on_cluster
 def logs(
     job: str, task: str | None, *, follow: bool, lines: int | None, only: str | None, attempt: int | None
 ) -> None:
@@ -46,7 +54,7 @@ def logs(
     """
     from luigi_pai.api.logs.reader import STREAMS, LogReader  # noqa: PLC0415  costs what only logs needs
 
-    role, index = _task(task)
+    role, index = role_and_index("logs", task)
     with plain_failures("logs", "stopped; the job goes on"):
         cluster = connect()
         name = latest_submission(cluster, named(cluster, job))
@@ -80,15 +88,6 @@ def report_unreadable(reader: LogReader) -> None:
     for task in reader.unreadable:
         page = f"; its page: {task.page}" if task.page else ""
         click.echo(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
-
-
-def _task(text: str | None) -> tuple[str | None, int | None]:
-    if text is None:
-        return None, None
-    role, _, index = text.partition("/")
-    if index and not index.isdecimal():
-        give_up("logs", f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
-    return role, int(index) if index else None
 
 
 def _check_task(cluster: Cluster, name: str, role: str | None, index: int | None) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured
-from luigi_pai.cli.task_argument import task_named
+from luigi_pai.cli.task_argument import TaskCommand, task_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ class _Planned:
 
 
 @click.command(
+    cls=TaskCommand,
     short_help="Show what a run of a task would do.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
@@ -59,10 +61,12 @@ class _Planned:
     "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a tree of objects.")
+@on_cluster
 def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     """Show the tree of TASK of MODULE: what is done, runs, would be submitted, or is blocked.
 
-    Nothing is submitted. Exit code 0: there is nothing to do; 1: there is.
+    Nothing is submitted. --cluster stands before MODULE: after it, it is a parameter of TASK.
+    Exit code 0: there is nothing to do; 1: there is.
     """
     with plain_failures("plan", "stopped"):
         root = _planned(task_named("plan", module, arguments), {})

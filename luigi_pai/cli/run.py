@@ -15,7 +15,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED
+from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import duration, is_terminal
+from luigi_pai.cli.task_argument import TaskCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,19 +43,22 @@ _BAR = 20  # characters
 
 
 @click.command(
+    cls=TaskCommand,
     short_help="Run a task with a quiet console.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("module")
 @click.argument("task")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--param VALUE]...")
+@on_cluster
 def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
 
     A line for each change of a job, and on a terminal a progress line below; a failure is shown
     by the job's own error. Ctrl-C ends Luigi: jobs go on, or are stopped, as on_kill says, and
-    the next run takes them over. Exit code 0: all is done; 1: a job failed, or the task did; 4:
-    something could not be run.
+    the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
+    TASK. Exit code 0: all is done; 1: a job failed, or the task did; 4: something could not be
+    run.
     """
     from luigi_pai.console import PROGRESS_FD  # noqa: PLC0415  costs what only run needs
 

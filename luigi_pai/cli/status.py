@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, duration, fields, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -28,6 +28,7 @@ _MOST_TASKS = 20
 @click.command(short_help="Show what a job does, why it waits, why it ended.")
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
+@on_cluster
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     """Show what each JOB does: a name, the address of its page, or @latest.
 
@@ -58,7 +59,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
             click.echo(_headline(job))
             for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
                 click.echo(line)
-            for line in _what_next(job):
+            for line in _what_next(cluster, job):
                 click.echo(line)
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -151,8 +152,12 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
         return None
 
 
-def _what_next(job: JobStatus) -> Iterator[str]:
+def _what_next(cluster: Cluster, job: JobStatus) -> Iterator[str]:
+    from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
+
+    there = cluster_option(cluster.section)
     if not job.finished:
-        yield f"  logs: luigi-pai logs -f {job.name}    stop: luigi-pai stop {job.name}"
+        yield f"  logs: luigi-pai logs{there} -f {job.name}    stop: luigi-pai stop{there} {job.name}"
     elif not job.succeeded:
-        yield f"  logs: luigi-pai logs {job.name}    again: luigi-pai submit --like {job.name}"
+        again = f"luigi-pai submit{there} --like {job.name}"
+        yield f"  logs: luigi-pai logs{there} {job.name}    again: {again}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, matching, named
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, matching, named, on_cluster
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _POLL, _LONGEST = 0.5, 60.0
 @click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
 @click.option("--yes", is_flag=True, help="Do not ask, however many jobs there are.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")
+@on_cluster
 def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bool) -> None:
     """Stop each JOB: a name, the address of its page, @latest, or a pattern in quotes.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named
+from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named, on_cluster
 from luigi_pai.cli.jobs import refuse, refused
 from luigi_pai.redaction import MASK
 
@@ -40,6 +40,7 @@ __all__ = ["submit"]
 @click.option("--name", metavar="NAME", help="The job's name, in place of the file's.")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended; exit code 1 if it failed.")
 @click.option("-f", "--follow", is_flag=True, help="Wait, and show its logs meanwhile.")
+@on_cluster
 def submit(
     file: str | None,
     *,
@@ -77,7 +78,10 @@ def submit(
         elif wait:
             _wait(handle)
         else:
-            click.echo(f"page: {handle.url}\nlogs: luigi-pai logs -f {handle.name}", err=True)
+            from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
+
+            there = cluster_option(cluster.section)
+            click.echo(f"page: {handle.url}\nlogs: luigi-pai logs{there} -f {handle.name}", err=True)
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:

@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import click
+
 from luigi_pai.cli.failures import EXIT_USAGE, give_up
 
 if TYPE_CHECKING:
@@ -14,7 +16,33 @@ if TYPE_CHECKING:
 
     import luigi
 
-__all__ = ["task_named"]
+__all__ = ["TaskCommand", "task_named"]
+
+_HIDDEN = "\0"  # in no argument of a process
+
+
+class TaskCommand(click.Command):
+    """A command with MODULE TASK: what follows MODULE as ``--cluster`` is a parameter of the task."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        words = iter(args)
+        shown = []
+        for word in words:
+            shown.append(word)
+            if word == "--cluster":
+                shown += [value for value in [next(words, None)] if value is not None]
+            elif not word.startswith("-"):  # MODULE
+                shown += [f"{_HIDDEN}{later}" if _is_cluster(later) else later for later in words]
+        rest = super().parse_args(ctx, shown)
+        ctx.params["arguments"] = tuple(
+            word.removeprefix(_HIDDEN) for word in ctx.params.get("arguments") or ()
+        )
+        return rest
+
+
+def _is_cluster(word: str) -> bool:
+    return word == "--cluster" or word.startswith("--cluster=")
 
 
 def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Task:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from luigi_pai.errors import ConfigError
+from luigi_pai.errors import ConfigError, naming_section
 from luigi_pai.hdfs.addresses import api_base
 from luigi_pai.hdfs.connection import connection
 from luigi_pai.hdfs.errors import HdfsError
@@ -37,6 +37,7 @@ class Endpoint:
         read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
             times that at most; in the same time 64 KiB of a file have to arrive.
         patience: seconds to wait altogether before retries, since the last answer.
+        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     def __init__(
@@ -51,23 +52,29 @@ class Endpoint:
         connect_timeout: float = Account.connect_timeout,
         read_timeout: float = Account.read_timeout,
         patience: float = Account.patience,
+        section: str = Account.section,
     ) -> None:
         urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
         self.url = ";".join(urls) or None
         self.user = user
         self.fs_uri = fs_uri
-        self.account = Account((), user, auth, redirect, verify, connect_timeout, read_timeout, patience)
+        self.account = Account(
+            (), user, auth, redirect, verify, connect_timeout, read_timeout, patience, section
+        )
 
     @classmethod
-    def from_config(cls) -> Self:
-        """Return the HDFS of the [OpenPai] section, or of Luigi's own configuration.
+    def from_config(cls, cluster: str | None = None) -> Self:
+        """Return the HDFS of a cluster of luigi.cfg; that of [OpenPai] may be in Luigi's own configuration.
+
+        Args:
+            cluster: the NAME of [OpenPai:NAME]; None: as ``OpenPai.current()``.
 
         Raises:
             ConfigError: a setting is wrong.
         """
         from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
 
-        settings = OpenPai.current()
+        settings = OpenPai.current(cluster)
         user = settings.hdfs_user or settings.username
         account = settings.hdfs_account() or HdfsAccount((), user, settings.hdfs_auth)
         return cls(
@@ -80,6 +87,7 @@ class Endpoint:
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
             patience=settings.poll_patience,
+            section=settings.section,
         )
 
     def __repr__(self) -> str:
@@ -92,6 +100,10 @@ class Endpoint:
             HdfsError: it is no path on this HDFS.
             ConfigError: ``webhdfs_url`` is needed and missing.
         """
+        with naming_section(self.account.section):
+            return self._at(path)
+
+    def _at(self, path: str) -> tuple[Connection, str]:
         place = hdfs_path(path, self.fs_uri)
         scheme, authority, _ = split_uri(path)
         urls = self.url.split(";") if self.url else []

@@ -35,6 +35,7 @@ class Account:
 
     Attributes:
         bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
+        section: of luigi.cfg, for errors.
     """
 
     bases: tuple[str, ...]
@@ -45,6 +46,7 @@ class Account:
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
     patience: float = 1800.0
+    section: str = "OpenPai"
 
 
 def new_session(account: Account) -> requests.Session:

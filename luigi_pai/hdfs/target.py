@@ -40,7 +40,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             None: a temporary path, with ``is_tmp``.
         format: of Luigi's formats; text where none is given, ``luigi.format.Nop`` for bytes.
         is_tmp: delete it when the target is forgotten.
-        fs: the file system; the one of [OpenPai] where none is given.
+        fs: the file system; the one of ``cluster`` where none is given.
+        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; None: as ``OpenPai.current()``.
 
     Raises:
         TypeError: a format that only runs with Hadoop's own commands.
@@ -54,6 +55,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         format: Any = None,  # noqa: A002 - Luigi's name
         is_tmp: bool = False,  # noqa: FBT001, FBT002 - Luigi's signature
         fs: WebHdfs | None = None,
+        cluster: str | None = None,
     ) -> None:
         if path is None and not is_tmp:
             raise TypeError("HdfsTarget needs a path, or is_tmp=True")
@@ -62,6 +64,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         self.format = _byte_format(format)
         self.is_tmp = is_tmp
         self._fs = fs
+        self._cluster = cluster
 
     def __del__(self) -> None:
         if self.is_tmp:
@@ -75,7 +78,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not the path of something in {self.path}")
-        return type(self)(f"{self.path.rstrip('/')}/{posixpath.normpath(part)}", fs=self._fs)
+        return type(self)(
+            f"{self.path.rstrip('/')}/{posixpath.normpath(part)}", fs=self._fs, cluster=self._cluster
+        )
 
     def __str__(self) -> str:
         return str(self.path)
@@ -86,7 +91,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     @property
     def fs(self) -> WebHdfs:
         """The file system."""
-        return self._fs or WebHdfs.from_config()
+        return self._fs or WebHdfs.from_config(self._cluster)
 
     def exists(self) -> bool:
         """Return whether it is there. ``*`` and ``?`` are characters like any other."""
@@ -177,7 +182,8 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         format: as for HdfsTarget.
         client: Luigi's name of ``fs``.
         flag: the name of the file in the folder.
-        fs: the file system; the one of [OpenPai] where none is given.
+        fs: the file system; the one of ``cluster`` where none is given.
+        cluster: as for HdfsTarget.
 
     Raises:
         ValueError: the path does not end in ``/``.
@@ -190,14 +196,15 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         client: WebHdfs | None = None,
         flag: str = "_SUCCESS",
         fs: WebHdfs | None = None,
+        cluster: str | None = None,
     ) -> None:
         if not str(path).endswith("/"):
             raise ValueError(f"{path!r} is no folder: the path of an HdfsFlagTarget ends in /")
-        HdfsTarget.__init__(self, path, format, fs=fs or client)
+        HdfsTarget.__init__(self, path, format, fs=fs or client, cluster=cluster)
         self.flag: str = flag
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        return HdfsTarget(self.path, fs=self._fs) / part
+        return HdfsTarget(self.path, fs=self._fs, cluster=self._cluster) / part
 
     def exists(self) -> bool:
         """Return whether the flag is in the folder."""

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from hdfs import Client
 from urllib3.exceptions import HTTPError
 
+from luigi_pai.errors import naming_section
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
 from luigi_pai.hdfs.errors import (
@@ -78,7 +79,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
         """Return the error for what this HDFS did not do, see ``errors.failed``."""
-        return failed(operation, path, self.server, reason, **about)
+        return failed(operation, path, self.server, reason, **about).in_section(self._account.section)
 
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
@@ -90,6 +91,10 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def _request(self, method: str, url: str, **about: Any) -> Answer:
         """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
+        with naming_section(self._account.section):
+            return self._answered(method, url, **about)
+
+    def _answered(self, method: str, url: str, **about: Any) -> Answer:
         quoted = url.removeprefix(_LIBRARYS_BASE)
         path, operation = unquote(quoted), about["params"]["op"]
         answer = self._ask_namenodes(method, quoted, path, operation, {**about, "allow_redirects": False})
@@ -209,7 +214,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             server = urlsplit(url).netloc
             failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
         # not in the except block: the text of its error has the address, and that a delegation token
-        raise failure
+        raise failure.in_section(self._account.section)
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:

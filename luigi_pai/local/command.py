@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE
 from luigi_pai.local.container.environment import without_proxies
 from luigi_pai.local.guard import Guard
-from luigi_pai.local.luigi_config import compose, earlier_config, open_pai_section
+from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
 from luigi_pai.local.scratch import Scratch, sweep
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
@@ -81,7 +81,7 @@ async def run_command(
                 server.address, server.hdfs, settings.user, server.password(), settings.api
             )
             with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(compose(earlier, section))
+                file.write(compose(earlier, section, further_sections()))
             ready(server)
             code = await run_in_foreground(command, _environment(server, config), scratch.folder)
             if temporary_data:

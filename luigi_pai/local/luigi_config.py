@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import io
 import os
 from pathlib import Path
@@ -12,11 +13,14 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.local.config.settings import Address, HdfsAddress
 
-__all__ = ["compose", "earlier_config", "open_pai_section", "shown_section"]
+__all__ = ["compose", "earlier_config", "further_sections", "open_pai_section", "shown_section"]
+
+_FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
+"""What Luigi reads before the file of LUIGI_CONFIG_PATH."""
 
 
 def open_pai_section(
@@ -59,12 +63,30 @@ def earlier_config() -> Path | None:
     return Path(path) if path and Path(path).is_file() else None
 
 
-def compose(earlier: Path | None, section: Mapping[str, str]) -> str:
-    """Return the text of a configuration: the earlier file's content, with ``[OpenPai]`` pointed here.
+def further_sections() -> list[str]:
+    """Return the sections ``[OpenPai:NAME]`` of the files that Luigi finds by itself."""
+    names: list[str] = []
+    for path in _FILES:
+        parser = configparser.RawConfigParser()
+        with contextlib.suppress(
+            OSError, UnicodeDecodeError, configparser.Error
+        ):  # Luigi's own error says it
+            parser.read(path, encoding="utf-8")
+        names += filter(_is_further, parser.sections())
+    return list(dict.fromkeys(names))
 
-    Luigi reads the file of LUIGI_CONFIG_PATH last, after ./luigi.cfg, so only
-    what stands here wins over what the user has there. An application token,
-    which belongs to another cluster, is emptied.
+
+def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
+    """Return the text of a configuration: the earlier file's content, with its clusters pointed here.
+
+    These are ``[OpenPai]`` and each ``[OpenPai:NAME]``, so that no task runs on another cluster. Luigi
+    reads the file of LUIGI_CONFIG_PATH last, after ./luigi.cfg, so only what stands here wins over what
+    the user has there. An application token, which belongs to another cluster, is emptied.
+
+    Args:
+        earlier: the file; None for none.
+        section: the keys of each section.
+        further: sections of further clusters that are in other files.
 
     Raises:
         ConfigError: the earlier file cannot be read.
@@ -77,10 +99,15 @@ def compose(earlier: Path | None, section: Mapping[str, str]) -> str:
                 parser.read_file(file)
         except (OSError, UnicodeDecodeError, configparser.Error) as error:
             raise ConfigError(f"cannot read {earlier}, which LUIGI_CONFIG_PATH names: {error}") from None
-    if not parser.has_section("OpenPai"):
-        parser.add_section("OpenPai")
-    for key, value in {"token": "", **section}.items():
-        parser.set("OpenPai", key, value.replace("%", "%%"))
+    for name in dict.fromkeys(["OpenPai", *further, *filter(_is_further, parser.sections())]):
+        if not parser.has_section(name):
+            parser.add_section(name)
+        for key, value in {"token": "", **section}.items():
+            parser.set(name, key, value.replace("%", "%%"))
     text = io.StringIO()
     parser.write(text)
     return text.getvalue()
+
+
+def _is_further(section: str) -> bool:
+    return section.startswith("OpenPai:")

@@ -56,12 +56,15 @@ class Conversion:
     losses: tuple[Problem, ...]
 
 
-def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Conversion:
+def convert(
+    job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None, section: str = "OpenPai"
+) -> Conversion:
     """Return a v1 job as a job protocol that every v2 release accepts.
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, which v2 servers do not define.
+        section: of luigi.cfg, where ``fs_uri`` is set: ``OpenPai`` or ``OpenPai:NAME``.
 
     Raises:
         SpecError: it is not a valid v1 job; it has every problem.
@@ -72,15 +75,16 @@ def convert(job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None) -> Co
         name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
         raise SpecError(str(name), problems)
     assert not isinstance(document, PaiJob)
-    return _Converter(document, fs_uri).convert()
+    return _Converter(document, fs_uri, section).convert()
 
 
 class _Converter:
     """One conversion."""
 
-    def __init__(self, job: Mapping[str, Any], fs_uri: str | None) -> None:
+    def __init__(self, job: Mapping[str, Any], fs_uri: str | None, section: str) -> None:
         self._job = job
         self._fs_uri = fs_uri
+        self._section = section
         self._losses: list[Problem] = []
         self._parameters: dict[str, Any] = {}
 
@@ -155,7 +159,7 @@ class _Converter:
             self._lose(
                 field,
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
-                "set fs_uri in [OpenPai] of luigi.cfg",
+                f"set fs_uri in [{self._section}] of luigi.cfg",
             )
         if field == "codeDir":
             self._lose(

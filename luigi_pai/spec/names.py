@@ -74,7 +74,7 @@ def array_name(sweep: str, submissions: Iterable[str]) -> str:
 
 def is_array_name(name: str, sweep: str | None = None) -> bool:
     """Return whether a name is that of a job with many points: of a sweep, or of any."""
-    found = _ARRAY_NAME.fullmatch(name)
+    found = _ARRAY_NAME.fullmatch(name) if _ARRAY in name else None
     return found is not None and (sweep is None or found["sweep"] == v2_name(sweep)[:_LONGEST_SWEEP])
 
 

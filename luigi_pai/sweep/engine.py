@@ -79,6 +79,7 @@ class Engine:
     Attributes:
         failed: the points that have failed, with their reasons, in the order of their ends.
         stopping: no more jobs are begun.
+        cluster: that of the last unit; None before the first.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Engine:
         self._units: dict[tuple[Hashable, str], Unit] = {}
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
-        self._cluster: Cluster | None = None
+        self.cluster: Cluster | None = None
         self._hdfs_outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
@@ -125,7 +126,7 @@ class Engine:
     @property
     def window(self) -> Window | None:
         """How many submissions the server takes, where that is known."""
-        return None if self._cluster is None else self._cluster.submission_window()
+        return None if self.cluster is None else self.cluster.submission_window()
 
     def watched(self) -> list[tuple[Unit, str]]:
         """Return the units whose jobs wait or run, and the names of those jobs."""
@@ -187,7 +188,7 @@ class Engine:
             if self._starting is None:
                 unit = self._next_unit()
                 if unit is not None:
-                    self._cluster = unit.cluster
+                    self.cluster = unit.cluster
                     self._starting = unit, unit.begin(), self._clock.monotonic()
             elif self._starting[2] > self._clock.monotonic():
                 break
@@ -237,7 +238,7 @@ class Engine:
             self._starting = unit, steps, self._clock.monotonic() + wait
 
     def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
-        """Begin points again later: HDFS does not answer, nothing was submitted; False at the deadline."""
+        """Begin points again later: HDFS does not answer. False at the deadline."""
         now = self._clock.monotonic()
         since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
         limit = unit.cluster.polling.patience
@@ -269,6 +270,7 @@ class Engine:
         watcher.add(
             begun.status,
             new=begun.submitted,
+            with_tasks=unit.with_tasks,
             queue_timeout=unit.settings["queue_timeout"],
             run_timeout=unit.settings["run_timeout"],
         )

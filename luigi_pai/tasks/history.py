@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
+from luigi_pai.config_file import cluster_option
 from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
 from luigi_pai.spec.comparison import differing_fields, job_digest
 
@@ -87,7 +88,7 @@ class History:
         if last.state in (JobState.FAILED.value, JobState.STOPPED.value):
             return last.number
         age = self._cluster.clock.time() - last.submitted_ms / 1000
-        if last.state is None and age <= self._cluster.retention():
+        if last.state is None and last.cluster == self._cluster.url and age <= self._cluster.retention():
             return last.number - 1  # the record was written, but the submission did not reach the server
         if on_forgotten == "submit":
             logger.warning(
@@ -267,14 +268,17 @@ class History:
     def _forgotten(self, last: Submission, age: float) -> PaiJobForgotten:
         folder = self._definition.output_folder
         end = "its result is not known"
+        there = "" if last.cluster == self._cluster.url else f" to {last.cluster}"
+        knows = "does not know" if there else "no longer knows"
+        option = cluster_option(self._cluster.section)
         if last.state is not None:
             end = f"its recorded state is {last.state}, but the completion flag in its output folder is gone"
         return PaiJobForgotten(
-            f"job {last.job!r} was submitted {_ago(age)} by {last.user!r}, and {self._cluster.url} no "
-            f"longer knows it: {end}. Nothing was submitted\n"
+            f"job {last.job!r} was submitted{there} {_ago(age)} by {last.user!r}, and {self._cluster.url} "
+            f"{knows} it: {end}. Nothing was submitted\n"
             f"  output folder: {folder}\n"
             "  to accept its output as complete: "
-            f"touch _SUCCESS && luigi-pai put _SUCCESS '{folder}/_SUCCESS'\n"
+            f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
             "  to run it again: run the task with --OpenPai-on-forgotten submit",
             last.job,
         )

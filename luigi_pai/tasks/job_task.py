@@ -6,12 +6,14 @@ import abc
 import logging
 from typing import TYPE_CHECKING, Any
 
+from luigi.task import MixinNaiveBulkComplete
+
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
@@ -25,6 +27,14 @@ logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 
 class JobTask(Task):
     """A Luigi task that runs as a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
+
+    @attribute
+    def cluster(self) -> str | None:
+        """The cluster of the job and its outputs: the NAME of ``[OpenPai:NAME]`` in luigi.cfg.
+
+        None: the one that ``LUIGI_PAI_CLUSTER`` names, or that of ``[OpenPai]``.
+        """
+        return None
 
     @attribute
     def on_forgotten(self) -> str | None:
@@ -119,6 +129,22 @@ class JobTask(Task):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
 
         return TaskRun(self._definition()).result()
+
+    @classmethod
+    def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:
+        """Return the parameters of those tasks that are complete; Luigi's Range tasks call it.
+
+        It takes few requests: from the third task on, ``complete()`` is answered by one list of the user's
+        jobs, as far as that has them.
+
+        Args:
+            parameter_tuples: for each task a tuple, a list, a dict, or its only parameter.
+
+        Raises:
+            PaiError: as ``complete()`` does.
+        """
+        one_by_one = vars(MixinNaiveBulkComplete)["bulk_complete"].__func__
+        return list(one_by_one(cls, parameter_tuples))
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.

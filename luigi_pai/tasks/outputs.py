@@ -104,7 +104,7 @@ class Outputs:
 
     def completion_fallback(self) -> str:
         """Return a text: why there is no flag, and what decides instead."""
-        why = "webhdfs_url is not set in [OpenPai]"
+        why = "webhdfs_url of its cluster is not set in luigi.cfg"
         if self._folder is None:
             why = "its output folder is not known here"
         elif self._hdfs is not None:

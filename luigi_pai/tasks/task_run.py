@@ -81,7 +81,7 @@ class TaskRun:
 
     def __init__(self, definition: JobDefinition, *, alone: bool = True) -> None:
         self._level = logging.INFO if alone else logging.DEBUG
-        self._settings = OpenPai.current()
+        self._settings = OpenPai.current(definition.task.cluster)
         self._definition = definition
         self._name = definition.name
         check_name(self._name)
@@ -89,7 +89,7 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings)
+        self._hdfs = _hdfs(self._settings, definition.task.cluster)
         self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self._history = History(definition, self._cluster, self._outputs)
         self.settings = TaskSettings(definition.task, self._settings)
@@ -387,10 +387,10 @@ def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
 
 
-def _hdfs(settings: OpenPai) -> WebHdfs | None:
+def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
     """Return the cluster's HDFS; None if no WebHDFS is configured."""
     if settings.hdfs_account() is None:
         return None
     from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
 
-    return WebHdfs.from_config()
+    return WebHdfs.from_config(cluster)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.config_file import chosen_section
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.spec.containers import RUNTIME_FILE, RUNTIME_NAME
 from luigi_pai.tasks.attributes import base_folder
@@ -50,7 +51,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
         raise ConfigError(
             f"job {task.name!r} was not submitted: its uploads need HDFS, and webhdfs_url is not set in "
             "[OpenPai]; write webhdfs_url = http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI)"
-        )
+        ).in_section(chosen_section(task.cluster))
     problems: list[Problem] = []
     uploads = list(_prepared(base_folder(task, "uploads"), named, hdfs, problems))
     problems += _over_the_limit(code_dir, uploads, hdfs)

@@ -9,6 +9,7 @@ import pytest
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.config import OpenPai
+from luigi_pai.config_file import clusters
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -130,7 +131,8 @@ class Pai:
         self._clock.seconds += moved.total_seconds()
         for api in {job["api"] for job in server.jobs()}:
             server.forget_jobs(api, self._clock.time() - _RETENTION[api].total_seconds())
-        self.cluster.reset()
+        for name in (None, *clusters()):
+            OpenPai.current(name).cluster().reset()
 
     def _scripted(self, what: str) -> LocalPai:
         if self.server is None:

@@ -79,7 +79,7 @@ class Servers:
     def _section(self, server: LocalPai | None) -> Mapping[str, str]:
         if server is not None:
             return {**server.luigi_section, **_POLLING}
-        return {**open_pai_settings(), "pai_url": str(self._url)}
+        return {"username": "admin", **open_pai_settings(), "pai_url": str(self._url)}
 
     @staticmethod
     def _check(pai: Pai, api: str) -> None:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mocked_rest import JOB, URL
 
+from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import (
     InvalidReply,
     JobNotFound,

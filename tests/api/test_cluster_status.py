@@ -6,10 +6,10 @@ import pytest
 from mocked_rest import JOB, URL, reply
 
 from luigi_pai import reset_clusters
+from luigi_pai.api.polling import Polling
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
     JobNotFound,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.polling import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
     JobNotFound,
@@ -140,7 +140,7 @@ def test_a_script_needs_no_luigi(local):
     script = f"""
 import sys
 from luigi_pai import Cluster, PaiJob, TaskRole
-from luigi_pai.api.watcher import Polling
+from luigi_pai.api.polling import Polling
 
 cluster = Cluster({local.url!r}, {local.username!r}, password={local.password!r}, fs_uri={local.fs_uri!r},
                   polling=Polling(shortest=0.05))

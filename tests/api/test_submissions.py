@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submissions import LatestSubmission, Submissions
-from luigi_pai.api.watcher import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,

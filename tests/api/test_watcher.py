@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
+from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watcher import Deadline, Outcome, Polling, Watcher, next_wait
+from luigi_pai.api.watcher import Deadline, Outcome, Watcher
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -49,6 +50,9 @@ class ScriptedCluster:
 
     def polling_wait(self) -> float:
         return self.pause
+
+    def list_wait(self) -> None:
+        """Have no lists."""
 
 
 @pytest.fixture

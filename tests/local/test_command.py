@@ -151,6 +151,20 @@ def test_an_earlier_config_path_still_counts(tmp_path):
     assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
 
 
+def test_every_cluster_is_the_local_one(tmp_path):
+    """Also those of ./luigi.cfg, which Luigi reads by itself: no task of the command reaches a real one."""
+    own = "[OpenPai:eu]\npai_url = http://eu.example\ntoken = abc\npoll_max = 3\n"
+    (tmp_path / "luigi.cfg").write_text(own)
+    (tmp_path / "mine.cfg").write_text("[OpenPai:us]\npai_url = http://us.example\nusername = uma\n")
+    done = run_python(READ_CONFIG, cwd=tmp_path, env={"LUIGI_CONFIG_PATH": "mine.cfg"})
+    assert done.returncode == 0, done.stderr
+    sections = json.loads(done.stdout)["sections"]
+    assert sections["OpenPai:us"] == sections["OpenPai"]
+    assert sections["OpenPai:eu"] == {**sections["OpenPai"], "poll_max": "3"}
+    assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
+    assert sections["OpenPai"]["token"] == ""
+
+
 @pytest.mark.parametrize("password", ["s3cret % and = [x]", "pässword#;"])
 def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(password, tmp_path):
     """From the environment to the private file; not into argv, logs, or the server's folder."""

@@ -77,3 +77,13 @@ def test_blocking_luigi_blocks_it(tmp_path):
     run = run_python(BLOCKING_LUIGI + "import luigi_pai.config", tmp_path)
     assert run.returncode == 1
     assert "ImportError: luigi is blocked" in run.stderr
+
+
+@pytest.mark.tree
+@pytest.mark.parametrize("top", ["luigi_pai", "tests", "examples"])
+def test_no_folder_has_more_than_20_modules(top):
+    """A folder is read as a whole; one that grows past that is cut."""
+    folders = [ROOT / top, *(path for path in (ROOT / top).rglob("*") if path.is_dir())]
+    sizes = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert sum(sizes.values()) >= 5
+    assert {folder: size for folder, size in sizes.items() if size > 20} == {}

@@ -24,7 +24,7 @@ from luigi_pai import (
     TaskRole,
     grid,
 )
-from luigi_pai.spec.arrays import jobs_in
+from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import is_array_name
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.sweep_run import SweepRun

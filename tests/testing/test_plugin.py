@@ -148,6 +148,36 @@ def test_v2(pai):
     assert code == 0, out
 
 
+def test_a_task_on_a_further_cluster(run):
+    """It runs on the one server of the test, which forgets its job as any other."""
+    code, out = run(
+        """
+import pytest
+from luigi_pai import PaiTask, TaskRole
+
+class OnEu(PaiTask):
+    cluster = "eu"
+    name = "on-eu"
+    image = "x"
+    tasks = [TaskRole("main", "true")]
+
+@pytest.mark.pai(api="v1")
+def test_it(pai):
+    pai.when("*").succeeds()
+    OnEu().run()
+    assert pai.submitted == ["on-eu"]
+    assert OnEu().complete()
+    pai.advance(hours=13)
+    assert pai.submitted == []
+    assert OnEu().complete()  # by its flag
+    OnEu().output().remove()
+    assert not OnEu().complete()
+""",
+        config="[OpenPai]\npai_url = http://real.example:1\n[OpenPai:eu]\npai_url = http://eu.example:2\n",
+    )
+    assert code == 0, out
+
+
 def test_luigis_configuration_leads_to_it_and_is_restored(run):
     """Every section of clusters, also for Luigis in other processes; the user's own is back afterwards."""
     config = "[OpenPai]\npai_url = http://real.example:1\n[OpenPai:eu]\npai_url = http://eu.example:2\n"

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
 _V2_HINT = (
-    "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [OpenPai] in "
+    "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
     "luigi.cfg"
 )
 
@@ -110,7 +110,7 @@ class DialectDetector:
         if dialect.version != "v1" or error.code not in _V2_ONLY:
             return
         if self.given is not None:
-            raise error.extended(_V2_HINT) from None
+            raise error.extended(_V2_HINT.format(self._session.account.section)) from None
         self.record("v2", release="1.1" if error.code == "NoApiError" else None)
 
     def retention(self) -> float:
@@ -133,7 +133,7 @@ class DialectDetector:
         """
         if error.code == "NoApiError":
             if self.given == "v1":
-                raise error.extended(_V2_HINT) from None
+                raise error.extended(_V2_HINT.format(self._session.account.section)) from None
             self.record("v2", release="1.1")
             return True
         return error.code == "NoJobError" and self.known is None and self.detect() == "v2"

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterable
 
+    from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
@@ -130,6 +131,10 @@ class Dialect(Protocol):
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
         """Return the logs of a task of a job; empty without ``can.logs``."""
+        ...
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
         ...
 
     def virtual_clusters(self) -> dict[str, Any]:

@@ -31,11 +31,12 @@ def job_status(name: str, reply: Any) -> JobStatus:
     return _status_of(name, status, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
 
 
-def listed_jobs(rows: Any) -> list[JobStatus]:
+def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
     """Return the jobs of a list, in its order.
 
     Args:
         rows: the JSON of the reply, or of its ``data``.
+        full_names: names may be ``USER~NAME``, as some v2 releases send them.
 
     Raises:
         InvalidReply: it is not a list.
@@ -43,14 +44,14 @@ def listed_jobs(rows: Any) -> list[JobStatus]:
     if not isinstance(rows, list):
         raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
     return [
-        _status_of(_plain_name(row), row)
+        _status_of(_plain_name(row) if full_names else row["name"], row)
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("name"), str)
     ]
 
 
 def _plain_name(row: dict[str, Any]) -> str:
-    """Return the name of a job in a list without the USER~ that some releases add."""
+    """Return the name of a job in a list without its USER~."""
     name: str = row["name"]
     return name.removeprefix(f"{row.get('username')}~")
 
@@ -83,6 +84,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         retry_causes=_retry_causes(fields.get("retryDetails")),
         tags=tuple(tag for tag in fields.get("tags") or () if isinstance(tag, str)),
         gpus=_integer(fields.get("totalGpuNumber")),
+        legacy=fields.get("legacy") is True,
     )
 
 

@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 
 from luigi_pai.api.dialects.dialect import Capabilities, LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
-from luigi_pai.api.wire.replies import object_of, stop_accepted
+from luigi_pai.api.dialects.ssh import SshAccess, container_access
+from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.spec.job import PaiJob
 
@@ -26,6 +27,10 @@ _JOBS = "/api/v1/jobs"
 _LAUNCHER_HINT = (
     "the launcher of the cluster refused the job; the server does not pass on the reason. Launchers refuse "
     "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
+)
+_NO_SSH = (
+    "its containers have started no ssh server, or none has started yet; it takes openssh-server and curl in "
+    "the image"
 )
 _TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another name for the task"
 
@@ -153,6 +158,29 @@ class V1Dialect:
         return tuple(
             LogFile(name, f"{page.rstrip('/')}/{name}{start}", paged=True) for name in ("stdout", "stderr")
         )
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return the containers with an ssh server, and the key that the launcher made for the job.
+
+        Raises:
+            ClusterUnreachable, InvalidReply: the key cannot be read where the server says it is.
+        """
+        reply = self._session.request("GET", _path(name), authorize=False)
+        try:
+            info = self._session.request("GET", f"{_path(name)}/ssh", authorize=False)
+        except PaiHttpError as error:
+            if error.code != "NoJobSshInfoError":
+                raise
+            return SshAccess({}, missing=_NO_SSH)
+        pair = object_of(info, f"{_path(name)}/ssh").get("keyPair")
+        link = str(pair.get("privateKeyDirectDownloadLink") or "") if isinstance(pair, dict) else ""
+        if not link.startswith(("http://", "https://")):
+            raise InvalidReply(f"the server sent no link to the private key of job {name!r}")
+        response = self._session.get(link)
+        if not is_success(response) or "PRIVATE KEY" not in response.text:
+            where = f"{link.partition('?')[0]} ({response.status_code})"
+            raise InvalidReply(f"the private key of job {name!r} is not at {where}")
+        return container_access(reply, info, response.text)
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""

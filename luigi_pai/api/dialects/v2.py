@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from luigi_pai.api.dialects.dialect import Capabilities, LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
 from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
@@ -31,7 +32,8 @@ logger = logging.getLogger(__name__)
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
-_MOST_PAGES = 200
+_LATER_PAGES = 20_000  # fewer requests, where a user has more jobs
+_MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
@@ -103,7 +105,7 @@ class V2Dialect:
         from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
         from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
 
-        conversion = convert(job, fs_uri=self._fs_uri)
+        conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
             for loss in conversion.losses:
                 logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
@@ -155,16 +157,21 @@ class V2Dialect:
         query |= {"username": username or "", "keyword": keyword or "", "order": order or ""}
         query = {key: value for key, value in query.items() if value}
         jobs: dict[tuple[str | None, str], JobStatus] = {}
+        offset = 0
         for page in range(_MOST_PAGES):
-            size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
-            shown = urlencode({**query, "offset": page * _PAGE, "limit": size})
-            rows = listed_jobs(self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST))
+            size = _LATER_PAGES if page else _PAGE
+            size = size if limit is None else min(size, limit - len(jobs))
+            shown = urlencode({**query, "offset": offset, "limit": size})
+            rows = listed_jobs(
+                self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST), full_names=True
+            )
             known = len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)
             enough = limit is not None and len(jobs) >= limit
             if len(rows) != size or len(jobs) == known or enough:  # the last page, or a server without pages
                 break
+            offset += size
         mine = [job for job in jobs.values() if username is None or job.username in (None, username)]
         return mine[:limit]
 
@@ -266,6 +273,10 @@ class V2Dialect:
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version``, ``launcherType`` and ``authnMethod`` (1.0 and later)."""
         return self._object(f"{_API}/info")
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return the containers whose ssh plugin lets users in, with keys of their own."""
+        return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage."""

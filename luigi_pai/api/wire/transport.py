@@ -40,6 +40,7 @@ class Account:
         verify: as requests takes it: True, False, or a file of CA certificates.
         connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of a
             server; a reply may take at most four times as long in total.
+        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     url: str
@@ -50,6 +51,7 @@ class Account:
     verify: bool | str = True
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
+    section: str = "OpenPai"
 
 
 class Transport:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import posixpath
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import local_temporary, tidy_local
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
-from luigi_pai.hdfs.transfer.summary import Transfer
+from luigi_pai.hdfs.transfer.summary import Transfer, readable
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.endpoint import Endpoint
@@ -42,7 +43,7 @@ def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: in
 
     Raises:
         HdfsError: there is no such file or folder, or HDFS refused something or did not answer.
-        TransferError: files that cannot be written here. What was fetched before is here.
+        TransferError: files that cannot be written here, or have no room. What was fetched before is here.
     """
     server, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
@@ -70,6 +71,7 @@ def fetch(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[Rem
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _cannot_write(folder, error) from error
+    _check_room(path, folders[0], sum(file.size for file in changed))
     with pool.progress(posixpath.basename(path), sum(file.size + 1 for file in changed)):
         pool.map(lambda file: _fetch(file, places[file.name], pool), changed)
     for folder in folders:
@@ -99,6 +101,14 @@ def _check(path: str, files: list[Path], folders: list[Path]) -> None:
     ]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
+
+
+def _check_room(path: str, folder: Path, size: int) -> None:
+    """Refuse what the disk has no room for, before it is full: other programs write to it, too."""
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        text = f"{readable(size)} are to be written, and {readable(free)} are free on its disk"
+        raise TransferError(f"nothing of {path} was fetched", [Problem(str(folder), text)])
 
 
 def _is_folder_here(place: Path) -> bool:

@@ -71,15 +71,15 @@ def rows(first, count):
 
 
 def test_pages_are_fetched_until_the_last(v2, rest):
-    """12,000 jobs are three pages."""
+    """The first has 5,000 jobs, each further one 20,000: 27,000 jobs are three pages."""
 
     def page(request):
         query = parse_qs(urlsplit(request.url).query)
         offset, limit = int(query["offset"][0]), int(query["limit"][0])
-        return 200, {}, json.dumps(rows(offset, min(limit, 12000 - offset)))
+        return 200, {}, json.dumps(rows(offset, min(limit, 27000 - offset)))
 
     rest.add_callback("GET", JOBS, page)
-    assert len(v2.list()) == 12000
+    assert len(v2.list()) == 27000
     assert len(rest.calls) == 3
     assert [job.name for job in v2.list(limit=5001)][-1] == "j5000"
 

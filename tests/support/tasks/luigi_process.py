@@ -10,8 +10,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from places import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PIPELINE = """
 import json
@@ -83,9 +87,8 @@ def run_pipeline(
     parser["worker"] = {"wait_interval": "0.2"}
     with config.open("w") as file:
         parser.write(file)
-    package = str(Path(__file__).parents[2])
     env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": package, "PYTHONUNBUFFERED": "1"}
+    env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, str(script), what, str(count), str(workers)],

@@ -1,0 +1,118 @@
+"""SshAccess: how the containers of a job are reached by ssh, as the servers' replies say it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import InvalidReply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Address", "SshAccess", "container_access", "plugin_access"]
+
+_PLUGINS = "com.microsoft.pai.runtimeplugin"
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # an option of ssh would begin with "-"
+_LAST_PORT = 65535
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+@dataclass(frozen=True)
+class SshAccess:
+    """How the containers of a job are reached by ssh.
+
+    Attributes:
+        addresses: of the ssh server of each container that runs, by role and index of its task.
+        key: the private key to log in with; None if the user has it.
+        missing: why tasks have no ssh server, and what to do; None if all have one.
+        roles: task roles that have one; None for all.
+    """
+
+    addresses: Mapping[tuple[str, int], Address]
+    key: str | None = field(default=None, repr=False)
+    missing: str | None = None
+    roles: frozenset[str] | None = None
+
+
+def container_access(reply: Any, info: Any, key: str) -> SshAccess:
+    """Return the access to the containers of a job of 0.x.
+
+    Args:
+        reply: to ``GET .../jobs/NAME``, whose tasks have container ids.
+        info: to ``GET .../jobs/NAME/ssh``, whose containers have the same ids.
+        key: the private key.
+
+    Raises:
+        InvalidReply: a host or a port is not valid.
+    """
+    containers = info.get("containers") if isinstance(info, dict) else None
+    by_id = {
+        each.get("id"): _address(each.get("sshIp"), each.get("sshPort"))
+        for each in containers or ()
+        if isinstance(each, dict)
+    }
+    return SshAccess(
+        {at: by_id[task["containerId"]] for at, task in _tasks(reply) if task.get("containerId") in by_id},
+        key,
+    )
+
+
+def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
+    """Return the access to the containers of a job of 0.15 and later, by the runtime plugin ``ssh``.
+
+    Args:
+        reply: to ``GET .../jobs/NAME``: each task has a port for ssh, whether or not anything listens.
+        protocol: the job.
+
+    Raises:
+        InvalidReply: a host or a port is not valid.
+    """
+    plugins = list(_ssh_plugins(protocol))
+    open_to_users = [plugin for plugin in plugins if _parameters(plugin).get("userssh")]
+    if not open_to_users:
+        inside = "its ssh plugin connects its containers only" if plugins else "it has no ssh plugin"
+        how = "give the plugin userssh with your public key, as RuntimePlugin.ssh(userssh=...) does"
+        return SshAccess({}, missing=f"{inside}; {how}")
+    named = [plugin.get("taskroles") for plugin in open_to_users]
+    roles = frozenset(role for some in named for role in some or ()) if all(named) else None
+    return SshAccess(
+        {
+            at: _address(task.get("containerIp"), (task.get("containerPorts") or {}).get("ssh"))
+            for at, task in _tasks(reply)
+            if task.get("taskState") == "RUNNING" and (roles is None or at[0] in roles)
+        },
+        roles=roles,
+    )
+
+
+def _ssh_plugins(protocol: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    extras = protocol.get("extras")
+    plugins = extras.get(_PLUGINS) if isinstance(extras, dict) else None
+    for plugin in plugins if isinstance(plugins, list) else ():
+        if isinstance(plugin, dict) and plugin.get("plugin") == "ssh":
+            yield plugin
+
+
+def _parameters(plugin: dict[str, Any]) -> dict[str, Any]:
+    parameters = plugin.get("parameters")
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def _tasks(reply: Any) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    roles = reply.get("taskRoles") if isinstance(reply, dict) else None
+    for role, about in (roles or {}).items():
+        for task in about.get("taskStatuses") or () if isinstance(about, dict) else ():
+            if isinstance(task, dict):
+                yield (role, int(task.get("taskIndex") or 0)), task
+
+
+def _address(host: Any, port: Any) -> Address:
+    """Return host and port, checked: they become words of a command."""
+    number = int(port) if str(port).isdecimal() else 0
+    if not isinstance(host, str) or not _HOST.fullmatch(host) or not 0 < number <= _LAST_PORT:
+        raise InvalidReply(f"the server sent {host!r}, port {port!r}: not the address of an ssh server")
+    return host, number

@@ -1,0 +1,64 @@
+"""Polling: the settings and the schedule of lookups of a job."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+__all__ = ["Polling", "next_wait"]
+
+_JITTER = 0.1
+_LONGEST_QUEUED = 10.0
+
+
+@dataclass(frozen=True)
+class Polling:
+    """The polling settings of ``[OpenPai]``, in seconds.
+
+    Attributes:
+        shortest, longest: bounds of the wait between two lookups (``poll_min``, ``poll_max``).
+        patience: how long transient errors are retried (``poll_patience``).
+    """
+
+    shortest: float = 0.1
+    longest: float = 30.0
+    patience: float = 1800.0
+
+
+def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
+    """Return the seconds to wait before the next lookup of a job.
+
+    The wait is a quarter of the time in the queue, at most 10 s, and an eighth of the run time once the
+    job runs. It is between ``polling.shortest`` and ``polling.longest``, plus or minus 10 %. With the
+    defaults, 0.1 s and 30 s:
+
+    ========  =====  ====  ====  =====  =====  ======  ======
+    queued    0.4 s  1 s   4 s   10 s   20 s   40 s    1 h
+    wait      0.1 s  0.25  1.0   2.5    5.0    10 s    10 s
+    running   0.8 s  4 s   8 s   20 s   1 min  2 min   4 min and more
+    wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
+    ========  =====  ====  ====  =====  =====  ======  ======
+
+    Its cost, for 1,000 simulated jobs (1 s to 10 h, log-uniform) that are queued for up to 2 h;
+    ``python benchmarks/polling.py`` compares more schedules:
+
+    ==============================  =========  ==========  ========  ===========
+    schedule                        mean late  of the run  requests  1 h, no queue
+    ==============================  =========  ==========  ========  ===========
+    luigi.contrib.pai: every 5 s    2.6 s      24 %        1450      724
+    a tenth of the whole age        14.8 s     149 %       285       168
+    this one                        8.4 s      27 %        541       176
+    the square root of the run      8.2 s      29 %        525       161
+    ==============================  =========  ==========  ========  ===========
+
+    The square root needs fewer requests, but detects the end of short jobs late (jobs under a minute by
+    20 % of their run time on average; this schedule by 6 %).
+
+    Args:
+        age: seconds since the job was first seen running, or since its submission while it is queued.
+        polling: the bounds.
+        queued: whether it is queued.
+    """
+    longest = max(polling.shortest, min(polling.longest, _LONGEST_QUEUED)) if queued else polling.longest
+    wait = min(max(age / (4 if queued else 8), polling.shortest), longest)
+    return min(wait * random.uniform(1 - _JITTER, 1 + _JITTER), longest)  # noqa: S311  spreads load, guards nothing

@@ -1,0 +1,243 @@
+"""``luigi-pai ssh`` and ``ssh-config``: a shell in a container of a job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import (
+    JOB,
+    connect,
+    latest_submission,
+    named,
+    on_cluster,
+    role_and_index,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.dialects.ssh import Address, SshAccess
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["ssh", "ssh_config"]
+
+_OPTIONS = {  # a port is soon another container's, with other keys of its own
+    "StrictHostKeyChecking": "no",
+    "UserKnownHostsFile": os.devnull,
+    "LogLevel": "ERROR",
+}
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # end a process before it removes its files
+_SIGNALLED = 128  # and the number of the signal: an exit code as of a shell
+_NO_ALIAS = re.compile(r"[^\w.~-]")
+
+_login = click.option("-l", "--login", default="root", show_default=True, help="User in the container.")
+_identity = click.option(
+    "-i",
+    "--identity",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Your private key, if it is not one of ssh's own choice (0.15 and later).",
+)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A job that runs, and the access to its containers."""
+
+    status: JobStatus
+    access: SshAccess
+
+
+class _WithCommand(click.Command):
+    """A command whose words after ``--`` are those of another one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        end = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:end])
+        ctx.params["command"] = tuple(args[end + 1 :])
+        return rest
+
+
+@click.command(cls=_WithCommand, short_help="Open a shell in a container of a job.")
+@click.argument("job", type=JOB)
+@click.argument("task", required=False, metavar="[ROLE[/INDEX]] [-- COMMAND...]")
+@_login
+@_identity
+@on_cluster
+def ssh(job: str, task: str | None, *, login: str, identity: str | None, command: Sequence[str]) -> None:
+    """Open a shell in the container of a task of JOB, or run COMMAND there.
+
+    JOB is a name, the address of its page, or @latest; ROLE/INDEX is needed if it has several
+    tasks. The image has to have an ssh server. Up to 0.14 the cluster makes a key for each job,
+    which is fetched and removed again; from 0.15 on the job's ssh plugin names your public key.
+
+    One word of COMMAND is a line for the shell there, several are a program and its arguments.
+    The exit code is that of ssh, which is COMMAND's, or 255.
+    """
+    with plain_failures("ssh", "stopped; the job goes on"):
+        program = shutil.which("ssh")
+        if program is None:
+            give_up("ssh", "there is no ssh on this machine's PATH: install OpenSSH's client", EXIT_USAGE)
+        cluster = connect()
+        found = _access("ssh", cluster, latest_submission(cluster, named(cluster, job)))
+        host, port = _address_of("ssh", found, _chosen("ssh", found.status, task))
+        with _key_file(found.access.key) as file:
+            words = [program, "-p", str(port)]
+            for name, value in _OPTIONS.items():
+                words += ["-o", f"{name}={value}"]
+            if key := file or identity:
+                words += ["-i", key, "-o", "IdentitiesOnly=yes"]
+            words += [f"{login}@{host}"]
+            if command:
+                words += ["--", command[0] if len(command) == 1 else shlex.join(command)]
+            code = subprocess.run(words, check=False).returncode  # noqa: S603  the user's own words
+    sys.exit(code if code >= 0 else _SIGNALLED - code)
+
+
+@click.command("ssh-config", short_help="Show the containers of a job for ~/.ssh/config.")
+@click.argument("job", type=JOB)
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Where to keep the job's private key (up to 0.14).",
+)
+@_login
+@_identity
+@on_cluster
+def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -> None:
+    """Show a Host of ssh's configuration, JOB-ROLE-INDEX, for each container of JOB that runs.
+
+    \b
+      luigi-pai ssh-config train > train.ssh
+      rsync -e 'ssh -F train.ssh' train-worker-0:checkpoints/ .
+
+    Up to 0.14 the cluster makes a key for each job: --key says where to keep it.
+    """  # noqa: D301 - the backslash is click's, and no backslash
+    with plain_failures("ssh-config", "stopped"):
+        cluster = connect()
+        found = _access("ssh-config", cluster, latest_submission(cluster, named(cluster, job)))
+        name, access = found.status.name, found.access
+        if access.key is None and key is not None:
+            why = f"job {name} has no key of its own, its ssh takes yours: give --identity in place of --key"
+            give_up("ssh-config", why, EXIT_USAGE)
+        if access.key is not None and key is None:
+            why = f"job {name} has a private key of its own: say where to keep it, --key FILE"
+            give_up("ssh-config", why, EXIT_USAGE)
+        if not access.addresses:
+            _not_running("ssh-config", f"job {name}", found.status.raw_state)
+        if access.key is not None and key is not None:
+            _keep(Path(key), access.key)
+        file = key or identity
+    for (role, index), (host, port) in access.addresses.items():
+        options = {"HostName": host, "Port": str(port), "User": login, **_OPTIONS}
+        if file is not None:
+            options |= {"IdentityFile": f'"{Path(file).resolve()}"', "IdentitiesOnly": "yes"}
+        click.echo(f"Host {_NO_ALIAS.sub('_', f'{name}-{role}-{index}')}")
+        for option, value in options.items():
+            click.echo(f"    {option} {value}")
+
+
+def _access(command: str, cluster: Cluster, name: str) -> _Found:
+    """Return a job that has not ended and has ssh; or end the command."""
+    status = cluster.status(name)
+    if status.finished:
+        why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
+        give_up(command, why, EXIT_FAILED)
+    if status.state.value == "WAITING":
+        _not_running(command, f"job {name}", status.raw_state)
+    access = cluster.ssh(name)
+    if access.missing is not None:
+        give_up(command, f"job {name} has no ssh: {access.missing}", EXIT_FAILED)
+    return _Found(status, access)
+
+
+def _chosen(command: str, status: JobStatus, task: str | None) -> tuple[str, int]:
+    """Return role and index of the task that is meant; or end the command."""
+    tasks = [(each.role, each.index) for each in status.tasks]
+    role, index = role_and_index(command, task)
+    meant = [each for each in tasks if role in (None, each[0]) and index in (None, each[1])]
+    if len(meant) == 1:
+        return meant[0]
+    of_role = f" of role {role}" if role else ""
+    if meant:
+        why = f"job {status.name} has {len(meant)} tasks{of_role}: name one, {_some(meant)}"
+    else:
+        why = f"job {status.name} has no task {task}; it has {_some(tasks)}"
+    return give_up(command, why, EXIT_USAGE)
+
+
+def _some(tasks: Sequence[tuple[str, int]], most: int = 6) -> str:
+    shown = [f"{role}/{index}" for role, index in tasks[:most]]
+    return ", ".join([*shown, "..."] if len(tasks) > most else shown)
+
+
+def _address_of(command: str, found: _Found, task: tuple[str, int]) -> Address:
+    """Return where the container of a task is reached; or end the command."""
+    address = found.access.addresses.get(task)
+    if address is not None:
+        return address
+    role, index = task
+    roles = found.access.roles
+    if roles is not None and role not in roles:
+        why = f"job {found.status.name} has ssh in the tasks of {', '.join(sorted(roles))} only"
+        give_up(command, why, EXIT_FAILED)
+    state = next(each.state for each in found.status.tasks if (each.role, each.index) == task)
+    return _not_running(command, f"{role}/{index} of job {found.status.name}", state)
+
+
+def _not_running(command: str, what: str, state: str | None) -> NoReturn:
+    ended = state in ("SUCCEEDED", "FAILED", "STOPPED")
+    how = "has ended" if ended else "does not run yet, or has no ssh server yet"
+    give_up(command, f"{what} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
+
+
+@contextlib.contextmanager
+def _key_file(key: str | None) -> Iterator[str | None]:
+    """Yield a file with a private key, which only the user can read and which is gone afterwards."""
+    if key is None:
+        yield None
+        return
+    earlier = {number: signal.signal(number, _end) for number in _SIGNALS}
+    number, path = tempfile.mkstemp(prefix="luigi-pai-ssh-")
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(key)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: Any) -> NoReturn:
+    sys.exit(_SIGNALLED + number)
+
+
+def _keep(path: Path, key: str) -> None:
+    """Write a private key to a new file; a file that has it already stays."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(key)
+    except FileExistsError:
+        if path.read_text("utf-8", "replace") != key:
+            give_up("ssh-config", f"{path} exists, and has another content: name a new file", EXIT_USAGE)
+        path.chmod(0o600)
+    except OSError as error:
+        give_up("ssh-config", f"{path} cannot be written: {error.strerror}", EXIT_USAGE)

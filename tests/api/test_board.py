@@ -1,0 +1,386 @@
+"""Many jobs looked up one by one: answered by one list, within forks and threads, on both dialects."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from mocked_rest import URL, reply
+
+from luigi_pai.api.retries import run_steps
+from luigi_pai.api.submissions import Submissions
+from luigi_pai.errors import JobNotFound
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+RELEASES = ["0.7.1", "0.15.0", "1.0.1", "1.8.0", "ltp-1.5"]
+ROW = {"username": "admin", "createdTime": 1}
+
+
+@pytest.fixture
+def cluster(faulty, new_cluster, clock):
+    """A cluster whose dialect is known, on a clock that the test moves."""
+    return lambda: new_cluster(
+        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2"
+    )
+
+
+def requests(pai):
+    """Return the number of lookups and of lists."""
+    single = pai.count("GET", r"/api/v\d/jobs/[^/?]+$")
+    return single, pai.lists
+
+
+def names(count):
+    return [f"j{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_many_finished_jobs_take_three_requests(faulty, cluster, release):
+    """Two of them are looked up alone, then the list answers for all, as often as they are looked up."""
+    faulty.release = release
+    for name in names(300):
+        faulty.add(name, ends_as="FAILED" if name == "j7" else "SUCCEEDED")
+    known = cluster()
+    for _ in range(3):
+        states = {name: known.lookup(name).state.value for name in names(300)}
+        assert states == dict.fromkeys(names(300), "SUCCEEDED") | {"j7": "FAILED"}
+    assert requests(faulty) == (2, 1)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_single_job_is_not_worth_a_list(faulty, cluster, release):
+    """Nor are two, and nor is one a minute."""
+    faulty.release = release
+    for name in names(50):
+        faulty.add(name)
+    known = cluster()
+    known.lookup("j0")
+    assert requests(faulty) == (1, 0)
+    known.lookup("j1")
+    known.clock.advance(60)
+    for name in names(20)[2:]:
+        known.lookup(name)
+        known.clock.advance(60)
+    assert requests(faulty) == (20, 0)
+
+
+def test_an_unfinished_job_is_answered_once_by_a_list(faulty, cluster):
+    """Who looks it up again wants to know what has become of it since."""
+    for name in names(10):
+        faulty.add(name, runs_for=60)
+    known = cluster()
+    assert {known.lookup(name).raw_state for name in names(10)} == {"RUNNING"}
+    assert requests(faulty) == (2, 1)
+    for name in ("j8", "j9"):
+        assert known.lookup(name).raw_state == "RUNNING"
+    assert requests(faulty) == (4, 1)
+    known.clock.advance(61)
+    assert {known.lookup(name).raw_state for name in names(10)} == {"SUCCEEDED"}
+    assert requests(faulty) == (6, 2)
+
+
+def test_a_list_is_old_after_ten_seconds(faulty, cluster):
+    """An unfinished job is not answered by it any more."""
+    for name in names(10):
+        faulty.add(name, runs_for=3600)
+    known = cluster()
+    for name in names(3):
+        known.lookup(name)
+    known.clock.advance(11)
+    known.lookup("j5")
+    assert requests(faulty) == (3, 1)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, cluster, release):
+    """It may be there: absence proves nothing. And no list is made again for it."""
+    faulty.release = release
+    for name in names(10):
+        faulty.add(name)
+    known = cluster()
+    for name in names(3):
+        known.lookup(name)
+    faulty.add("younger")
+    assert known.lookup("younger").succeeded
+    for number in range(20):
+        with pytest.raises(JobNotFound):
+            known.lookup(f"new{number}")
+    assert requests(faulty) == (23, 1)
+
+
+def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, cluster):
+    """Its lists leave out virtual clusters that the user may no longer use."""
+    faulty.release = "ltp-1.5"
+    for name in names(20):
+        faulty.add(name)
+    for number in range(5):
+        faulty.add(f"hidden{number}").config["virtualCluster"] = "left"
+    faulty.left_clusters = {"left"}
+    known = cluster()
+    for name in [*names(20), *(f"hidden{number}" for number in range(5))]:
+        assert known.lookup(name).succeeded
+    assert requests(faulty) == (7, 1)
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "0.15.0", "1.8.0"])
+def test_the_jobs_of_other_users_are_not_mine(faulty, cluster, release):
+    """0.15 lists those of all users, whatever it is asked."""
+    faulty.release = release
+    for name in names(10):
+        faulty.add(name, username="bob" if name == "j9" else "admin")
+    known = cluster()
+    for name in names(9):
+        assert known.lookup(name).username == "admin"
+    if release == "0.7.1":  # names are those of all users there
+        assert known.lookup("j9").username == "bob"
+    else:
+        with pytest.raises(JobNotFound):
+            known.lookup("j9")
+    assert requests(faulty) == (3, 1)
+
+
+@pytest.mark.parametrize("kind", [500, 403, 404, "reset", "truncated"])
+def test_a_list_that_fails_changes_nothing(faulty, cluster, kind):
+    """Jobs are looked up one by one, and the next list is made a quarter of a minute later."""
+    for name in names(40):
+        faulty.add(name)
+    faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
+    known = cluster()
+    for name in names(10):
+        assert known.lookup(name).succeeded
+    failed = faulty.lists
+    assert failed >= 1
+    assert requests(faulty)[0] == 10
+    faulty.faults.clear()
+    known.clock.advance(16)
+    for name in names(40)[10:]:
+        assert known.lookup(name).succeeded
+    assert requests(faulty) == (10, failed + 1)
+
+
+def test_half_of_the_limit_of_lists_is_left_to_others(faulty, cluster, clock):
+    """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
+    faulty.release = "1.8.0"
+    faulty.limits = {"list": 60, "call": 100_000}
+    for name in names(5):
+        faulty.add(name, runs_for=3600)
+    known = cluster()
+    for _ in range(120):
+        for name in names(5):
+            known.lookup(name)
+        clock.advance(0.5)
+    assert 28 <= faulty.lists <= 31
+
+
+def test_lists_take_a_tenth_of_the_time(faulty, cluster, clock, monkeypatch):
+    """One that takes 2 s is made every 20 s."""
+    for name in names(5):
+        faulty.add(name, runs_for=3600)
+    known = cluster()
+    answer = faulty.answer
+
+    def slow(request):
+        if "jobs?" in request.path:
+            clock.advance(2)
+        return answer(request)
+
+    monkeypatch.setattr(faulty, "answer", slow)
+    for _ in range(100):
+        for name in names(5):
+            known.lookup(name)
+        clock.advance(1)
+    assert 4 <= faulty.lists <= 7
+
+
+def test_lists_that_answer_nothing_become_rare(faulty, cluster, clock):
+    """Work that is new is not in any list. It is made after 2 lookups, after 4, after 8, ..."""
+    known = cluster()
+    for number in range(300):
+        with pytest.raises(JobNotFound):
+            known.lookup(f"new{number}")
+        clock.advance(1)
+    assert 5 <= faulty.lists <= 8
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_forks_share_the_list(faulty, cluster, in_forks, release):
+    """With ``--parallel-scheduling`` each process looks up some of the tasks."""
+    faulty.release = release
+    for name in names(100):
+        faulty.add(name)
+    known = cluster()
+    known.lookup("j0")
+
+    def child(number):
+        for name in names(100)[number::4]:
+            assert known.lookup(name).succeeded
+
+    in_forks(child, 4)
+    assert faulty.lists == 1
+    assert requests(faulty)[0] <= 1 + 4 * 2
+    child(3)
+    assert faulty.lists == 1
+
+
+def test_threads_share_the_list(faulty, cluster):
+    """The first that needs it makes it, the others wait for it."""
+    for name in names(100):
+        faulty.add(name)
+    known = cluster()
+    for name in names(2):
+        known.lookup(name)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(status.succeeded for status in pool.map(known.lookup, names(100)))
+    assert faulty.lists == 1
+    assert requests(faulty)[0] <= 2 + 8
+
+
+def test_another_server_is_noticed(faulty, cluster, clock):
+    """What a list said is believed for half a minute, and no longer than the connections last."""
+    for name in names(10):
+        faulty.add(name)
+    known = cluster()
+    for name in names(10):
+        known.lookup(name)
+    faulty.jobs.clear()
+    clock.advance(31)
+    for name in names(10):
+        with pytest.raises(JobNotFound):
+            known.lookup(name)
+    for name in names(10):
+        faulty.add(name)
+    for name in names(10):
+        known.lookup(name)
+    faulty.down()
+    faulty.jobs.clear()
+    faulty.up()
+    for name in names(10):
+        with pytest.raises(JobNotFound):
+            known.lookup(name)
+
+
+def test_one_lookup_confirms_a_list(faulty, cluster, clock):
+    """The same server still knows one job as it was: the others are believed for as long again."""
+    for name in names(100):
+        faulty.add(name)
+    known = cluster()
+    for _ in range(4):
+        for name in names(100):
+            assert known.lookup(name).succeeded
+        clock.advance(31)
+    assert requests(faulty) == (5, 1)
+
+
+def test_a_full_status_is_looked_up(faulty, cluster):
+    """What a list says is enough to know that a job has ended, not for ``status``."""
+    for name in names(10):
+        faulty.add(name)
+    known = cluster()
+    for name in names(10):
+        known.lookup(name)
+    assert known.lookup("j9").tasks == ()
+    assert [str(task) for task in known.status("j9").tasks] == ["main[0]"]
+    assert [str(task) for task in known.lookup("j9").tasks] == ["main[0]"]
+    assert requests(faulty) == (3, 1)
+
+
+def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, cluster, clock):
+    """NAME has failed, NAME__attempt2 too, NAME__attempt3 succeeded; what comes after it is not looked up."""
+    for name in names(20):
+        for suffix in ("", "__attempt2"):
+            faulty.add(name + suffix, ends_as="FAILED")
+        faulty.add(f"{name}__attempt3")
+    known = cluster()
+    for name in ("j0", "j1"):
+        assert run_steps(Submissions(known, name).latest(), clock.sleep).number == 3
+    assert requests(faulty) == (6, 0)
+    for name in names(20)[2:]:
+        assert run_steps(Submissions(known, name).latest(), clock.sleep).number == 3
+    assert requests(faulty) == (6, 1)
+
+
+def test_one_list_serves_states_and_submissions(faulty, cluster, clock):
+    """The number of the latest submission is read from the same list."""
+    for name in names(10):
+        faulty.add(name)
+    faulty.add("gone__attempt4")
+    known = cluster()
+    for name in names(10):
+        known.lookup(name)
+    assert run_steps(Submissions(known, "gone").latest_in_list(), clock.sleep) == 4
+    assert faulty.lists == 1
+
+
+# ---------------------------------------------------------------- v1 lists of 0.8 to 0.14, mocked tests
+
+
+def listing(rest, *rows):
+    rest.get(f"{URL}/api/v1/jobs?username=admin", json=[{"state": "SUCCEEDED"} | ROW | row for row in rows])
+
+
+def answers(rest, *known):
+    for name in ("a", "b", "c", "d"):
+        found = reply("SUCCEEDED", **ROW) if name in known else None
+        rest.get(
+            f"{URL}/api/v1/jobs/{name}",
+            json=found or {"code": "NoJobError", "message": "not found"},
+            status=200 if found else 404,
+        )
+
+
+def looked_up(rest):
+    return [call.request.url.rpartition("/")[2] for call in rest.calls]
+
+
+def test_jobs_of_the_other_api_are_not_those_of_a_name(new_cluster, rest):
+    """USER~c is listed as ``c``; those that are looked up by their name alone are marked."""
+    listing(rest, {"name": "a", "legacy": True}, {"name": "b", "legacy": True}, {"name": "c"})
+    answers(rest, "a", "b")
+    known = new_cluster(api_version="v1")
+    assert known.lookup("a").succeeded
+    assert known.lookup("b").succeeded
+    with pytest.raises(JobNotFound):
+        known.lookup("c")
+    assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
+
+
+def test_a_list_of_unmarked_jobs_is_used_once_one_was_looked_up(new_cluster, rest):
+    """All may be of the other API. One that a lookup of its name has found shows that they are not."""
+    listing(rest, *({"name": name} for name in "abcd"))
+    answers(rest, "c", "d")
+    known = new_cluster(api_version="v1")
+    for name in "ab":
+        with pytest.raises(JobNotFound):
+            known.lookup(name)
+    assert known.lookup("c").succeeded
+    assert known.lookup("d").succeeded
+    assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
+
+
+@pytest.mark.parametrize("api_version", ["auto", "v1"])
+def test_bare_replies_of_mocked_tests_need_no_list(new_cluster, rest, api_version):
+    """Only the lookups are made that such a test has answers for."""
+    for name in "abcd":
+        rest.get(f"{URL}/api/v1/jobs/{name}", json=reply("SUCCEED"))
+    rest.get(f"{URL}/api/v1/jobs/new", json={}, status=404)
+    known = new_cluster(api_version=api_version)
+    for name in "abcd":
+        assert known.lookup(name).succeeded
+        with pytest.raises(JobNotFound):
+            known.lookup("new")
+    assert looked_up(rest) == ["a", "new", "b", "new", "c", "new", "d", "new"]
+
+
+def test_more_jobs_than_are_kept(new_cluster, rest):
+    """The newest 20,000 are; older ones are looked up alone."""
+    rows = [{"name": f"j{number}", "createdTime": number + 1} for number in range(21_000)]
+    listing(rest, *rows)
+    for number in (20_998, 20_999, 500):
+        rest.get(
+            f"{URL}/api/v1/jobs/j{number}", json=reply("SUCCEEDED", username="admin", createdTime=number + 1)
+        )
+    known = new_cluster(api_version="v1")
+    for number in (20_998, 20_999, 1000, 500):
+        assert known.lookup(f"j{number}").succeeded
+    assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]

@@ -1,0 +1,213 @@
+"""--cluster and LUIGI_PAI_CLUSTER: each command that talks to a cluster, on one of two."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import luigi.configuration
+import pytest
+from click.shell_completion import ShellComplete
+
+from luigi_pai.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from luigi_pai.local import LocalPai
+
+ON_THIS_MACHINE = {"convert", "local", "render", "runtime", "validate"}
+
+MODULE = """
+import luigi
+from luigi_pai import PaiTask, TaskRole
+
+class Train(PaiTask):
+    name = "NAME"
+    image = "x"
+    tasks = [TaskRole("main", "true", memoryMB=100)]
+
+class Somewhere(Train):
+    cluster = luigi.OptionalParameter(default=None)
+"""
+
+
+@pytest.fixture
+def gpu2(cluster: LocalPai, local_pai_v2: LocalPai, further: Callable[..., None]) -> LocalPai:
+    """A local OpenPAI 1.8 as [OpenPai:gpu2], beside one of 0.7.1 as [OpenPai]."""
+    assert cluster.url != local_pai_v2.url
+    further("gpu2", local_pai_v2)
+    return local_pai_v2
+
+
+@pytest.fixture
+def job(gpu2: LocalPai, pai_command: Callable[..., Any], tmp_path: Path, name: str) -> str:
+    """The name of a job that was submitted to gpu2, and has ended there."""
+    protocol = {
+        "protocolVersion": 2,
+        "name": name,
+        "type": "job",
+        "prerequisites": [{"name": "img", "type": "dockerimage", "uri": "python:3"}],
+        "taskRoles": {
+            "worker": {
+                "instances": 1,
+                "dockerImage": "img",
+                "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0},
+                "commands": ["echo on gpu2; exit 3"],
+            }
+        },
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(protocol))
+    said = pai_command("submit", "--cluster", "gpu2", "--wait", str(file), expect=1)
+    assert said.stdout == f"{name}\n"
+    assert name in [job["name"] for job in gpu2.jobs()]
+    return name
+
+
+def test_each_command_has_the_option():
+    """But those that need no cluster."""
+    having = {name for name, command in main.commands.items() if "--cluster" in _options(command)}
+    assert having == set(main.commands) - ON_THIS_MACHINE
+
+
+def _options(command: Any) -> list[str]:
+    return [option for parameter in command.params for option in parameter.opts]
+
+
+def test_jobs(job, gpu2, cluster, pai_command):
+    """list, status, logs, stop and submit --like; what they advise has the option, too."""
+    there = ("--cluster", "gpu2")
+    assert job in pai_command("list", *there, "-q").stdout.split()
+    assert job not in pai_command("list", "-q").stdout.split()
+    shown = pai_command("status", job, *there).stdout
+    assert "page" in shown
+    assert gpu2.url in shown
+    assert f"logs: luigi-pai logs --cluster gpu2 {job}  " in shown
+    assert f"again: luigi-pai submit --cluster gpu2 --like {job}" in shown
+    pai_command("status", job, expect=1)
+    assert "on gpu2" in pai_command("logs", *there, job).stdout
+    assert "has ended already" in pai_command("stop", *there, job).stdout
+    again = pai_command("submit", *there, "--like", job)
+    assert f"logs: luigi-pai logs --cluster gpu2 -f {again.stdout.strip()}" in again.stderr
+    assert again.stdout.strip() in [each["name"] for each in gpu2.jobs()]
+    assert again.stdout.strip() not in [each["name"] for each in cluster.jobs()]
+    assert "LUIGI_PAI_CLUSTER" not in os.environ
+
+
+@pytest.mark.usefixtures("gpu2")
+def test_files(cluster, pai_command, tmp_path, name):
+    """put, get and ls are on its HDFS."""
+    (tmp_path / "a").write_text("on gpu2")
+    pai_command("put", "--cluster", "gpu2", str(tmp_path / "a"), f"/{name}/a")
+    assert pai_command("ls", f"/{name}", "--cluster", "gpu2").stdout.split()[-1] == "a"
+    pai_command("get", f"/{name}/a", str(tmp_path / "b"), "--cluster=gpu2")
+    assert (tmp_path / "b").read_text() == "on gpu2"
+    assert cluster.webhdfs_url.split("//")[1] in pai_command("ls", f"/{name}", expect=1).stderr
+
+
+def test_the_variable(job, pai_command, monkeypatch):
+    """It comes after the option; an empty option means [OpenPai]."""
+    monkeypatch.setenv("LUIGI_PAI_CLUSTER", "gpu2")
+    assert job in pai_command("list", "-q").stdout.split()
+    assert job not in pai_command("list", "-q", "--cluster", "").stdout.split()
+    monkeypatch.setenv("LUIGI_PAI_CLUSTER", "nowhere")
+    assert job in pai_command("list", "-q", "--cluster", "gpu2").stdout.split()
+    said = pai_command("list", expect=2).stderr
+    assert said.startswith("luigi-pai list: cluster 'nowhere', which LUIGI_PAI_CLUSTER names, is not in ")
+    assert os.environ["LUIGI_PAI_CLUSTER"] == "nowhere"
+
+
+@pytest.mark.usefixtures("gpu2")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("status", "x"),
+        ("submit", "x"),
+        ("ls", "/"),
+        ("doctor",),
+        ("plan", "m", "T"),
+        ("run", "m", "T"),
+    ],
+)
+def test_a_name_without_a_section(words, pai_command):
+    """One line, exit code 2, and the sections that there are."""
+    command, *rest = words
+    assert pai_command(command, "--cluster", "gpu3", *rest, expect=2).stderr == (
+        f"luigi-pai {command}: cluster 'gpu3' is not in luigi.cfg: there is no section [OpenPai:gpu3]; "
+        "it has [OpenPai], [OpenPai:gpu2]\n"
+    )
+
+
+def test_a_page_of_another_user(gpu2, pai_command):
+    """The error names the section that has the user name."""
+    page = f"{gpu2.url}/job-detail.html?username=bob&jobName=x"
+    said = pai_command("status", "--cluster", "gpu2", page, expect=2).stderr
+    assert "is a job of bob, and [OpenPai:gpu2] has username = admin" in said
+
+
+def test_doctor(gpu2, cluster, further, pai_command):
+    """It checks one cluster, its HDFS too, and names the others."""
+    further("eu", pai_url="http://127.0.0.1:9", username="eva", pasword="x")
+    text = pai_command("doctor", "--cluster", "gpu2").stdout
+    assert "checking the cluster of [OpenPai:gpu2]; others: --cluster eu" in text
+    assert f"ok    hdfs: {gpu2.webhdfs_url} answers" in text
+    assert cluster.url not in text
+    text = pai_command("doctor").stdout
+    assert "checking the cluster of [OpenPai]; others: --cluster gpu2, --cluster eu" in text
+    assert cluster.url in text
+    text = pai_command("doctor", "--cluster", "eu", expect=2).stdout
+    assert "warn  configuration: [OpenPai:eu] has a key 'pasword', which does not exist" in text
+    assert "fail  configuration: [OpenPai:eu] has neither password nor token for user eva" in text
+
+
+@pytest.mark.usefixtures("gpu2")
+def test_doctor_finds_a_misspelled_cluster(pai_command):
+    """Which no name would find."""
+    luigi.configuration.get_config().set("openpai:eu", "pai_url", "http://eu")
+    try:
+        text = pai_command("doctor", "--cluster", "gpu2").stdout
+    finally:
+        luigi.configuration.get_config().remove_section("openpai:eu")
+    assert "warn  configuration: rename [openpai:eu] to [OpenPai:eu]" in text
+
+
+def test_completion(job):
+    """NAME from the sections, JOB from the jobs of the cluster that is chosen."""
+    shell = ShellComplete(main, {}, "luigi-pai", "_COMPLETE")
+    assert [item.value for item in shell.get_completions(["list", "--cluster"], "g")] == ["gpu2"]
+    assert job in [item.value for item in shell.get_completions(["status", "--cluster", "gpu2"], "cli-")]
+    assert job not in [item.value for item in shell.get_completions(["status"], "cli-")]
+
+
+def test_plan_and_run(gpu2, cluster, name, tmp_path):
+    """--cluster before MODULE is of the command; after it, it is a parameter of the task."""
+    (tmp_path / "pipeline.py").write_text(MODULE.replace("NAME", name))
+    lines = []
+    for section, server in ("OpenPai", cluster), ("OpenPai:gpu2", gpu2):
+        lines += [f"[{section}]", *(f"{key} = {value}" for key, value in server.luigi_section.items())]
+    (tmp_path / "luigi.cfg").write_text("\n".join([*lines, "[worker]", "wait_interval = 0.2", ""]))
+
+    def luigi_pai(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "luigi_pai.cli", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = luigi_pai("run", "--cluster", "gpu2", "pipeline", "Train", "--local-scheduler")
+    assert code == 0, said
+    assert name in [job["name"] for job in gpu2.jobs()]
+    assert name not in [job["name"] for job in cluster.jobs()]
+    assert luigi_pai("plan", "--cluster=gpu2", "pipeline", "Train")[0] == 0
+    assert luigi_pai("plan", "pipeline", "Train")[0] == 1
+    assert luigi_pai("plan", "pipeline", "Somewhere", "--cluster", "gpu2", "--json")[0] == 0

@@ -1,0 +1,260 @@
+"""The sections [OpenPai:NAME]: what they take from [OpenPai], how one is chosen, and what is refused."""
+
+from __future__ import annotations
+
+import luigi.configuration
+import pytest
+from luigi.cmdline_parser import CmdlineParser
+from luigi.configuration import LuigiTomlParser
+
+from luigi_pai.config import HdfsAccount, OpenPai
+from luigi_pai.config_file import clusters, misspelled_clusters
+from luigi_pai.errors import ConfigError
+
+EU = {"pai_url": "http://eu:1", "username": "eva"}
+
+
+def refused(name: str | None = "eu") -> str:
+    """Return the text of the error that the settings of a cluster give."""
+    with pytest.raises(ConfigError) as caught:
+        OpenPai.current(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------- which section
+
+
+def test_a_cluster_is_chosen_by_its_name(settings, further):
+    """Each section has its own settings and its own Cluster, which are read once."""
+    settings(pai_url="http://first:1", username="anna")
+    further("eu", **EU, password="hunter2")
+    eu, first = OpenPai.current("eu"), OpenPai.current()
+    assert eu.section == "OpenPai:eu"
+    assert (eu.pai_url, eu.username, eu.password) == ("http://eu:1", "eva", "hunter2")
+    assert first.section == "OpenPai"
+    assert (first.pai_url, first.username, first.password) == ("http://first:1", "anna", None)
+    assert OpenPai.current("eu") is eu
+    assert eu.cluster() is eu.cluster() is not first.cluster()
+    assert (eu.cluster().url, eu.cluster().username, eu.cluster().section) == (
+        "http://eu:1",
+        "eva",
+        "OpenPai:eu",
+    )
+    assert clusters() == ["eu"]
+
+
+def test_the_variable_chooses_one_for_what_names_none(settings, further, monkeypatch):
+    """LUIGI_PAI_CLUSTER comes after a name that is given, and before [OpenPai]; empty, it names none."""
+    settings(username="anna")
+    further("eu", **EU)
+    further("us", pai_url="http://us:1", username="uma")
+    monkeypatch.setenv("LUIGI_PAI_CLUSTER", "eu")
+    assert OpenPai.current().section == OpenPai.current("").section == "OpenPai:eu"
+    assert OpenPai.current("us").section == "OpenPai:us"
+    monkeypatch.setenv("LUIGI_PAI_CLUSTER", "")
+    assert OpenPai.current().section == "OpenPai"
+
+
+def test_a_name_without_a_section(settings, further, monkeypatch):
+    """The error has the sections that there are, and says where the name comes from."""
+    assert refused() == (
+        "cluster 'eu' is not in luigi.cfg: there is no section [OpenPai:eu]; it has none of the kind"
+    )
+    settings(username="anna")
+    further("us", **EU)
+    assert refused() == (
+        "cluster 'eu' is not in luigi.cfg: there is no section [OpenPai:eu]; it has [OpenPai], [OpenPai:us]"
+    )
+    monkeypatch.setenv("LUIGI_PAI_CLUSTER", "eu")
+    assert refused(None).startswith("cluster 'eu', which LUIGI_PAI_CLUSTER names, is not in luigi.cfg: ")
+
+
+@pytest.mark.parametrize(
+    "written", ["openpai:eu", "OpenPAI:eu", "OpenPai: eu", "OpenPai.eu", "OpenPai-eu", "OpenPai eu"]
+)
+def test_a_misspelled_section_is_named(written):
+    """Its name differs in case, or in what stands before NAME."""
+    luigi.configuration.get_config().set(written, "pai_url", "http://eu:1")
+    try:
+        assert refused().endswith(f"; rename [{written}] to [OpenPai:eu]")
+        assert misspelled_clusters() == [f"rename [{written}] to [OpenPai:eu]"]
+    finally:
+        luigi.configuration.get_config().remove_section(written)
+
+
+def test_toml(monkeypatch):
+    """Luigi's other parser has the same sections."""
+    toml = LuigiTomlParser()
+    toml.data = {"OpenPai": {"poll_max": 7.0}, "OpenPai:eu": {**EU, "pasword": "x"}}
+    monkeypatch.setattr("luigi.configuration.get_config", lambda: toml)
+    monkeypatch.setattr("luigi.parameter.configuration.get_config", lambda: toml)
+    monkeypatch.setattr("luigi.task.configuration.get_config", lambda: toml, raising=False)
+    eu = OpenPai.current("eu")
+    assert (eu.username, eu.poll_max) == ("eva", 7.0)
+    assert clusters() == ["eu"]
+
+
+def test_a_namespace_of_luigi_does_not_rename_the_section(further):
+    """Tasks that are defined after luigi.namespace() have its name before theirs."""
+    further("later", **EU)
+    luigi.namespace("mine")
+    try:
+        assert OpenPai.current("later").username == "eva"
+    finally:
+        luigi.namespace()
+
+
+# ---------------------------------------------------------------- what is taken from [OpenPai]
+
+
+def test_what_is_taken_from_openpai(settings, further):
+    """How one works with a cluster, unless the section says it itself; never where it is, and who one is."""
+    shared = {
+        "connect_timeout": 3.0,
+        "read_timeout": 4.0,
+        "poll_min": 0.5,
+        "poll_max": 6.0,
+        "poll_patience": 7.0,
+        "queue_timeout": 8.0,
+        "run_timeout": 9.0,
+        "on_forgotten": "submit",
+        "on_kill": "stop",
+        "console": "luigi",
+    }
+    own = {
+        "pai_url": "http://first:1",
+        "username": "anna",
+        "password": "hunter2",
+        "token": "secret-token",
+        "expiration": 600,
+        "api_version": "v1",
+        "fs_uri": "hdfs://first:9000",
+        "webhdfs_url": "http://first:5070",
+        "webhdfs_redirect": "http://proxy/{host}",
+        "hdfs_user": "hanna",
+        "hdfs_auth": "kerberos",
+        "portal_url": "http://portal",
+        "verify": "false",
+        "server_retention": 60.0,
+    }
+    assert {*shared, *own} == {name for name, _ in OpenPai.get_params()}
+    settings(**shared, **own)
+    further("eu", **EU)
+    eu = OpenPai.current("eu")
+    assert {name: getattr(eu, name) for name in shared} == shared
+    defaults = {name: parameter._default for name, parameter in OpenPai.get_params()}
+    assert {name: getattr(eu, name) for name in own} == {name: defaults[name] for name in own} | EU
+    further("eu", poll_max=1, on_kill="leave")
+    eu = OpenPai.current("eu")
+    assert (eu.poll_max, eu.on_kill, eu.poll_min) == (1.0, "leave", 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:.*with dashes:DeprecationWarning")
+def test_a_key_with_a_dash_is_the_sections_own(settings, further):
+    """Luigi takes both spellings."""
+    settings(poll_max=6)
+    further("eu", **EU, **{"poll-max": 5})
+    assert OpenPai.current("eu").poll_max == 5.0
+
+
+def test_what_luigis_command_line_says_holds_for_all(further):
+    """--OpenPai-on-forgotten submit, which an error advises, comes before every section."""
+    further("eu", **EU, on_forgotten="fail")
+    assert OpenPai.current("eu").on_forgotten == "fail"
+    words = ["OpenPai", "--OpenPai-on-forgotten", "submit", "--OpenPai-username", "anna"]
+    with CmdlineParser.global_instance(words, allow_override=True):
+        eu = OpenPai.current("eu")
+        assert (eu.on_forgotten, eu.username) == ("submit", "eva")
+    assert OpenPai.current("eu").on_forgotten == "fail"
+
+
+def test_luigis_own_hdfs_is_that_of_openpai_only(further):
+    """[hdfs] of Luigi is one HDFS, and a further cluster has another."""
+    luigi.configuration.get_config().set("hdfs", "namenode_host", "nn")
+    further("eu", **EU)
+    assert OpenPai.current("eu").hdfs_account() is None
+    assert OpenPai.current().hdfs_account() is not None
+    further("eu", webhdfs_url="http://eu:5070")
+    assert OpenPai.current("eu").hdfs_account() == HdfsAccount(("http://eu:5070",), "eva", "simple")
+
+
+@pytest.mark.parametrize("changed", ["OpenPai", "OpenPai:eu", "environment"])
+def test_a_changed_configuration_is_read_again(changed, further, monkeypatch):
+    """That of the section, of what it takes from [OpenPai], and of environment variables in it."""
+    monkeypatch.setenv("EU_PASSWORD", "hunter2")
+    further("eu", **EU, password="${EU_PASSWORD}")
+    before = OpenPai.current("eu")
+    assert before.password == "hunter2"
+    if changed == "environment":
+        monkeypatch.setenv("EU_PASSWORD", "hunter3")
+    else:
+        luigi.configuration.get_config().set(changed, "poll_max", "9")
+    after = OpenPai.current("eu")
+    assert after is not before
+    assert after.cluster() is not before.cluster()
+    assert (after.password, after.poll_max) == (
+        ("hunter3", 30.0) if changed == "environment" else ("hunter2", 9.0)
+    )
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def test_where_and_who_are_required(further):
+    """Their defaults would be another server, or another user."""
+    further("eu", password="hunter2")
+    assert refused() == (
+        "[OpenPai:eu] in luigi.cfg: pai_url is not set; write pai_url = http://HOST:9186, the URL of its "
+        "rest-server; username is not set; write username = ..., your user name there"
+    )
+
+
+def test_an_error_names_the_section_of_its_key(settings, further):
+    """Also where the key is taken from [OpenPai]."""
+    further("eu", **EU, expiration=1, poll_min=0)
+    assert refused() == (
+        "[OpenPai:eu] in luigi.cfg: expiration = 1 is not valid; use 60 to 604800 (seconds); "
+        "poll_min = 0.0 is not valid; use a number of seconds greater than 0"
+    )
+    further("us", **EU)
+    settings(poll_max=0)
+    assert refused("us") == (
+        "[OpenPai:us] in luigi.cfg: poll_max of [OpenPai] = 0.0 is not valid; use a number of seconds "
+        "greater than 0; poll_max of [OpenPai] = 0.0 is less than poll_min = 0.1"
+    )
+
+
+def test_what_cannot_be_read_names_its_section(settings, further):
+    """A number, a percent sign, a variable of the environment."""
+    settings(read_timeout="long")
+    further("eu", **EU, expiration="an hour")
+    luigi.configuration.get_config().read_string(
+        "[OpenPai:eu]\npassword = hun%ter2\ntoken = ${NO_SUCH_VARIABLE}\n"
+    )
+    assert refused() == (
+        "[OpenPai:eu] in luigi.cfg: password contains a single %; write %%; "
+        "expiration is not a whole number; "
+        "token needs the environment variable NO_SUCH_VARIABLE, not set; set it, or write the value; "
+        "read_timeout of [OpenPai] is not a number"
+    )
+
+
+def test_an_unknown_key_is_a_warning_of_its_section(settings, further, caplog):
+    """The same key in two sections is two warnings."""
+    settings(passwd="hunter2")
+    further("eu", **EU, passwd="hunter2")
+    for name in (None, "eu", "eu"):
+        OpenPai.current(name)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "[OpenPai] in luigi.cfg: unknown key 'passwd'; did you mean password?",
+        "[OpenPai:eu] in luigi.cfg: unknown key 'passwd'; did you mean password?",
+    ]
+
+
+def test_neither_repr_nor_task_id_holds_a_secret(further):
+    """The settings of a further cluster keep theirs as those of [OpenPai] do."""
+    further("eu", **EU, password="hunter2", token="secret-token")
+    eu = OpenPai.current("eu")
+    public = [repr(eu), eu.task_id, str(eu.to_str_params(only_public=True)), repr(eu.cluster())]
+    assert not any("hunter2" in text or "secret-token" in text for text in public)
