@@ -106,6 +106,7 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
         assert all(row["seconds"] > 0 and row["page"].endswith(row["job"]) for row in rows)
         unlike = ("prefix", "seconds", "job", "page")
         tables.append([{key: row[key] for key in row if key not in unlike} for row in rows])
+        new_process()
         assert [point.complete() for point in sweep.points()] == [True, True, False, True, True]
         assert [(point.output() / "_SUCCESS").exists() for point in sweep.points()] == [
             True,
@@ -184,6 +185,7 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch):
         patched.setattr(Engine, "step", killed)
         with pytest.raises(KeyboardInterrupt):
             Packed().run()
+    new_process()
     assert not any(point.complete() for point in Packed().points())
     for job in v2.jobs.values():
         job.runs_for = 0.0
