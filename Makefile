@@ -1,4 +1,4 @@
-# `make` alone lists the targets. Needs a Python >= 3.10 and make; everything else is set up in
+# `make` alone lists the targets. Needs a Python of 3.10 to 3.13 and make; everything else is set up in
 # .venv (and .venv-oldest), once, and again when pyproject.toml changes.
 
 PYTHON ?= python3
@@ -11,7 +11,6 @@ PYTEST_WORKERS ?= $(shell expr $(CORES) + 1)
 VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
-comma := ,
 
 # make demo HDFS=http://HOST:PORT uses that HDFS. What the demo writes at its top needs a user who may.
 HDFS ?=
@@ -43,15 +42,16 @@ help:
 	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
 	@echo 'make quick         ruff, mypy, import-linter and the tests that are fast, to run while working'
 	@echo 'make test          lint, and all tests: newest Luigi, and the built wheel with the oldest, side by side'
-	@echo 'make lint          ruff, mypy, pyright, import-linter'
+	@echo 'make lint          ruff, mypy, pyright, import-linter, zizmor'
 	@echo 'make test-newest   the tests alone, in .venv'
 	@echo 'make test-oldest   the tests on the built wheel with the oldest supported libraries'
 	@echo 'make real-hdfs     serve a real HDFS until Ctrl-C, and say what to set for pytest by itself'
 	@echo '                   (HADOOP=2.7.4 or 3.3.4; default 2.7.4)'
 	@echo 'make bench         the benchmarks'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
+	@echo 'make dist          the wheel and the sdist, and their hashes'
 	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
-	@echo 'PYTHON=...         the Python to set up with (3.10 or later; default python3)'
+	@echo 'PYTHON=...         the Python to set up with (3.10 to 3.13; default python3)'
 
 # Sets $$python. One that was asked for is taken or refused; else the first that will do.
 ifeq ($(origin PYTHON),file)
@@ -62,7 +62,7 @@ endif
 define find_python
 python=; bare=; \
 for candidate in $(candidates); do \
-	"$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || continue; \
+	"$$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null || continue; \
 	if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then python=$$candidate; break; fi; \
 	bare=$${bare:-$$candidate}; \
 done; \
@@ -71,7 +71,7 @@ if [ -z "$$python" ] && [ -n "$$bare" ]; then \
 	echo "On Debian and Ubuntu: sudo apt install python3-venv. Or name another Python: make PYTHON=/path/to/python3" >&2; \
 	exit 1; \
 elif [ -z "$$python" ]; then \
-	echo "No Python 3.10 or later among: $(candidates)." >&2; \
+	echo "No Python 3.10 to 3.13 among: $(candidates)." >&2; \
 	echo "Install one, or name it: make PYTHON=/path/to/python3" >&2; \
 	exit 1; \
 fi
@@ -88,9 +88,11 @@ esac
 endef
 
 # pip_install DIR,ARGUMENTS: paths among the arguments start at the environment's folder. Modules are
-# compiled when they are first imported, which most never are.
+# compiled when they are first imported, which most never are. A new environment has the pip of its Python,
+# which may not know dependency groups (25.1).
 define pip_install
-cd $(1) && PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 bin/pip install -qq $(2) || { \
+cd $(1) && export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 && \
+bin/python -m pip install -qq 'pip>=25.1' && bin/pip install -qq $(2) || { \
 	echo "pip could not install what is needed; why stands above. A package index must be within reach." >&2; \
 	echo "Then run make again: it goes on from here." >&2; exit 1; }
 endef
@@ -100,20 +102,20 @@ endef
 $(DEMO_READY): pyproject.toml
 	@$(call make_venv,$(VENV))
 	@echo "Installing luigi-pai with what the demo needs (a minute or so, this once)"
-	@$(call pip_install,$(VENV),-e '..[demo]')
+	@$(call pip_install,$(VENV),-e .. --group ../pyproject.toml:demo)
 	@touch $@
 
 # All at once: after the demo, it adds what is missing.
 $(DEV_READY): pyproject.toml
 	@$(call make_venv,$(VENV))
 	@echo "Installing luigi-pai with what the demo, lint and the tests need (a minute or two, this once)"
-	@$(call pip_install,$(VENV),-e '..[demo$(comma)dev]')
+	@$(call pip_install,$(VENV),-e .. --group ../pyproject.toml:dev)
 	@touch $(DEMO_READY) $@
 
 $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 	@$(call make_venv,$(OLDEST))
 	@echo "Installing the oldest supported libraries into $(OLDEST)"
-	@$(call pip_install,$(OLDEST),-c ../tests/constraints-oldest.txt '..[test]')
+	@$(call pip_install,$(OLDEST),-c ../tests/constraints-oldest.txt .. --group ../pyproject.toml:test)
 	@touch $@
 
 # ---------------------------------------------------------------- demo
@@ -174,6 +176,7 @@ lint: $(DEV_READY)
 	@echo '== mypy';        $(BIN)/mypy --no-error-summary
 	@echo '== pyright (public surface)'; $(PYRIGHT)
 	@echo '== lint-imports'; $(BIN)/lint-imports --no-logo
+	@echo '== zizmor (workflows)'; $(BIN)/zizmor -q --offline --min-severity medium .github
 
 test-newest: $(DEV_READY)
 	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
@@ -197,6 +200,13 @@ wheel: $(DEMO_READY)
 	@rm -f dist/luigi_pai-*.whl
 	@$(BIN)/pip wheel -qq --no-deps -w dist .
 	@ls dist/*.whl
+
+.PHONY: dist
+# What is published: the same files, bit by bit, whenever and wherever they are built.
+dist: $(DEV_READY)
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -d dist
+	@cd dist && sha256sum *
 
 clean: demo-clean
 	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["problems", "split_urls", "tls_verify"]
+__all__ = ["problems", "split_urls", "task_problems", "tls_verify"]
 
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _WORDS = {
@@ -32,10 +32,8 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 def problems(settings: OpenPai) -> Iterator[str]:
     """Yield what is wrong with settings: the key, its value, and what to write."""
     yield from _url_problems(settings)
-    for name, words in _WORDS.items():
-        if getattr(settings, name) not in words:
-            choices = f"{', '.join(words[:-1])} or {words[-1]}"
-            yield f"{name} = {getattr(settings, name)!r} is not valid; use {choices}"
+    for name in _WORDS:
+        yield from _word_problems(name, getattr(settings, name))
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
     if not _SHORTEST_LOGIN <= settings.expiration <= _LONGEST_LOGIN:
@@ -45,6 +43,30 @@ def problems(settings: OpenPai) -> Iterator[str]:
     ca_file = settings.tls_verify()
     if isinstance(ca_file, str) and not Path(ca_file).exists():
         yield f"verify = {ca_file!r} is not valid; use true, false or an existing file of CA certificates"
+
+
+def task_problems(task: object) -> Iterator[str]:
+    """Yield what is wrong with the settings that a task has of its own; None is that of [OpenPai]."""
+    for name in ("on_forgotten", "on_kill"):
+        value = getattr(task, name)
+        if value is not None:
+            yield from _word_problems(name, value)
+    for name in ("queue_timeout", "run_timeout"):
+        value = getattr(task, name)
+        if value is not None:
+            yield from _seconds_problems(name, value)
+
+
+def _word_problems(name: str, value: object) -> Iterator[str]:
+    words = _WORDS[name]
+    if value not in words:
+        yield f"{name} = {value!r} is not valid; use {', '.join(words[:-1])} or {words[-1]}"
+
+
+def _seconds_problems(name: str, value: object) -> Iterator[str]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:  # type: ignore[operator]  # it is a number
+        yield f"{name} = {value!r} is not valid; use a number of seconds greater than 0"
 
 
 def _url_problems(settings: OpenPai) -> Iterator[str]:
@@ -71,8 +93,7 @@ def _duration_problems(settings: OpenPai) -> Iterator[str]:
         value = getattr(settings, name)
         if value is None and name in _OPTIONAL_DURATIONS:
             continue
-        if not 0 < value < math.inf:
-            yield f"{name} = {value} is not valid; use a number of seconds greater than 0"
+        yield from _seconds_problems(name, value)
     if settings.poll_max < settings.poll_min:
         yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
 

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import luigi.configuration
@@ -15,10 +16,12 @@ from luigi_pai.errors import ConfigError
 
 __all__ = [
     "CLUSTER_VARIABLE",
+    "NO_FILE",
     "SECTION",
     "chosen_section",
     "cluster_option",
     "clusters",
+    "files_read",
     "has_key",
     "is_given_to_luigi",
     "misspelled_clusters",
@@ -31,10 +34,18 @@ __all__ = [
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 """Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name none."""
+NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
 _PREFIX = f"{SECTION}:"
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # to [OpenPai:NAME]
+
+
+def files_read() -> list[str]:
+    """Return the configuration files of Luigi that exist."""
+    parser = luigi.configuration.get_config()
+    paths = getattr(parser, "_config_paths", [])
+    return [str(path) for path in paths if Path(path).is_file()]
 
 
 def chosen_section(cluster: str | None) -> str:

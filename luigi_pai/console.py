@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,14 +18,23 @@ from typing import TYPE_CHECKING, Any, TextIO
 from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-__all__ = ["PROGRESS_FD", "Console", "install", "note_progress"]
+__all__ = ["COLUMNS", "PROGRESS_FD", "Console", "install", "note_progress", "wrap"]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 """Environment variable: number of a pipe, to which each change of a job is written as a line of JSON."""
 
+COLUMNS = "LUIGI_PAI_COLUMNS"
+"""Environment variable: width of the terminal to which the lines are copied."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_IN_COMPLETE = re.compile(
+    r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
+    re.DOTALL,
+)
+_HANGING = 10  # characters of a time, and the blanks behind it
 _OF_LUIGI = "luigi-interface"
 _INSTALLED = "_luigi_pai_console"
 
@@ -37,7 +48,9 @@ class Console(logging.StreamHandler[Any]):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream or sys.stdout)
-        self.setFormatter(_Short("%(asctime)s  %(message)s", "%H:%M:%S"))
+        short = _Short("%(asctime)s  %(message)s", "%H:%M:%S")
+        short.columns = shutil.get_terminal_size().columns if self.stream.isatty() else _columns()
+        self.setFormatter(short)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is shown: Luigi's own only from WARNING on."""
@@ -67,14 +80,31 @@ def note_progress(event: Mapping[str, Any]) -> None:
 
 
 class _Short(logging.Formatter):
-    """Shows an error of luigi_pai by its own text, which is written to be read alone."""
+    """Shows an error of luigi_pai by its own text, which is written to be read alone.
+
+    Attributes:
+        columns: width of the terminal; None for none.
+    """
+
+    columns: int | None = None
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record; of a failed task, the error in place of Luigi's words about it."""
+        time = self.formatTime(record, self.datefmt)
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, PaiError):
-            return f"{self.formatTime(record, self.datefmt)}  {error}"
-        return super().format(record)
+            return wrap(f"{time}  {error}", self.columns, _HANGING)
+        if record.exc_info:
+            return super().format(record)
+        message = record.getMessage()
+        if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
+            return wrap(f"{time}  {in_complete[1]}: {in_complete[2]}", self.columns, _HANGING)
+        return f"{time}  {message}" if "\n" in message else wrap(f"{time}  {message}", self.columns, _HANGING)
+
+
+def _columns() -> int | None:
+    given = os.environ.get(COLUMNS, "")
+    return int(given) if given.isdecimal() and int(given) > 0 else None
 
 
 def install(stream: TextIO | None = None) -> None:
@@ -111,3 +141,39 @@ def _end_at_ctrl_c() -> None:
     """Let Ctrl-C end a worker process of Luigi without a traceback, unless somebody handles it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def wrap(text: str, columns: int | None, hanging: int = 2) -> str:
+    """Return a text whose lines are wrapped at spaces, so that they are no longer than a terminal is wide.
+
+    Args:
+        text: of one line or several; what they begin with stays.
+        columns: width of the terminal; None for none.
+        hanging: how many characters the further lines of each line are indented, beside what it begins with.
+    """
+    if columns is None:
+        return text
+    lines = []
+    for line in text.split("\n"):
+        words = line.lstrip(" ")
+        indent = " " * (len(line) - len(words))
+        further = indent + " " * hanging
+        first, *rest = _wrapped(words, max(20, columns - len(indent)), max(20, columns - len(further)))
+        lines += [f"{indent}{first}", *(f"{further}{piece}" for piece in rest)]
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, first: int, further: int) -> Iterator[str]:
+    """Yield the pieces of a line, the first of at most ``first`` characters, the others of ``further``."""
+    width, piece = first, ""
+    for word in line.split(" "):
+        if piece and len(piece) + 1 + _length(word) > width:
+            yield piece
+            width, piece = further, word
+        else:
+            piece = f"{piece} {word}" if piece else word
+    yield piece
+
+
+def _length(text: str) -> int:
+    return len(_COLOUR.sub("", text))

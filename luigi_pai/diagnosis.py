@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import configparser
 import logging
 import os
 import socket
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import luigi.configuration
-
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import (
+    NO_FILE,
     SECTION,
     chosen_section,
     cluster_option,
     clusters,
+    files_read,
     misspelled_clusters,
     misspelled_sections,
     unknown_keys,
@@ -38,6 +38,9 @@ _MOST_SKEW = 60.0  # seconds; tokens are signed with times
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
+_DOTS = 2  # in a JSON Web Token
+_WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
+_FORMAT = "write each section once, [OpenPai], and each key below it once, as key = value"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -82,14 +85,19 @@ def diagnose() -> Iterator[Check]:
 
 
 def _configuration() -> Iterator[Check]:
-    files = _files_read()
+    try:
+        files = files_read()
+    except configparser.Error as error:
+        text = " ".join(str(error).split())
+        yield Check("configuration", "fail", f"luigi.cfg cannot be read: {text}", _FORMAT)
+        return
     if files:
         yield Check("configuration", "ok", f"read {', '.join(files)}")
     else:
         yield Check(
             "configuration",
             "warn",
-            "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH",
+            NO_FILE,
             "copy luigi.cfg.example to luigi.cfg and fill it in",
         )
     for problem in misspelled_sections():
@@ -128,12 +136,6 @@ def _other_clusters(section: str) -> Iterator[Check]:
     yield Check("configuration", "ok", f"checking the cluster of [{section}]{others}")
 
 
-def _files_read() -> list[str]:
-    parser = luigi.configuration.get_config()
-    paths = getattr(parser, "_config_paths", [])
-    return [str(path) for path in paths if Path(path).is_file()]
-
-
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
     """Check the way to the server, and return what answers there; None if nothing does."""
     parts = urlsplit(settings.pai_url)
@@ -147,7 +149,10 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
             addresses = sorted({entry[4][0] for entry in socket.getaddrinfo(host, port)})
         except OSError as error:
             yield Check(
-                "network", "fail", f"{host} has no address: {error}", "check the host in pai_url, VPN and DNS"
+                "network",
+                "fail",
+                f"{host} has no address: {error.strerror or error}",
+                "check the host in pai_url, VPN and DNS",
             )
             return None
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
@@ -204,6 +209,9 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
 
 
 def _login(settings: OpenPai, life: float | None) -> Check:
+    if settings.token and settings.token.count(".") != _DOTS:
+        text = "the token is not a whole one: those of OpenPAI have three parts with dots between"
+        return Check("login", "warn", text, "copy it again from your profile page of the web portal")
     if life is None:
         return Check("login", "ok", f"as {settings.username}; the token does not say how long it lives")
     if life <= 0:
@@ -266,6 +274,11 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
         fs = WebHdfs.from_config(settings.section.partition(":")[2])
         fs.exists("/")
         yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+        if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
+            text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+            yield Check(
+                "hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is"
+            )
         yield _hdfs_writes(fs)
     except PaiError as error:
         yield Check("hdfs", "fail", str(error))

@@ -31,14 +31,13 @@ clauses work after the change of the import.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from typing_extensions import Self
 
@@ -77,7 +76,6 @@ __all__ = [
     "RateLimited",
     "ServerFault",
     "SpecError",
-    "naming_section",
 ]
 
 
@@ -111,20 +109,6 @@ class PaiError(Exception):
         if section != "OpenPai":
             self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
         return self
-
-
-@contextlib.contextmanager
-def naming_section(section: str) -> Iterator[None]:
-    """Let errors that name the section ``[OpenPai]`` of luigi.cfg name the one that was read.
-
-    Args:
-        section: ``OpenPai``, or ``OpenPai:NAME`` of a further cluster.
-    """
-    try:
-        yield
-    except PaiError as error:
-        error.in_section(section)
-        raise
 
 
 class ConfigError(PaiError, ValueError):
@@ -277,7 +261,7 @@ class PaiSweepFailed(PaiError, RuntimeError):
         failed: the names of the points that failed.
     """
 
-    def __init__(self, message: str, sweep: str, failed: Iterable[str] = ()) -> None:
+    def __init__(self, message: str, sweep: str = "", failed: Iterable[str] = ()) -> None:
         self.sweep = sweep
         self.failed = tuple(failed)
         super().__init__(message, sweep, self.failed)

@@ -34,6 +34,7 @@ __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
+_RELATIVE = "a path is absolute, or relative to the folder of the module of the class"
 
 
 class PaiProtocolTask(JobTask):
@@ -125,7 +126,12 @@ class PaiProtocolTask(JobTask):
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
             return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
         if isinstance(given, (str, os.PathLike)):
-            return JobProtocol.from_file(base_folder(self, "protocol") / Path(given).expanduser())
+            file = base_folder(self, "protocol") / Path(given).expanduser()
+            try:
+                return JobProtocol.from_file(file)
+            except FileNotFoundError as error:
+                text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
+                raise FileNotFoundError(error.errno, text, str(file)) from None
         raise TypeError(
             f"protocol of {type(self).__name__} is {type(given).__name__}; "
             "give a JobProtocol, YAML text or a path"

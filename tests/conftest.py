@@ -41,6 +41,7 @@ SLOW = (
     "local/test_command.py",
     "local/test_scratch.py",
     "local/views",
+    "package/test_distribution.py",
     "package/test_packaging.py",
     "package/test_secrets.py",
     "package/test_typing.py",

@@ -71,20 +71,8 @@ def test_a_server_that_is_down_for_a_moment_submits_nothing_twice(pai):
 def test_a_worker_that_was_killed_on_friday(pai):
     """Its job goes on. By Monday the server has forgotten it, and nothing is submitted a second time."""
     pai.when("train-*").succeeds(after=1)
-    worker = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "luigi",
-            "--module",
-            "pipeline",
-            "Train",
-            "--rate",
-            "0.1",
-            "--local-scheduler",
-        ],
-        cwd=Path(__file__).parent,
-    )
+    command = f"{sys.executable} -m luigi --module pipeline Train --rate 0.1 --local-scheduler"
+    worker = subprocess.Popen(command.split(), cwd=Path(__file__).parent)
     while not pai.submitted and worker.poll() is None:
         time.sleep(0.05)
     worker.kill()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import JobNotFound, PaiJobLost
 
@@ -65,6 +67,7 @@ class Job:
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
         on_change: Callable[[JobStatus], None] | None = None,
+        on_waiting: Callable[[JobStatus, str], None] | None = None,
     ) -> JobStatus:
         """Wait for the end of the job and return its last status, also of a failed job; see ``failure``.
 
@@ -74,36 +77,47 @@ class Job:
             queue_timeout: seconds in the queue after which the job is stopped.
             run_timeout: seconds of running after which the job is stopped.
             on_change: called with each new status, the first one included.
+            on_waiting: called with a waiting job's status and why it waits, as far as the release tells,
+                whenever that is first known or has changed; it is asked for after a second, then once a
+                minute.
 
         Raises:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
             PaiJobLost: the server no longer knows the job.
             ClusterUnreachable: the server did not reply for too long.
         """
+        changed = on_change or (lambda _status: None)
+        status = self._first_status()
+        changed(status)
+        if status.finished:
+            return status
+        watcher, reasons, reason = Watcher(self.cluster), WaitingReasons(self.cluster), None
+        watcher.add(status, queue_timeout=queue_timeout, run_timeout=run_timeout)
+        while True:
+            idle = math.inf if on_waiting is None else reasons.idle(status)
+            self.cluster.clock.sleep(min(watcher.idle(), idle))
+            for update in watcher.step():
+                status = update.status
+                self._last, self._missed = status, update.missed
+                if update.outcome is Outcome.LOST:
+                    raise lost_job(self.cluster, self.name)
+                changed(status)
+                if update.outcome is Outcome.ENDED:
+                    return status
+            if on_waiting is not None and (now := reasons.of(status)) != reason:
+                reason = now
+                if now is not None:
+                    on_waiting(status, now)
+
+    def _first_status(self) -> JobStatus:
         clock = self.cluster.clock
         retry = Retry(self.cluster.polling.patience, clock, f"job {self.name}")
         try:
-            status = run_steps(retry.call(self.status), clock.sleep)
+            return run_steps(retry.call(self.status), clock.sleep)
         except JobNotFound:
             if self._submitted is None:
                 raise
-            status = self._submitted
-        if on_change is not None:
-            on_change(status)
-        if status.finished:
-            return status
-        watcher = Watcher(self.cluster)
-        watcher.add(status, queue_timeout=queue_timeout, run_timeout=run_timeout)
-        while True:
-            clock.sleep(watcher.idle())
-            for update in watcher.step():
-                self._last, self._missed = update.status, update.missed
-                if update.outcome is Outcome.LOST:
-                    raise lost_job(self.cluster, self.name)
-                if on_change is not None:
-                    on_change(update.status)
-                if update.outcome is Outcome.ENDED:
-                    return update.status
+            return self._submitted
 
     def stop(self) -> None:
         """Ask the server to stop the job; its state becomes STOPPED a little later."""

@@ -20,7 +20,7 @@ from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
-    naming_section,
+    PaiError,
 )
 from luigi_pai.redaction import redact, redact_values
 
@@ -68,8 +68,11 @@ def _naming_section(
 
     @functools.wraps(method)
     def named(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with naming_section(self.account.section):
+        try:
             return method(self, *args, **kwargs)
+        except PaiError as error:
+            error.in_section(self.account.section)
+            raise
 
     return named
 

@@ -284,10 +284,11 @@ class Submissions:
 
     def _first_status(self, name: str) -> JobStatus:
         """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
+        if not self._alone:
+            return JobStatus(name, JobState.WAITING, raw_state="SUBMITTED")
         status = None
-        if self._alone:
-            with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
-                status = self._status_of(name)
+        with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
+            status = self._status_of(name)
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, number: int, *, may_list: bool = True) -> Steps[JobStatus | None]:

@@ -140,18 +140,18 @@ class Watcher:
         status: JobStatus,
         *,
         new: bool = False,
-        with_tasks: bool = False,
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
+        with_tasks: bool = False,
     ) -> None:
         """Watch a job.
 
         Args:
             status: its last known status.
             new: it was submitted just now; else its age is taken from its time stamps.
-            with_tasks: its updates have its tasks, so it is looked up alone.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
+            with_tasks: each status shall have the current states of its tasks, which no list has.
         """
         now = self._clock.monotonic()
         job = _Watched(
@@ -266,10 +266,10 @@ class Watcher:
             return False
         self._outage.succeeded()
         waits = []
-        for name, job in list(self._jobs.items()):
+        for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             row = listed.get(name)
-            job.alone = row is None or job.with_tasks or (row.finished and not row.succeeded)
-            if row is None or job.with_tasks:
+            job.alone = row is None or (row.finished and not row.succeeded)
+            if row is None:
                 continue
             update = None
             try:

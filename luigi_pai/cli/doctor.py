@@ -10,7 +10,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured
+from luigi_pai.cli.tables import coloured, tell
 
 if TYPE_CHECKING:
     from luigi_pai.diagnosis import Check
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
+_INDENT = 6  # of further lines: below the name of the check
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 
@@ -37,9 +38,10 @@ def doctor(*, as_json: bool) -> None:
     for check in diagnose():
         checks.append(check)
         if not as_json:
-            click.echo(f"{coloured(f'{check.state:4}', _COLOURS[check.state])}  {check.name}: {check.text}")
+            state = coloured(f"{check.state:4}", _COLOURS[check.state])
+            tell(f"{state}  {check.name}: {check.text}", hanging=_INDENT)
             if check.mend:
-                click.echo(f"      {check.mend}")
+                tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     failed = [check for check in checks if check.state == "fail"]

@@ -1,4 +1,4 @@
-"""Errors of commands: one line on standard error, and an exit code."""
+"""Errors of commands: their text on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-import click
-
-from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError
+from luigi_pai.cli.tables import tell
+from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +21,9 @@ EXIT_UNREACHABLE = 3
 
 
 def give_up(command: str, why: object, code: int) -> NoReturn:
-    """Print the reason in one line and exit."""
-    click.echo(f"luigi-pai {command}: {' '.join(str(why).split())}", err=True)
+    """Print the reason, in one line unless it is a list of a job's problems, and exit."""
+    text = str(why) if isinstance(why, SpecError) else " ".join(str(why).split())
+    tell(f"luigi-pai {command}: {text}", err=True)
     sys.exit(code)
 
 
@@ -41,15 +41,24 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
         give_up(command, error, EXIT_USAGE)
     except configparser.Error as error:
         give_up(command, f"luigi.cfg cannot be read: {error}", EXIT_USAGE)
+    except ClusterUnreachable as error:
+        give_up(command, f"{error}{_where_it_was_looked_for()}", EXIT_UNREACHABLE)
     except PaiError as error:
         give_up(command, error, _code_of(error))
     except KeyboardInterrupt:
         give_up(command, interrupted, EXIT_FAILED)
 
 
+def _where_it_was_looked_for() -> str:
+    """Return a hint if nobody has said where the cluster is."""
+    from luigi_pai.config_file import NO_FILE, chosen_section, files_read, has_key  # noqa: PLC0415  loads Luigi
+
+    if has_key(chosen_section(None), "pai_url"):
+        return ""
+    return "; pai_url is not set" if files_read() else f"; pai_url is not set: {NO_FILE}"
+
+
 def _code_of(error: PaiError) -> int:
-    if isinstance(error, ClusterUnreachable):
-        return EXIT_UNREACHABLE
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
     if isinstance(error, HdfsUnreachable):

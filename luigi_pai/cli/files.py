@@ -10,6 +10,7 @@ import click
 
 from luigi_pai.cli.failures import plain_failures
 from luigi_pai.cli.job_argument import on_cluster
+from luigi_pai.cli.tables import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,7 +37,7 @@ def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
     with plain_failures("put", "stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 
-        click.echo(upload(WebHdfs.from_config(), local, remote, delete=delete, jobs=jobs))
+        tell(str(upload(WebHdfs.from_config(), local, remote, delete=delete, jobs=jobs)))
 
 
 @click.command(short_help="Fetch a file or folder from HDFS.")
@@ -52,7 +53,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
     with plain_failures("get", "stopped; what is here is whole, and the next get goes on from there"):
         from luigi_pai.hdfs import WebHdfs, download  # noqa: PLC0415  as in put
 
-        click.echo(download(WebHdfs.from_config(), remote, local, jobs=jobs))
+        tell(str(download(WebHdfs.from_config(), remote, local, jobs=jobs)))
 
 
 @click.command(short_help="List a folder on HDFS.")

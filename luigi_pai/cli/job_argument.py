@@ -28,7 +28,17 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.2 on
 
-__all__ = ["JOB", "connect", "latest_submission", "matching", "named", "on_cluster", "role_and_index"]
+__all__ = [
+    "JOB",
+    "connect",
+    "latest_submission",
+    "lookup",
+    "matching",
+    "named",
+    "on_cluster",
+    "role_and_index",
+    "status_of",
+]
 
 LATEST = "@latest"
 
@@ -142,6 +152,35 @@ def role_and_index(command: str, text: str | None) -> tuple[str | None, int | No
     if index and not index.isdecimal():
         give_up(command, f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
     return role, int(index) if index else None
+
+
+def lookup(cluster: Cluster, text: str) -> JobStatus:
+    """Return the status of the job that is meant; of a task's name, that of its latest submission.
+
+    Raises:
+        JobNotFound: as ``status_of``.
+        ConfigError: as ``named``.
+    """
+    return status_of(cluster, latest_submission(cluster, named(cluster, text)))
+
+
+def status_of(cluster: Cluster, name: str) -> JobStatus:
+    """Return the status of a job.
+
+    Raises:
+        JobNotFound: there is none of this name; it has the most similar name that there is.
+    """
+    from luigi_pai.spec.nearest import closest  # noqa: PLC0415  only a mistake needs it
+
+    try:
+        return cluster.status(name)
+    except JobNotFound as error:
+        near = closest(name, (job.name for job in cluster.list()))
+        hint = f"did you mean {near}? " if near else ""
+        raise error.reworded(
+            f"{cluster.username} has no job {name!r} on {cluster.url}, or it is no longer kept there; "
+            f"{hint}luigi-pai list shows those that there are"
+        ) from None
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.tables import tell
 from luigi_pai.cli.task_argument import task_named
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
                 }
             )
             if not as_json:
-                click.echo(f"{path}: {warning}{_in_one_line(problem)}")
+                tell(f"{path}: {warning}{_in_one_line(problem)}")
         if not as_json and not wrong:
             click.echo(f"{path}: valid")
     if as_json:
@@ -106,7 +107,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     except SpecError as error:
         refuse(file, error.problems)
     for loss in conversion.losses:
-        click.echo(f"{file}: {_in_one_line(loss)}", err=True)
+        tell(f"{file}: {_in_one_line(loss)}", err=True)
     click.echo(conversion.protocol.to_yaml(), nl=False)
 
 
@@ -155,7 +156,7 @@ def _in_one_line(problem: Problem) -> str:
 def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
     """Print each problem of a file on a line, and exit."""
     for problem in problems:
-        click.echo(f"{file}: {_in_one_line(problem)}", err=True)
+        tell(f"{file}: {_in_one_line(problem)}", err=True)
     sys.exit(EXIT_FAILED)
 
 

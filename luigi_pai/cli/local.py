@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up
+from luigi_pai.cli.tables import styled, tell
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +27,19 @@ _NAMED = 5
 """Failed jobs that are named at the end."""
 
 
-@click.command("local", short_help="Run an OpenPAI on this machine.")
+class _WithCommand(click.Command):
+    """A command with another behind it, whose options come after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options; explain one that may be of the other command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"if it is of a COMMAND: {ctx.command_path} [OPTIONS] -- COMMAND ..."
+            raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from None
+
+
+@click.command("local", cls=_WithCommand, short_help="Run an OpenPAI on this machine.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -178,7 +191,7 @@ def _show_warnings() -> None:
 
 
 def _say_where(server: LocalServer) -> None:
-    click.echo(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
+    tell(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
 
 
 def _say_end(end: CommandEnd) -> None:
@@ -187,7 +200,7 @@ def _say_end(end: CommandEnd) -> None:
         return
     if end.data is None:
         words = "1 job" if end.jobs == 1 else f"{end.jobs} jobs"
-        click.echo(
+        tell(
             f"luigi-pai local: {words}, none failed; pages and logs are removed (--data DIR keeps them)",
             err=True,
         )
@@ -195,9 +208,9 @@ def _say_end(end: CommandEnd) -> None:
     if end.failed:
         more = ", ..." if len(end.failed) > _NAMED else ""
         names = ", ".join(end.failed[:_NAMED])
-        click.echo(f"luigi-pai local: {len(end.failed)} of {end.jobs} jobs failed: {names}{more}", err=True)
+        tell(f"luigi-pai local: {len(end.failed)} of {end.jobs} jobs failed: {names}{more}", err=True)
     folder = shlex.quote(str(end.data))
-    click.echo(
+    tell(
         f"luigi-pai local: logs are in {end.data / 'jobs'}; "
         f"for the pages: luigi-pai local --port 0 --data {folder}",
         err=True,
@@ -207,7 +220,7 @@ def _say_end(end: CommandEnd) -> None:
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
     address, hdfs = server.address, server.hdfs
-    click.secho(f"{_RELEASES[server.settings.api]} on this machine", bold=True)
+    click.echo(styled(f"{_RELEASES[server.settings.api]} on this machine", bold=True))
     click.echo(
         f"""
   Jobs      {address.url}

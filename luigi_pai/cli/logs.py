@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import (
-    JOB,
-    connect,
-    latest_submission,
-    named,
-    on_cluster,
-    role_and_index,
-)
+from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster, role_and_index
+from luigi_pai.cli.tables import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,12 +51,14 @@ def logs(
     role, index = role_and_index("logs", task)
     with plain_failures("logs", "stopped; the job goes on"):
         cluster = connect()
-        name = latest_submission(cluster, named(cluster, job))
+        found = lookup(cluster, job)
+        name = found.name
+        _check_task(found, role, index)
+        _check_attempt(cluster, found, attempt)
         streams = STREAMS if only is None else (only,)
         reader = LogReader(
             cluster, name, role=role, index=index, streams=streams, attempt=attempt, lines=lines
         )
-        _check_task(cluster, name, role, index)
         print_lines(reader, reader.follow() if follow else reader.read())
         report_unreadable(reader)
     status = reader.status
@@ -87,19 +83,33 @@ def report_unreadable(reader: LogReader) -> None:
     """Say of which tasks the logs could not be read, and where a person finds them."""
     for task in reader.unreadable:
         page = f"; its page: {task.page}" if task.page else ""
-        click.echo(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
+        tell(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
 
 
-def _check_task(cluster: Cluster, name: str, role: str | None, index: int | None) -> None:
+def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
     """Refuse a role or an index that the job does not have."""
-    status = cluster.status(name)
+    name = status.name
     if role is None or not status.tasks:
         return
     of_role = [task for task in status.tasks if task.role == role]
     if not of_role:
         give_up("logs", f"job {name} has no task role {role!r}; it has {_roles(status)}", EXIT_USAGE)
     if index is not None and index not in [task.index for task in of_role]:
-        give_up("logs", f"job {name} has no {role}/{index}; {role} has {len(of_role)} tasks", EXIT_USAGE)
+        indexes = "0" if len(of_role) == 1 else f"0 to {len(of_role) - 1}"
+        give_up("logs", f"job {name} has no {role}/{index}; INDEX of {role} is {indexes}", EXIT_USAGE)
+
+
+def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
+    """Refuse a start that the job did not have, or whose logs the release does not give out."""
+    last = status.retries or 0
+    if attempt is None or attempt == last:
+        return
+    if attempt > last:
+        count = f"starts 0 to {last}" if last else "start 0 only"
+        give_up("logs", f"job {status.name} has no --attempt {attempt}; it had {count}", EXIT_USAGE)
+    if not cluster.dialect.can.logs:
+        text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
+        give_up("logs", text, EXIT_USAGE)
 
 
 def _roles(status: JobStatus) -> str:

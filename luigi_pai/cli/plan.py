@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured
+from luigi_pai.cli.tables import coloured, cut, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
+_NARROWEST = 20  # characters of a task
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -114,7 +116,11 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     if planned.gpus and planned.state != "done":
         text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
     above = "  (as above)" if planned.shown_above else ""
-    yield f"{first}{planned.task}  {text}{above}"
+    task = planned.task
+    if is_terminal():
+        width = shutil.get_terminal_size().columns - len(click.unstyle(f"{first}  {text}{above}"))
+        task = cut(task, max(_NARROWEST, width))
+    yield f"{first}{task}  {text}{above}"
     for number, before in enumerate(planned.requires, start=1):
         is_last = number == len(planned.requires)
         yield from _lines(

@@ -33,7 +33,10 @@ codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1
          "unhandled_exception": 4}
 for name, code in codes.items():
     config.set("retcode", name, str(code))
+from luigi_pai.cli.task_argument import task_named
 from luigi_pai.console import install
+sys.argv[0] = "luigi-pai run"
+task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
 install()
 luigi.retcodes.run_with_retcodes(sys.argv[1:])
 """
@@ -57,14 +60,16 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     A line for each change of a job, and on a terminal a progress line below; a failure is shown
     by the job's own error. Ctrl-C ends Luigi: jobs go on, or are stopped, as on_kill says, and
     the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
-    TASK. Exit code 0: all is done; 1: a job failed, or the task did; 4: something could not be
-    run.
+    TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
+    task or parameter; 4: something could not be run.
     """
-    from luigi_pai.console import PROGRESS_FD  # noqa: PLC0415  costs what only run needs
+    from luigi_pai.console import COLUMNS, PROGRESS_FD  # noqa: PLC0415  costs what only run needs
 
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
     environment = {**os.environ, PROGRESS_FD: str(writing)}
+    if is_terminal():
+        environment[COLUMNS] = str(shutil.get_terminal_size().columns)
     path = [os.getcwd(), environment.get("PYTHONPATH", "")]  # noqa: PTH109  as luigi.cfg is looked for
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     command = [sys.executable, "-c", _START, "--module", module, task, *arguments]
@@ -155,7 +160,7 @@ class _Progress:
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:
-            sys.stdout.write("\r\x1b[K")
+            sys.stdout.write(f"\r{' ' * len(self._shown)}\r")
             sys.stdout.flush()
             self._shown = ""
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named, on_cluster
+from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster
 from luigi_pai.cli.listing import facts
-from luigi_pai.cli.tables import coloured, duration, fields, moment
+from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
 from luigi_pai.errors import JobNotFound, PaiApiError
 
 if TYPE_CHECKING:
@@ -42,25 +42,24 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
         shown = 0
         for text in jobs:
             try:
-                name = latest_submission(cluster, named(cluster, text))
-                job = cluster.status(name)
+                job = lookup(cluster, text)
             except JobNotFound as error:
                 missing = True
-                click.echo(f"luigi-pai status: {error}", err=True)
+                tell(f"luigi-pai status: {error}", err=True)
                 continue
             reason = _waits_because(cluster, job)
-            page = cluster.page(name)
+            page = cluster.page(job.name)
             if as_json:
                 found.append({**facts(job), "waits_because": reason, "page": page})
                 continue
             if shown:
                 click.echo()
             shown += 1
-            click.echo(_headline(job))
+            tell(_headline(job))
             for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
                 click.echo(line)
             for line in _what_next(cluster, job):
-                click.echo(line)
+                tell(line)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     raise SystemExit(EXIT_FAILED if missing else 0)
@@ -93,10 +92,8 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    yield (
-        "diagnostics",
-        "" if own is not None or job.succeeded else printable((job.diagnostics or "").strip()),
-    )
+    known = own is not None or job.succeeded or reason is not None  # and said above
+    yield "diagnostics", "" if known else printable((job.diagnostics or "").strip())
     yield "tasks", "\n".join(_tasks(job))
 
 
@@ -157,7 +154,8 @@ def _what_next(cluster: Cluster, job: JobStatus) -> Iterator[str]:
 
     there = cluster_option(cluster.section)
     if not job.finished:
-        yield f"  logs: luigi-pai logs{there} -f {job.name}    stop: luigi-pai stop{there} {job.name}"
+        yield f"  logs: luigi-pai logs{there} -f {job.name}"
+        yield f"  stop: luigi-pai stop{there} {job.name}"
     elif not job.succeeded:
-        again = f"luigi-pai submit{there} --like {job.name}"
-        yield f"  logs: luigi-pai logs{there} {job.name}    again: {again}"
+        yield f"  logs: luigi-pai logs{there} {job.name}"
+        yield f"  again: luigi-pai submit{there} --like {job.name}"

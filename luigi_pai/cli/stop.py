@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, matching, named, on_cluster
+from luigi_pai.cli.job_argument import (
+    JOB,
+    connect,
+    latest_submission,
+    matching,
+    named,
+    on_cluster,
+    status_of,
+)
+from luigi_pai.cli.tables import tell
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
@@ -61,7 +70,10 @@ def ask(command: str, names: list[str]) -> None:
     if len(names) > _MOST_SHOWN:
         click.echo(f"  and {len(names) - _MOST_SHOWN} more", err=True)
     if not sys.stdin.isatty():
-        give_up(command, f"{len(names)} jobs match; give --yes to stop them", EXIT_USAGE)
+        matches = "1 job matches; give --yes to stop it"
+        if len(names) > 1:
+            matches = f"{len(names)} jobs match; give --yes to stop them"
+        give_up(command, matches, EXIT_USAGE)
     if not click.confirm(f"Stop {len(names)} job{'' if len(names) == 1 else 's'}?", err=True):
         give_up(command, "nothing was stopped", EXIT_FAILED)
 
@@ -71,14 +83,14 @@ def stop_all(command: str, cluster: Cluster, names: list[str], *, wait: bool) ->
     failed, asked = False, []
     for name in names:
         try:
-            status = cluster.status(name)
+            status = status_of(cluster, name)
             if status.finished:
                 click.echo(f"{name}: has ended already ({status.raw_state})")
                 continue
             cluster.stop(name)
         except PaiApiError as error:
             failed = True
-            click.echo(f"luigi-pai {command}: {error}", err=True)
+            tell(f"luigi-pai {command}: {error}", err=True)
         else:
             asked.append(name)
             if not wait:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, latest_submission, named, on_cluster
+from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster
 from luigi_pai.cli.jobs import refuse, refused
+from luigi_pai.cli.tables import tell
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
@@ -71,7 +73,7 @@ def submit(
             document, source = _of_file(str(file))
         job = _job(document, changes, name, source)
         _warn_of_size(cluster, job)
-        handle = cluster.submit(job)
+        handle = _submitted(cluster, job)
         click.echo(handle.name, err=follow)
         if follow:
             _follow(handle)
@@ -81,7 +83,16 @@ def submit(
             from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
 
             there = cluster_option(cluster.section)
-            click.echo(f"page: {handle.url}\nlogs: luigi-pai logs{there} -f {handle.name}", err=True)
+            tell(f"page: {handle.url}\nlogs: luigi-pai logs{there} -f {handle.name}", err=True)
+
+
+def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
+    from luigi_pai.errors import NameConflict  # noqa: PLC0415  heavy with what it needs
+
+    try:
+        return cluster.submit(job)
+    except NameConflict as error:
+        raise error.extended("a name is never free again: give another with --name NAME") from None
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
@@ -93,7 +104,8 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
     elif not path.is_file():
-        give_up("submit", f"{file}: there is no such file", EXIT_USAGE)
+        what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
+        give_up("submit", f"{file}: {what}", EXIT_USAGE)
     try:
         job = read_job_file(path, content)
     except SpecError as error:
@@ -108,7 +120,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     """Return the document of an earlier job, under a name that is not taken."""
     from luigi_pai.spec.names import base_name  # noqa: PLC0415  as above
 
-    name = latest_submission(cluster, named(cluster, text))
+    name = lookup(cluster, text).name
     document = cluster.config(name)
     if MASK in json.dumps(document.get("secrets", "")):
         give_up(
@@ -149,6 +161,8 @@ def _job(
     for path, value in changes:
         whole = ["parameters", *path] if is_protocol and len(path) == 1 else path
         _put(document, whole, value, source)
+        if not is_protocol:
+            _check_field(document, path)
     if name is not None:
         document["name" if is_protocol else "jobName"] = name
     return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
@@ -170,6 +184,17 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
         at[last] = value
     else:
         give_up("submit", f"--set {'.'.join(path)}: {source} has no such place", EXIT_USAGE)
+
+
+def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
+    """Refuse a place that a v1 job config does not have: PaiJob would leave it out."""
+    from luigi_pai.spec.paths import path_text  # noqa: PLC0415  as above
+    from luigi_pai.spec.validate import validate_job  # noqa: PLC0415  as above
+
+    place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
+    for problem in validate_job(document):
+        if problem.path == place and "not a field" in problem.message:
+            give_up("submit", f"--set {'.'.join(path)}: {problem.message}", EXIT_USAGE)
 
 
 def _item(at: Any, step: str, path: str, source: str) -> Any:
@@ -199,19 +224,21 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     except PaiApiError:
         return  # the submission says what is wrong
     if warning is not None:
-        click.echo(f"luigi-pai submit: warning: {warning}", err=True)
+        tell(f"luigi-pai submit: warning: {warning}", err=True)
 
 
 def _wait(handle: Job) -> None:
-    """Wait for a job, say what changes, and end with what became of it."""
-    from luigi_pai.api.waiting import WaitingReasons  # noqa: PLC0415  as above
+    """Wait for a job, say what changes and why it waits, and end with what became of it."""
+    said = ""
 
-    reasons = WaitingReasons(handle.cluster)
+    def show(status: JobStatus, waits_because: str | None = None) -> None:
+        nonlocal said
+        text = f"{status.name}: {status.summary(waits_because)}"
+        if text != said and not status.finished:  # what became of it is said below
+            tell(text, err=True)
+        said = text
 
-    def show(status: Any) -> None:
-        click.echo(f"{status.name}: {status.summary(reasons.of(status))}", err=True)
-
-    handle.wait(on_change=show)
+    handle.wait(on_change=show, on_waiting=show)
     _end(handle)
 
 
@@ -228,6 +255,6 @@ def _follow(handle: Job) -> None:
 def _end(handle: Job) -> None:
     failure = handle.failure()
     if failure is not None:
-        click.echo(str(failure), err=True)
+        tell(str(failure), err=True)
         sys.exit(EXIT_FAILED)
     click.echo(f"{handle.name}: {handle.status().raw_state}", err=True)

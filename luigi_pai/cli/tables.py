@@ -1,4 +1,9 @@
-"""Tables, colours and durations for people, within the width of their terminal."""
+"""Tables, sentences, colours and durations for people, within the width of their terminal.
+
+On a terminal, tables are cut and sentences wrapped. What has no space (a name, a path, an address) is never
+cut nor broken, but in the columns of a table, and neither are logs, job files and JSON. Through a pipe
+nothing is, and there are no colours; nor are there any where NO_COLOR is set.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,16 @@ import shutil
 import sys
 import time
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from luigi_pai.console import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["coloured", "duration", "fields", "is_terminal", "moment", "table"]
+__all__ = ["coloured", "cut", "duration", "fields", "is_terminal", "moment", "styled", "table", "tell"]
 
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -36,9 +43,26 @@ def is_terminal() -> bool:
 def coloured(text: str, state: str) -> str:
     """Return a text in the colour of a state; as it is without a terminal, and where NO_COLOR is set."""
     colour = _COLOURS.get(state)
-    if colour is None or os.environ.get("NO_COLOR") or not is_terminal():
+    return text if colour is None else styled(text, fg=colour)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Return a text in a style of click's; as it is without a terminal, and where NO_COLOR is set."""
+    if os.environ.get("NO_COLOR") or not is_terminal():
         return text
-    return click.style(text, fg=colour)
+    return click.style(text, **style)
+
+
+def tell(text: str, *, err: bool = False, hanging: int = 2) -> None:
+    """Print a text; on a terminal, its lines are wrapped, and further ones indented below the first.
+
+    Args:
+        text: of one line or several.
+        err: to standard error.
+        hanging: as of ``wrap``.
+    """
+    columns = shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
+    click.echo(wrap(text, columns, hanging), err=err)
 
 
 def table(
@@ -60,7 +84,7 @@ def table(
         while sum(widths) > available and max(widths) > _NARROWEST:
             widths[widths.index(max(widths))] -= 1
     for number, row in enumerate([titles, *rows]):
-        cells = [_cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
+        cells = [cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         if states is not None and number > 0:
             cells[states] = coloured(cells[states], row[states])
@@ -79,7 +103,7 @@ def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str
     for name, value in shown:
         first = f"{indent}{name.ljust(width)}{' ' * _GAP}"
         for line in value.split("\n"):
-            for piece in _wrapped(line, max(20, columns - len(hanging))):
+            for piece in wrap(line, max(20, columns - len(hanging)), 0).split("\n"):
                 yield f"{first}{piece}".rstrip()
                 first = hanging
 
@@ -105,16 +129,6 @@ def moment(milliseconds: int | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Return a text, its end replaced by an ellipsis if it is longer than a width."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _wrapped(line: str, width: int) -> Iterator[str]:
-    words, piece = line.split(" "), ""
-    for word in words:
-        if piece and len(piece) + 1 + len(word) > width:
-            yield piece
-            piece = word
-        else:
-            piece = f"{piece} {word}" if piece else word
-    yield piece

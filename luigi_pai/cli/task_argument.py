@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -57,16 +59,28 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
     from luigi.parameter import ParameterException  # noqa: PLC0415
     from luigi.task_register import TaskClassException  # noqa: PLC0415
 
-    sys.path.insert(0, "")
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
-        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
-        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+    _import(command, module)
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     return task
+
+
+def _import(command: str, module: str) -> None:
+    """Import a module of the user's, or end the command and say where it failed."""
+    sys.path.insert(0, "")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        is_it = error.name is not None and f"{module}.".startswith(f"{error.name}.")
+        hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
+        if module.endswith(".py") or "/" in module:
+            hint = f"write the name of a module: {Path(module).stem}"
+        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+    except Exception as error:  # noqa: BLE001  of the user's code, of any kind
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
+        text = f"{module} cannot be imported: {type(error).__name__}: {error}{place}"
+        give_up(command, text, EXIT_USAGE)

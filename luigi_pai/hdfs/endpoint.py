@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from luigi_pai.errors import ConfigError, naming_section
+from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.hdfs.addresses import api_base
 from luigi_pai.hdfs.connection import connection
 from luigi_pai.hdfs.errors import HdfsError
@@ -100,8 +100,11 @@ class Endpoint:
             HdfsError: it is no path on this HDFS.
             ConfigError: ``webhdfs_url`` is needed and missing.
         """
-        with naming_section(self.account.section):
+        try:
             return self._at(path)
+        except PaiError as error:
+            error.in_section(self.account.section)
+            raise
 
     def _at(self, path: str) -> tuple[Connection, str]:
         place = hdfs_path(path, self.fs_uri)

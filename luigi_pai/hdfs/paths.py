@@ -77,7 +77,8 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         raise _wrong(path, f"{path_scheme}: is not HDFS; begin it with / or hdfs://HOST:PORT/")
     is_same = not path_authority or _address(scheme, path_authority) == _address(scheme, authority)
     if path_scheme == scheme and not is_same:
-        raise _wrong(path, f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}")
+        why = f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}"
+        raise _wrong(path, f"{why}; begin it with $PAI_DEFAULT_FS_URI/, or correct fs_uri")
     return _normal(plain)
 
 
@@ -103,4 +104,5 @@ def _address(scheme: str, authority: str) -> str:
 
 
 def _wrong(path: str, why: str) -> HdfsError:
-    return HdfsError(f"{path!r} is no path on this HDFS: {why}", operation="resolve", path=path)
+    text = f"{path!r} is no path on this HDFS: {why}"
+    return HdfsError(text, operation="resolve", path=path, reason=why)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["BufferedHdfsReader", "HdfsReader"]
+__all__ = ["WAITS", "BufferedHdfsReader", "HdfsReader"]
 
 logger = logging.getLogger("luigi-interface")
 
 # seconds before each further try; of two DataNodes, NameNodes name the dead one every second time
-_WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
+WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _SLOW = 5  # tries that one counts for in which too little arrived
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones cost new pages of memory
@@ -148,8 +148,8 @@ class HdfsReader(io.RawIOBase):
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:
             self._tried = 0
-        while self._tried < len(_WAITS) and sum(_WAITS[: self._tried + 1]) <= self._connection.patience:
-            time.sleep(_WAITS[self._tried])
+        while self._tried < len(WAITS) and sum(WAITS[: self._tried + 1]) <= self._connection.patience:
+            time.sleep(WAITS[self._tried])
             self._tried += 1
             self._tried_at = self._at
             logger.info("Reading %s on from byte %d, for: %s", self._path, self._at, error)

@@ -18,14 +18,14 @@ from luigi_pai.timed_http import OverLimit, TimedAdapter, TimedAnswer, TimedByte
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["CONTENT", "Account", "new_session"]
+__all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session"]
 
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _LEAST_CONTENT = 64 * 1024  # bytes that arrive in that time where the content of a file is waited for
 _MIB = 1024 * 1024
-_MAX_ANSWER = 16 * _MIB  # bytes of one that is neither a listing nor the content of a file
+MAX_ANSWER = 16 * _MIB  # bytes of one that is neither a listing nor the content of a file
 # Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000 entries, 0.6 GiB of memory when they are read
-_MAX_LISTING = 128 * _MIB
+MAX_LISTING = 128 * _MIB
 CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 
@@ -153,7 +153,7 @@ class _Connection(TimedConnection):
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""
         operation = parse_qs(urlsplit(url).query).get("op", [""])[0].upper()
-        longest = _MAX_LISTING if operation == "LISTSTATUS" else _MAX_ANSWER
+        longest = MAX_LISTING if operation == "LISTSTATUS" else MAX_ANSWER
         self.response_class = partial(  # type: ignore[assignment]
             _Answer, operation=operation, longest=longest
         )

@@ -12,7 +12,6 @@ from urllib.parse import unquote, urljoin, urlsplit
 from hdfs import Client
 from urllib3.exceptions import HTTPError
 
-from luigi_pai.errors import naming_section
 from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
 from luigi_pai.hdfs.errors import (
@@ -91,8 +90,11 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def _request(self, method: str, url: str, **about: Any) -> Answer:
         """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
-        with naming_section(self._account.section):
+        try:
             return self._answered(method, url, **about)
+        except HdfsError as error:
+            error.in_section(self._account.section)
+            raise
 
     def _answered(self, method: str, url: str, **about: Any) -> Answer:
         quoted = url.removeprefix(_LIBRARYS_BASE)

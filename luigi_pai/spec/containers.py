@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import copy
 import gzip
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai import runtime
 from luigi_pai.runtime import VARIABLES, attempt_of
@@ -46,15 +47,26 @@ def for_containers(job: AnyJob, name: str, *, with_runtime: bool) -> AnyJob:
     if isinstance(job, PaiJob):
         plain = copy.copy(job)
         plain.jobName = name
-        plain.taskRoles = [copy.copy(role) for role in job.taskRoles]
-        for role in plain.taskRoles:
-            if with_runtime or _names_variables(role.command):
-                role.command = f"{_export(name)}; {role.command}"
+        plain.taskRoles = [_v1_role(role, name, with_runtime=with_runtime) for role in job.taskRoles]
         return plain
     protocol = job.renamed(name)
     for protocol_role in protocol.taskRoles.values():
         _prepare(protocol_role, name, with_runtime=with_runtime)
     return protocol
+
+
+def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
+    """Return a role, a TaskRole or a mapping of its fields, with the export in its command."""
+    is_mapping = isinstance(role, Mapping)
+    command = role.get("command") if is_mapping else role.command
+    if not with_runtime and not _names_variables(command):
+        return role
+    command = f"{_export(name)}; {command}"
+    if is_mapping:
+        return {**role, "command": command}
+    role = copy.copy(role)
+    role.command = command
+    return role
 
 
 def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:

@@ -11,10 +11,14 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from luigi_pai.spec.methods import METHOD, is_method
+from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import Path, path_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
 
@@ -78,9 +82,19 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 class _Fields:
-    """Base of PaiJob, TaskRole and Port: repr and equality by fields."""
+    """Base of PaiJob, TaskRole and Port: repr and equality by fields, and errors that name an argument."""
 
     __slots__ = ()
+
+    def __new__(cls, *_args: Any, **given: Any) -> Self:
+        """Refuse an argument that does not exist, and name the most similar one."""
+        of = getattr(cls.__init__, "__code__", None)
+        if given and of is not None and not of.co_flags & inspect.CO_VARKEYWORDS:
+            known = of.co_varnames[1 : of.co_argcount + of.co_kwonlyargcount]
+            unknown = next((name for name in given if name not in known), None)
+            if unknown is not None:
+                raise TypeError(f"{cls.__name__} has no argument {unknown!r}{nearest(unknown, known)}")
+        return super().__new__(cls)
 
     def __repr__(self) -> str:
         shown = slot_to_dict(self)

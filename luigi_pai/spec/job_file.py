@@ -62,6 +62,8 @@ class JobFile:
         number = (0,) if release is None else release_number(release)
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
             return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
+        if isinstance(self.document, str):
+            return [Problem("", f"is a text, not a job; {_WANTED}")]
         if self.api_version == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]

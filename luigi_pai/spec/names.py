@@ -108,7 +108,8 @@ def check_name(name: Any) -> None:
         from luigi_pai.spec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it
 
         what = schema("job.v1")["properties"]["jobName"]["description"]
-        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}")])
+        quoted = "" if isinstance(name, str) else "; write it as text, in quotes"
+        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}{quoted}")])
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:

@@ -266,7 +266,7 @@ class Engine:
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))
             return
-        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster))
+        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
         watcher.add(
             begun.status,
             new=begun.submitted,
@@ -290,6 +290,11 @@ class Engine:
             return
         del self._units[job]
         self._reports_due.pop(job, None)
+        if update.error is not None:  # its lookup is refused; what becomes of it is not known
+            if isinstance(update.error, _OF_ALL):
+                raise update.error
+            self._fail(unit.points, update.error)
+            return
         ended = unit.finish(update)
         if job in self._pruned:
             self._pruned.discard(job)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi.task import MixinNaiveBulkComplete
 
+from luigi_pai.config_checks import task_problems
+from luigi_pai.errors import ConfigError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
-    from luigi_pai.tasks.task_run import Forecast
+    from luigi_pai.tasks.task_run import Forecast, TaskRun
 
 __all__ = ["JobTask"]
 
@@ -110,9 +112,7 @@ class JobTask(Task):
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: HDFS was needed and failed.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
-
-        return TaskRun(self._definition()).is_complete()
+        return self._task_run().is_complete()
 
     def result(self) -> Mapping[str, Any]:
         """Return the values that a sweep's table shows of this task, once its job has ended.
@@ -152,15 +152,25 @@ class JobTask(Task):
         Raises:
             PaiError: as ``complete()``.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
-
-        return TaskRun(self._definition()).forecast()
+        return self._task_run().forecast()
 
     def _run(self) -> None:
         """Find or submit the job, and wait for its end."""
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+        self._task_run().execute()
 
-        TaskRun(self._definition()).execute()
+    def _task_run(self) -> TaskRun:
+        """Return a run, or a lookup, of the task's job.
+
+        Raises:
+            ConfigError: a setting is wrong, of [OpenPai] or of the task's own.
+            SpecError: the task's name is not a valid job name.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
+
+        wrong = list(task_problems(self))
+        if wrong:
+            raise ConfigError(f"{type(self).__name__}: {'; '.join(wrong)}")
+        return TaskRun(self._definition())
 
     @abc.abstractmethod
     def _check(self) -> list[str]:

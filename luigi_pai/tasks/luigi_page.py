@@ -1,4 +1,11 @@
-"""Luigi's web page of a running task: the link to its job, and the messages that it sends."""
+"""Luigi's web page of a running task: the link to its job, and the messages that it sends.
+
+What the page of ``luigid`` shows (Luigi 3.8): behind the eye, the job's page; behind the speech bubble,
+the status message and the progress, read anew twice a second; behind the paper plane, a form for messages,
+whose response is shown only if "Await response" is ticked. The table itself is read when the page is opened.
+Link and status message stay when the task has ended, the form goes. There is none of this with
+``--local-scheduler``, and no form with ``send_messages = false`` in [scheduler].
+"""
 
 from __future__ import annotations
 

@@ -55,10 +55,25 @@ class Outputs:
         return CompletionFlag(hdfs, self._folder)
 
     def submission_record(self, job: str) -> SubmissionRecord | None:
-        """Return the record of a job's submissions; None without an output folder on HDFS."""
+        """Return the record of a job's submissions; None without an output folder on HDFS.
+
+        Raises:
+            HdfsError: the output folder is not a path on this HDFS.
+        """
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
+        from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  as above
+
+        try:
+            hdfs.at(self._folder)
+        except HdfsError as error:
+            raise HdfsError(
+                f"output_dir = {self._folder!r} of job {job!r} is no path on this HDFS: {error.reason}",
+                operation=error.operation,
+                path=error.path,
+                reason=error.reason,
+            ) from None
         from luigi_pai.tasks.record import SubmissionRecord  # noqa: PLC0415  as above
 
         return SubmissionRecord(hdfs, self._folder, job)

@@ -10,6 +10,7 @@ from unittest import mock
 
 import luigi.configuration
 
+from luigi_pai.config_file import CLUSTER_VARIABLE, SECTION
 from luigi_pai.local.luigi_config import compose
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["luigi_configured", "open_pai_settings"]
-
-SECTION = "OpenPai"
-_CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 
 
 def open_pai_settings() -> dict[str, str]:
@@ -41,9 +39,8 @@ def luigi_configured(section: Mapping[str, str], file: Path) -> Iterator[None]:
     earlier = _sections(config)
     names = [SECTION, *(name for name in earlier if name.startswith(f"{SECTION}:"))]
     file.touch(mode=0o600)
-    text = compose(None, section)
-    file.write_text("".join(text.replace(f"[{SECTION}]", f"[{name}]", 1) for name in names), "utf-8")
-    environment = {name: value for name, value in os.environ.items() if name != _CLUSTER_VARIABLE}
+    file.write_text(compose(None, section, names), "utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != CLUSTER_VARIABLE}
     environment |= {"LUIGI_CONFIG_PATH": str(file), "LUIGI_CONFIG_PARSER": "cfg"}
     for name in ("no_proxy", "NO_PROXY"):
         environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost")))

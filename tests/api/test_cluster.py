@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning
 # ---------------------------------------------------------------- the setting, the repr
 
 
-def test_an_api_version_that_is_none_is_refused(new_cluster):
+def test_an_unknown_api_version_is_refused(new_cluster):
     """By name."""
     with pytest.raises(ValueError, match=r"^api_version = 'v3' is not valid; use auto, v1 or v2$"):
         new_cluster(api_version="v3")
@@ -175,7 +175,7 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
     ("api_version", "status", "code"),
     [("v1", 404, "NoVirtualClusterError"), ("v2", 403, "ForbiddenUserError")],
 )
-def test_an_unknown_virtual_cluster_is_told_with_those_that_there_are(
+def test_the_error_of_an_unknown_virtual_cluster_lists_the_known_ones(
     new_cluster, rest, api_version, status, code
 ):
     """A typing error is seen at once."""

@@ -242,7 +242,7 @@ def test_the_clusters_of_a_process_are_one_for_each_settings():
 # ---------------------------------------------------------------- nobody there
 
 
-def test_nobody_there_is_found_out_once(new_cluster, clock, in_forks):
+def test_an_address_without_a_server_is_found_out_once(new_cluster, clock, in_forks):
     """A thousand tasks do not each find it out: for ten seconds they are told what the first ran into."""
     cluster = new_cluster(clock=clock)
     cluster.check_reachable()

@@ -175,7 +175,7 @@ def test_a_handle_asks_nothing(faulty, faulty_cluster):
     assert faulty.calls == []
 
 
-def test_a_job_that_nobody_knows_is_not_waited_for(faulty_cluster, clock):
+def test_an_unknown_job_is_not_waited_for(faulty_cluster, clock):
     """A misspelt name is an error at once."""
     with pytest.raises(JobNotFound):
         faulty_cluster.job("misspelt").wait()

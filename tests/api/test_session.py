@@ -242,7 +242,7 @@ def test_a_refused_login_is_not_repeated(serve, new_session, clock):
     assert len(server.asked) == 1
 
 
-def test_a_login_is_not_repeated_where_nobody_is(new_session, clock):
+def test_a_login_is_not_repeated_at_an_address_without_a_server(new_session, clock):
     """A refused connection is an error at once."""
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
         new_session(f"http://127.0.0.1:{refused_port()}", clock).request(*POST, body={})

@@ -96,7 +96,7 @@ def test_an_unknown_host_says_what_to_check(new_session):
 @pytest.mark.parametrize(
     "url", ["http://a..b:9186", f"http://{'a' * 64}.invalid", "127.0.0.1:9186", "ftp://h/"]
 )
-def test_an_address_that_is_none_says_what_to_check(new_session, url):
+def test_the_error_of_an_invalid_address_says_what_to_check(new_session, url):
     """What requests and urllib3 cannot use as an address is the setting's fault."""
     with pytest.raises(ClusterUnreachable) as caught:
         new_session(url).request(*GET, authorize=False)
@@ -167,14 +167,14 @@ def test_tls_to_a_plain_port_is_one_line(serve, new_session):
 
 
 @pytest.mark.parametrize("status", [200, 404, 403, 400, 401])
-def test_another_web_server_is_told_as_such(serve, new_session, status):
+def test_another_web_server_is_recognised(serve, new_session, status):
     """HTML in place of JSON is no missing job, and no refused login: the address is wrong."""
     server = serve(lambda _: (status, {"Content-Type": "text/html"}, "<html>nginx</html>"))
     session = new_session(server.url)
     for call, authorize in ((GET, False), (POST, True)):
         with pytest.raises(InvalidReply) as caught:
             session.request(*call, authorize=authorize)
-        assert str(caught.value).endswith(f"is {server.url} (pai_url in [OpenPai]) the rest-server?")
+        assert f"; is {server.url} (pai_url in [OpenPai]) the rest-server? Its port is " in str(caught.value)
         assert "\n" not in str(caught.value)
         assert "nginx" not in str(caught.value)
 
@@ -186,7 +186,8 @@ def test_the_type_of_a_wrong_answer_is_named(serve, new_session):
         new_session(server.url).request(*GET, authorize=False)
     assert str(caught.value) == (
         f"{server.url}/api/v1/jobs/x answered 200 with text/html; charset=utf-8 instead of JSON; "
-        f"is {server.url} (pai_url in [OpenPai]) the rest-server?"
+        f"is {server.url} (pai_url in [OpenPai]) the rest-server? Its port is usually 9186, or its path "
+        "/rest-server"
     )
 
 

@@ -41,7 +41,7 @@ def test_what_was_written_is_read():
     assert shared.read() == {"b": [None, "é", 2.5]}
 
 
-def test_a_change_that_fails_is_none():
+def test_a_change_that_fails_changes_nothing():
     """An exception leaves the document as it was, for others and for the process itself."""
     shared = SharedState()
     with shared.update() as state:
@@ -172,7 +172,7 @@ def test_a_fork_of_many_threads_is_not_held_up(in_forks):
 
 
 @pytest.mark.parametrize("lock", ["document", "login", "dialect"])
-def test_a_process_that_is_killed_with_a_lock_blocks_nobody(lock):
+def test_a_process_that_is_killed_with_a_lock_releases_it(lock):
     """The kernel takes it back."""
     shared = SharedState()
     reader, writer = os.pipe()

@@ -156,7 +156,7 @@ def test_transient_errors_of_a_lookup_are_retried(faulty, submissions, do):
     assert do(submissions.latest()).succeeded
 
 
-def test_a_server_that_stays_away_is_given_up_after_the_patience(faulty, cluster, do, clock):
+def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluster, do, clock):
     """That of the caller, where it names one: complete() asks for seconds only."""
     do(Submissions(cluster, "other").latest())
     faulty.fail("GET", "/jobs/", 500, times=float("inf"))
@@ -288,7 +288,7 @@ def test_a_429_is_waited_for_and_not_looked_behind(faulty, cluster, clock, heade
     assert sum(clock.slept) == pytest.approx(60 if headers else 1, rel=0.15)
 
 
-def test_a_429_without_end_ends_after_the_patience(faulty, cluster, clock):
+def test_a_429_without_end_is_given_up_after_poll_patience(faulty, cluster, clock):
     """A proxy that refuses for ever does not hold the work for ever."""
     faulty.fail(*POST, 429, times=float("inf"), body="Too many requests")
     with pytest.raises(RateLimited):
@@ -402,7 +402,7 @@ def test_a_refusal_in_the_right_dialect_is_no_reason_to_search(faulty, cluster, 
         do(work.submit(1, job()))
 
 
-def test_a_lookup_in_one_dialect_is_none_in_the_other(faulty, cluster, do):
+def test_a_lookup_in_one_dialect_does_not_count_in_the_other(faulty, cluster, do):
     """Names differ, and so do the jobs."""
     faulty.add("train", runs_for=3600)
     work = Submissions(cluster, "train")

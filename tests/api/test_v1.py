@@ -307,7 +307,7 @@ def test_a_name_in_use_is_a_name_conflict(logged_in, say):
         ("flat post bad vc", 404, "NoVirtualClusterError"),
     ],
 )
-def test_a_refused_job_is_told_in_the_servers_words(logged_in, say, observed, step, status, code):
+def test_a_refused_job_is_explained_in_the_servers_words(logged_in, say, observed, step, status, code):
     """A refusal of the job keeps status, code and message, is one line, and is no missing job or login."""
     say(step)
     with pytest.raises(PaiHttpError) as caught:
@@ -353,7 +353,7 @@ def test_a_missing_job_cannot_be_stopped(logged_in, say):
 
 
 @pytest.mark.parametrize("step", ["flat exec noauth", "flat exec missing body"])
-def test_a_refused_stop_is_told_in_the_servers_words(logged_in, say, observed, step):
+def test_a_refused_stop_is_explained_in_the_servers_words(logged_in, say, observed, step):
     """What the server says to a stop is handed on."""
     say(step)
     with pytest.raises(PaiHttpError) as caught:
@@ -371,7 +371,7 @@ def test_the_config_of_a_job_is_read(v1, rest, reply):
 
 
 @pytest.mark.parametrize("reply", ["no JSON", "[]", None, ["x"]])
-def test_a_config_that_is_none_is_invalid(v1, rest, reply):
+def test_a_malformed_config_is_an_invalid_reply(v1, rest, reply):
     """Named by its path."""
     rest.get(f"{JOBS}/j/config", body=json.dumps(reply))
     with pytest.raises(InvalidReply, match=r"^the server answered /api/v1/jobs/j/config with "):

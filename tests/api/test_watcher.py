@@ -443,7 +443,7 @@ def test_an_outage_of_a_minute_is_waited_out(scripted, follow, passed):
     assert states(follow(watching(scripted(answer)))) == ["RUNNING", "SUCCEEDED"]
 
 
-def test_an_outage_ends_with_its_error_after_the_patience(scripted, follow, passed):
+def test_an_outage_ends_with_its_error_after_poll_patience(scripted, follow, passed):
     """poll_patience seconds without an answer, then the error itself."""
     cluster = scripted(lambda _: ClusterUnreachable("down"), Polling(patience=100))
     with pytest.raises(ClusterUnreachable, match=r"^down$"):

@@ -83,6 +83,15 @@ def job_file(tmp_path: Path, dialect: str) -> Callable[..., str]:
 
 
 @pytest.fixture
+def with_luigi_cfg(cluster, dialect: str, tmp_path: Path) -> Path:
+    """A folder with a luigi.cfg, for luigi-pai in a process of its own."""
+    keys = {**cluster.luigi_section, "api_version": dialect, "poll_min": "0.05", "poll_max": "0.5"}
+    lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
+    (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
 def pai_command() -> Callable[..., Result]:
     """Run luigi-pai and check its exit code."""
 

@@ -19,7 +19,7 @@ from luigi_pai.hdfs import WebHdfs
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @pytest.fixture
@@ -295,7 +295,7 @@ def test_a_pipe_that_ends(home, fs, tmp_path):
     fs.mkdir(home)
     for number in range(50):
         fs.touchz(f"{home}/{number}")
-    command = f"set -o pipefail; {sys.executable} -m luigi_pai.cli ls -R {home} | true"
+    command = f"set -o pipefail; {sys.executable} -m luigi_pai ls -R {home} | true"
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )

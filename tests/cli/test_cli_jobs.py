@@ -81,7 +81,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def _as_process(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "luigi_pai.cli", *words]
+    command = [sys.executable, "-m", "luigi_pai", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -128,7 +128,7 @@ def test_lenient_agrees_with_the_server(run, tmp_path):
         ("rate: 0.1", "2020-01-01: 1, rate: 0.1", 6, "put the key into quotes"),
     ],
 )
-def test_lenient_examines_the_rest_of_a_file_that_nobody_means_so(run, tmp_path, old, new, line, message):
+def test_lenient_examines_the_rest_of_an_ambiguous_file(run, tmp_path, old, new, line, message):
     """It is valid only if the rest is; each problem of the rest is listed too."""
     (tmp_path / "odd.yaml").write_text(PROTOCOL.replace(old, new))
     first, last = run("validate", "--lenient", "odd.yaml").stdout.splitlines()
@@ -145,7 +145,7 @@ def test_lenient_examines_the_rest_of_a_file_that_nobody_means_so(run, tmp_path,
     assert run("validate", "odd.yaml", expect=1).stdout.count("\n") == 2
 
 
-def test_a_job_that_nobody_means_so_is_neither_rendered_nor_converted(run, tmp_path):
+def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
     (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
     (tmp_path / "odd.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  memoryMB: .inf\n")
@@ -404,7 +404,10 @@ def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
         (["nomodule", "New"], "No module named 'nomodule'; is the folder of nomodule on PYTHONPATH?"),
         (["pipeline", "Other"], "Other is neither a PaiTask nor a PaiProtocolTask"),
         (["pipeline", "Nothing"], "Nothing"),
-        (["pipeline", "NoFile"], "NoFile of pipeline: [Errno 2] No such file or directory: "),
+        (
+            ["pipeline", "NoFile"],
+            "NoFile of pipeline: [Errno 2] protocol of NoFile: there is no such file; a path is",
+        ),
         (["broken", "New"], "No module named 'not_installed'; broken imports it"),
         (["pipeline", "New"], "rate"),
         (["pipeline", "New", "--rate", "x"], "x"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from click.shell_completion import ShellComplete
 from luigi_pai.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from luigi_pai.local import LocalPai
@@ -177,6 +178,14 @@ def test_doctor_finds_a_misspelled_cluster(pai_command):
     assert "warn  configuration: rename [openpai:eu] to [OpenPai:eu]" in text
 
 
+@pytest.fixture
+def _logging() -> Iterator[None]:
+    """Completion turns logging off, in a process of its own otherwise."""
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_logging")
 def test_completion(job):
     """NAME from the sections, JOB from the jobs of the cluster that is chosen."""
     shell = ShellComplete(main, {}, "luigi-pai", "_COMPLETE")

@@ -71,7 +71,7 @@ def test_no_password(pai_command, settings):
     assert "fail  configuration: [OpenPai] has neither password nor token for user anna" in text
 
 
-def test_nobody_there(pai_command, settings):
+def test_an_address_without_a_server(pai_command, settings):
     settings(pai_url="http://127.0.0.1:9", username="anna", password="secret-1")
     text = pai_command("doctor", expect=3).stdout
     assert "fail  network: cannot reach http://127.0.0.1:9: Connection refused" in text

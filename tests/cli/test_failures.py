@@ -7,7 +7,15 @@ import configparser
 import pytest
 
 from luigi_pai.cli.failures import plain_failures
-from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply, PaiNameTaken
+from luigi_pai.config_file import NO_FILE
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    ConfigError,
+    InvalidReply,
+    PaiNameTaken,
+    Problem,
+    SpecError,
+)
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable
 
 
@@ -16,7 +24,16 @@ from luigi_pai.hdfs import HdfsError, HdfsUnreachable
     [
         (ConfigError("pai_url is empty"), 2, "pai_url is empty"),
         (configparser.Error("no section"), 2, "luigi.cfg cannot be read: no section"),
-        (ClusterUnreachable("cannot reach http://h"), 3, "cannot reach http://h"),
+        (
+            ClusterUnreachable("cannot reach http://h"),
+            3,
+            f"cannot reach http://h; pai_url is not set: {NO_FILE}",
+        ),
+        (
+            SpecError("x", [Problem("image", "is missing")]),
+            1,
+            f"{SpecError('x', [Problem('image', 'is missing')])}",
+        ),
         (HdfsUnreachable("cannot reach\nhttp://h", operation="read", path="/p"), 3, "cannot reach http://h"),
         (HdfsError("no path", operation="resolve", path="p"), 2, "no path"),
         (HdfsError("denied", operation="read", path="/p"), 1, "denied"),

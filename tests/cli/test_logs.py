@@ -60,7 +60,7 @@ def test_a_task_that_is_not_there(pai_command, job_file, name):
         f"job {name} has no task role 'x'; it has worker" in pai_command("logs", name, "x", expect=2).stderr
     )
     assert (
-        f"job {name} has no worker/5; worker has 1 tasks"
+        f"job {name} has no worker/5; INDEX of worker is 0"
         in pai_command("logs", name, "worker/5", expect=2).stderr
     )
     assert "x/y is not a task" in pai_command("logs", name, "x/y", expect=2).stderr

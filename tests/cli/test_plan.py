@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from terminal import on_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ def folder(tmp_path: Path, cluster, name: str) -> Path:
 def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
     """Run luigi-pai in a folder, and return all that it prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "luigi_pai.cli", *words],
+        [sys.executable, "-m", "luigi_pai", *words],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -113,26 +114,12 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
 
 
 def test_a_progress_line_on_a_terminal(folder):
-    """Drawn anew in place, and gone at the end."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "luigi_pai.cli", "run", "pipeline", "Train", "--number", "9"]
-    with subprocess.Popen(
-        [*command, "--local-scheduler"], cwd=folder, stdout=theirs, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
-    assert process.returncode == 0, shown
-    assert b": 1 done" in shown
-    assert shown.endswith(b"\r\x1b[K")
+    """It is drawn below the lines, and removed at the end."""
+    command = [sys.executable, "-m", "luigi_pai", "run", "pipeline", "Train", "--number", "9"]
+    code, shown = on_terminal([*command, "--local-scheduler"], cwd=folder)
+    assert code == 0, shown
+    assert ": 1 done" in shown
+    assert re.search(r": 1 done *\r +\r$", shown)
 
 
 def test_a_quiet_console_for_every_luigi(folder, name):

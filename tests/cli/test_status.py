@@ -99,7 +99,7 @@ def test_the_address_of_a_page_stands_for_its_job(pai_command, settings):
     assert "is not the page of a job" in pai_command("status", "http://portal/list.html", expect=2).stderr
 
 
-def test_nobody_there_is_exit_code_3(pai_command, settings):
+def test_an_address_without_a_server_is_exit_code_3(pai_command, settings):
     settings(pai_url="http://127.0.0.1:9", username="u", password="p", api_version="v2")
     for words in (["list"], ["status", "x"], ["stop", "x"], ["logs", "x"]):
         result = pai_command(*words, expect=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,21 @@ def test_wait_ends_as_the_job_does(pai_command, job_file, name):
     assert f"job {name!r} ended as FAILED with exit code " in result.stderr
     assert "broken" in result.stderr
     assert pai_command("submit", job_file(f"{name}-2"), "--wait").stderr.endswith(f"{name}-2: SUCCEEDED\n")
+
+
+def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, here, with_luigi_cfg):
+    """Not with its next status only. The session's virtual cluster has 24 GPUs."""
+    pai_command("submit", job_file(name, "sleep 60", gpu=22))
+    command = [sys.executable, "-m", "luigi_pai", "submit", job_file(f"{name}-b", gpu=4), "--wait"]
+    with subprocess.Popen(command, cwd=with_luigi_cfg, stderr=subprocess.PIPE, text=True) as waiting:
+        lines = iter(waiting.stderr.readline, "")
+        assert f"{name}-b: WAITING" in next(lines)
+        why = next(lines)
+        assert "virtual cluster default has 2 of 24 GPUs free, the job wants 4" in why
+        here.stop(name)
+        rest = list(lines)
+    assert rest[-1] == f"{name}-b: SUCCEEDED\n"
+    assert waiting.returncode == 0
 
 
 def test_follow_shows_the_logs(pai_command, job_file, name):

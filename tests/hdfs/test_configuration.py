@@ -26,7 +26,7 @@ def luigis(section: str, **keys: object) -> None:
         luigi.configuration.get_config().set(section, key, str(value))
 
 
-def test_there_is_none() -> None:
+def test_without_settings_there_is_no_hdfs() -> None:
     """Without any configuration there is no HDFS, and the error at the first question says what to write."""
     assert OpenPai().hdfs_account() is None
     with pytest.raises(ConfigError, match=r"webhdfs_url is not set in \[OpenPai\]"):
@@ -154,7 +154,7 @@ def test_the_completion_flag_with_luigis_configuration(
     assert Train().complete()
 
 
-def test_a_namenode_host_that_is_none() -> None:
+def test_an_invalid_namenode_host() -> None:
     """A host of Luigi's that cannot be reached is an error with its address."""
     luigis("hdfs", namenode_host="127.0.0.1")
     luigis("webhdfs", port=1)

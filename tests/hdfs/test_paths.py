@@ -57,7 +57,7 @@ def test_path(given: str, path: str, fs_uri: str | None) -> None:
         ("hdfs://nn:9001/p", "it is on hdfs://nn:9001"),
     ],
 )
-def test_path_that_is_none(given: str, why: str) -> None:
+def test_an_invalid_path(given: str, why: str) -> None:
     """A path that cannot be on this HDFS is an error that says why, never a file that is missing."""
     with pytest.raises(HdfsError) as caught:
         hdfs_path(given, "hdfs://nn:9000")

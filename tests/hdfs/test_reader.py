@@ -27,7 +27,7 @@ DATA = random.Random(5).randbytes(SIZE)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_WAITS", tuple(0.0 for _wait in reader._WAITS))
+    monkeypatch.setattr(reader, "WAITS", tuple(0.0 for _wait in reader.WAITS))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,12 @@ def test_an_exception_publishes_nothing(
     assert vars(opened[0]).get("_output_pipe", opened[0]).closed
 
 
-def test_forgetting_publishes_nothing(fs: WebHdfs, home: str) -> None:
+def test_a_dropped_writer_publishes_nothing(fs: WebHdfs, home: str) -> None:
     """A file that is never closed does not appear; its upload ends, and what was sent stays temporary."""
+    before = set(threading.enumerate())
     file = HdfsTarget(f"{home}/f", format=luigi.format.Nop, fs=fs).open("w")
     file.write(b"x" * 3_000_000)
-    thread = file._upload._thread
+    (thread,) = set(threading.enumerate()) - before
     del file
     gc.collect()
     thread.join(20)
@@ -130,7 +132,7 @@ def test_a_fork_does_not_end_its_parents_upload(fs: WebHdfs, home: str) -> None:
     assert fs.count(f"{home}/f")["content_size"] == 3_000_001
 
 
-def test_an_upload_that_fails_is_told_at_once(home: str, fs: WebHdfs) -> None:
+def test_an_upload_that_fails_raises_at_once(home: str, fs: WebHdfs) -> None:
     """When the upload breaks, writing raises soon, closing raises, and nothing is published."""
     file = fs.open_writer(f"{home}/f")
     file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"  # a name that the server refuses

@@ -29,7 +29,7 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])
-def test_an_origin_that_is_none_is_a_foreign_one(local_pai, origin):
+def test_an_invalid_origin_is_a_foreign_one(local_pai, origin):
     """Not a failure of the server."""
     reply = requests.get(f"{local_pai.url}/api/v1", headers={"Origin": origin.encode("latin-1")}, timeout=20)
     assert reply.json()["code"] == "ForbiddenOriginError"

@@ -26,7 +26,7 @@ from protocol_client import protocol
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
     """
     import json, luigi.configuration, os, sys
@@ -528,7 +528,7 @@ def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
     assert run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"}).returncode == 0
 
 
-def test_toml_users_are_told_what_to_do():
+def test_a_toml_configuration_gets_advice():
     """The settings of a command are written as luigi.cfg, which their Luigi would not read."""
     done = run("local", "--", "true", env={"LUIGI_CONFIG_PARSER": "toml"})
     assert done.returncode == 2

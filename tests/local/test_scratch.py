@@ -17,7 +17,7 @@ from local_client import wait_until
 
 from luigi_pai.local import LocalPai, scratch
 
-CLI = [sys.executable, "-m", "luigi_pai.cli", "local"]
+CLI = [sys.executable, "-m", "luigi_pai", "local"]
 SUBMIT = textwrap.dedent(
     """
     import os, requests, sys, time

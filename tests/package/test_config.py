@@ -149,7 +149,7 @@ def test_a_wrong_value_names_its_key(key, value, text):
     assert refused(**{key: value}) == text
 
 
-def test_all_wrong_values_are_told_at_once():
+def test_all_wrong_values_are_in_one_error():
     """Nobody has to correct a luigi.cfg one error at a time."""
     text = refused(pai_url="h", portal_url="ftp://h", username="", fs_uri="x", expiration=1, poll_min=0.0)
     named = [part.split()[0] for part in text.split("; ") if not part.startswith(("use ", "write "))]

@@ -67,7 +67,7 @@ def results(processes, timeout=60):
 
 
 @pytest.mark.parametrize("environment", [v1, v2])
-def test_nobody_passes_before_the_last_one_has_come(environment):
+def test_no_task_passes_before_the_last_one_has_come(environment):
     """Eight tasks, one of them late."""
     job = roles(8)
     ended = results(
@@ -151,7 +151,7 @@ def test_strangers_at_the_port_do_no_harm():
     assert [code for code, _, _ in ended] == [0, 0], ended
 
 
-def test_a_job_of_one_task_waits_for_nobody(monkeypatch):
+def test_a_job_of_one_task_does_not_wait(monkeypatch):
     for name, value in v1(roles(1), "worker", 0).items():
         monkeypatch.setenv(name, value)
     barrier("alone", timeout=0)

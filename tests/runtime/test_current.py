@@ -104,7 +104,7 @@ def test_v1_knows_the_http_port_of_other_tasks_alone():
     assert [peer.gpus for peer in task.peers] == [2, 2, None]
 
 
-def test_a_label_that_nobody_reserved_is_an_error():
+def test_a_label_without_ports_is_an_error():
     with pytest.raises(
         ContainerError, match=r"port 'nccl' of worker\[0\] is not known here, only: http, my_l"
     ):
@@ -124,7 +124,7 @@ def test_a_job_of_one_task(environment):
     assert (task.rank, task.world_size, task.own.address()) == (0, 1, "10.0.0.2:1001")
 
 
-def test_roles_of_one_beginning_are_told_apart():
+def test_roles_with_a_common_prefix_are_distinguished():
     """v2 has ``worker`` and ``worker2`` in one list of instances."""
     roles = [
         Role("worker", ["10.0.0.2"], [{"http": [1], "ssh": [2]}]),

@@ -349,7 +349,7 @@ def test_a_mapping_becomes_what_javascript_makes_of_it(command):
     ]
 
 
-def test_a_job_without_parameters_and_a_role_without_data_are_told_so():
+def test_a_reference_in_a_job_without_parameters_or_data_is_explained():
     """There is nothing that a nearest name could come from."""
     document = with_commands("<% $parameters.x %>", "<% $data.name %>", "<% $secrets.x %>")
     del document["parameters"]

@@ -328,7 +328,7 @@ def test_the_tenth_role_comes_after_the_second():
     ]
 
 
-def test_three_roles_of_one_folded_name_are_told_of_the_first():
+def test_three_roles_of_one_folded_name_are_compared_with_the_first():
     """The second and the third of three equal names each point at the first."""
     roles = [{"name": name, "command": "c"} for name in ("w", "W", "w_")]
     problems = validate_job(with_value("taskRoles", roles))

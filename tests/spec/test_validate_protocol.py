@@ -743,7 +743,7 @@ def test_names_are_unique_within_their_type():
     ]
 
 
-def test_roles_that_fold_to_one_name_are_told_of_the_first():
+def test_roles_that_fold_to_one_name_are_compared_with_the_first():
     """Servers show roles in lower case without ``_``, and mix these up."""
     document = copy.deepcopy(GOOD)
     document["taskRoles"]["Worker"] = document["taskRoles"]["ps"]

@@ -148,7 +148,7 @@ def test_what_one_reader_refuses_is_said():
         read_for_any("a: 1\na: 2")
 
 
-def test_what_nobody_means_is_said_with_both_readings():
+def test_an_ambiguous_value_is_reported_with_both_readings():
     with pytest.raises(SpecError, match=r"LTP 1\.1 and later keep it"):
         read_for_any("__proto__: x")
 

@@ -229,7 +229,7 @@ def test_not_a_number_is_read_leniently_too():
     assert math.isnan(read_yaml("a: .nan\n", lenient=True).value["a"])
 
 
-def test_all_that_nobody_means_is_told_before_what_ends_the_reading():
+def test_ambiguous_values_are_reported_before_the_error_that_ends_the_reading():
     """Each with its line, up to the one that no server takes."""
     with pytest.raises(SpecError) as caught:
         read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n  c: 1\nd: @e\n")

@@ -1,4 +1,4 @@
-"""Runs a coroutine in a loop of its own; unlike asyncio.run it does not touch the loop of the thread."""
+"""Runs coroutines in a loop of their own; unlike asyncio.run it does not touch the loop of the thread."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ def in_a_loop(coroutine):
         loop.run_until_complete(_end_all())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
+
+
+async def until(condition):
+    """Wait for what the loop brings about."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about in time")
 
 
 async def _end_all():

@@ -136,6 +136,6 @@ def test_a_protocol_writes_it_first(cluster):
 
 def test_the_command_line_writes_it():
     run = subprocess.run(
-        [sys.executable, "-m", "luigi_pai.cli", "runtime"], capture_output=True, check=True, timeout=60
+        [sys.executable, "-m", "luigi_pai", "runtime"], capture_output=True, check=True, timeout=60
     )
     assert run.stdout == RUNTIME_FILE.read_bytes()

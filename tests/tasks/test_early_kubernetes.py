@@ -76,7 +76,7 @@ def test_thirty_workers_share_the_request_limit(server, tmp_path):
     assert server.count_answers(429) == 0
 
 
-def test_nobody_is_asked_two_hundred_times(tmp_path):
+def test_an_address_without_a_server_is_not_asked_two_hundred_times(tmp_path):
     """Where nobody answers, the first tasks find out and the others are told."""
     door = ShutDoor()
     result = run_pipeline(tmp_path, openpai(door.url), "apart", count=200, workers=1, limit=30)
@@ -85,7 +85,7 @@ def test_nobody_is_asked_two_hundred_times(tmp_path):
     assert 1 <= door.attempts <= 5
 
 
-def test_nobody_is_noticed_in_time(tmp_path):
+def test_an_address_without_a_server_is_noticed_in_time(tmp_path):
     """Two hundred tasks say within seconds that the port is closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

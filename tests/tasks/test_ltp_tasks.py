@@ -339,7 +339,7 @@ def test_a_refusal_by_its_schema_is_readable(ltp, session):
     )
 
 
-def test_a_refused_task_is_told_what_to_change(ltp):
+def test_the_error_of_a_refused_task_says_what_to_change(ltp):
     """The server's words, the hint, and no question besides: no list of virtual clusters."""
     message = "Only prod priority job is allowed to run on this virtual cluster with 8 GPUs or more."
     ltp.fail("POST", "/jobs$", 403, body={"code": "ExpectedJobPriorityClassError", "message": message})

@@ -358,7 +358,7 @@ def test_secrets_are_known_in_any_form(cluster, secret, logged):
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_look_needs_no_secrets():
+def test_a_lookup_needs_no_secrets():
     """They may be there only where jobs are submitted."""
 
     class Elsewhere(Study):

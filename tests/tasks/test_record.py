@@ -313,7 +313,7 @@ def test_killed_between_record_and_submission(pai, hdfs, settings, tmp_path):
     del settings
 
 
-def test_a_record_that_is_none_is_an_error(pai, hdfs):
+def test_an_invalid_record_is_an_error(pai, hdfs):
     """Whether the job was submitted cannot be known: nothing is."""
     folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)

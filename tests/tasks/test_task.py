@@ -125,7 +125,7 @@ def test_an_abstract_task_cannot_be_made():
         Nameless()
 
 
-def test_constructing_tasks_asks_nobody(pai):
+def test_constructing_tasks_makes_no_request(pai):
     """A thousand tasks are constructed without a request."""
     tasks = [Train(name=f"t{number}") for number in range(1000)]
     assert len({task.task_id for task in tasks}) == 1000
@@ -285,7 +285,7 @@ def test_a_stopped_job_is_a_failure(pai):
 # ---------------------------------------------------------------- Luigi around it
 
 
-def test_luigis_page_is_told(pai, monkeypatch):
+def test_luigis_page_shows_the_job(pai, monkeypatch):
     """While a job runs, Luigi's callbacks get its page, its states and its progress."""
     pai.plan = {"runs_for": 0.2}
     task = Train()

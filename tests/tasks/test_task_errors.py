@@ -62,7 +62,7 @@ def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
     assert pai.count("POST", "/jobs") == 1
 
 
-def test_patience_ends(pai, settings):
+def test_retries_end_after_poll_patience(pai, settings):
     """A server that stays away longer than poll_patience is an error; the job stays where it is."""
     settings(poll_patience=0.4)
     pai.plan = {"runs_for": 60}
@@ -201,7 +201,7 @@ def test_an_unknown_host_is_one_clear_line(settings):
     assert "check pai_url in [OpenPai]" in text
 
 
-def test_a_pai_url_that_is_none_is_one_clear_line(settings):
+def test_an_invalid_pai_url_is_one_clear_line(settings):
     """A pai_url that is no address is refused before anything is sent."""
     settings(pai_url="ftp://host")
     text = one_line(Train(), ConfigError, "complete")

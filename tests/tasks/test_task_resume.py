@@ -83,7 +83,7 @@ def test_somebody_elses_attempt_name_is_refused(pai):
         Train().run()
 
 
-def test_a_job_that_appeared_since_the_look_is_taken_over(pai):
+def test_a_job_that_appeared_since_the_lookup_is_taken_over(pai):
     """A 409 corrects an outdated look: the job that another worker has just submitted is followed."""
     task = Train()
     assert not task.complete()
@@ -92,7 +92,7 @@ def test_a_job_that_appeared_since_the_look_is_taken_over(pai):
     assert pai.posts() == ["train"]
 
 
-def test_a_job_that_appeared_and_failed_since_the_look_is_followed_by_the_next_attempt(pai):
+def test_a_job_that_appeared_and_failed_since_the_lookup_is_followed_by_the_next_submission(pai):
     """A 409 that shows a failed job leads to the next attempt."""
     task = Train()
     assert not task.complete()
@@ -109,7 +109,7 @@ def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
         Train().run()
 
 
-def test_the_look_of_complete_is_not_repeated_by_run(pai):
+def test_the_lookup_of_complete_is_not_repeated_by_run(pai):
     """A new job costs a lookup, the question what the server is, a login, a post, a lookup at the end."""
     assert build(Train())
     assert [method for method, _ in pai.calls] == ["GET", "GET", "POST", "POST", "GET"]
@@ -170,7 +170,7 @@ def test_a_job_that_makes_the_server_fail_is_not_posted_for_ever(pai):
     assert pai.posts() == []
 
 
-def test_a_server_that_takes_no_posts_is_an_error_when_patience_ends(pai, settings):
+def test_a_server_that_takes_no_posts_is_an_error_after_poll_patience(pai, settings):
     """A 503 to every post, with looks answered all the while, ends with poll_patience."""
     settings(poll_patience=0.3)
     pai.fail("POST", "/jobs", 503, times=99)

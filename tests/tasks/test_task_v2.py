@@ -166,7 +166,7 @@ def test_lists_are_shared(pai):
 
 @pytest.mark.parametrize("path", ["/api/v2/jobs/admin~other", r"/api/v2/jobs\?"])
 @pytest.mark.parametrize("look", [Train.complete, Train.run])
-def test_a_look_waits_for_the_servers_limit(pai, path, look, caplog):
+def test_a_lookup_waits_for_the_servers_limit(pai, path, look, caplog):
     """A 429 says nothing of the job: the look is taken when the server takes requests again."""
     pai.release = "1.8.0"
     Train().complete()
@@ -185,7 +185,7 @@ def test_a_limit_without_end(pai, settings):
     assert pai.count("GET") == 2
 
 
-def test_another_users_job_of_that_name_is_none_of_mine(pai):
+def test_another_users_job_of_that_name_is_ignored(pai):
     """Names are each user's own in v2."""
     pai.release = "1.8.0"
     pai.add("train", username="bob")

@@ -67,6 +67,10 @@ class Properties(PaiTask):
         return None
 
     @property
+    def cluster(self) -> str:
+        return "gpu2" if self.rate > 1 else "cpu"
+
+    @property
     def retry_count(self) -> int:
         return super().retry_count + 1
 
@@ -86,6 +90,7 @@ class Values(PaiTask):
     output_dir = None
     virtual_cluster = None
     gpu_type = "V100"
+    cluster = "gpu2"
     retry_count = 2
     accepts_messages = False
 
@@ -109,6 +114,7 @@ class Parameters(PaiTask):
     output_dir = luigi.Parameter(default="/out")
     virtual_cluster = luigi.ChoiceParameter(choices=["a", "b"], default="a")
     gpu_type = luigi.OptionalParameter(default="V100")
+    cluster = luigi.OptionalParameter(default=None)
     retry_count = luigi.IntParameter(default=1)
     accepts_messages = luigi.BoolParameter(default=True)
 

@@ -76,7 +76,7 @@ def test_two_workers_add_up(examples, log):
         )
 
 
-def test_tensorflow_and_mpi_are_told_of_all_tasks(examples, log):
+def test_tensorflow_and_mpi_know_all_tasks(examples, log):
     assert luigi.build([examples.Cluster()], local_scheduler=True, no_lock=True)
     texts = [
         log("container-cluster", role, index) for role, index in (("ps", 0), ("worker", 0), ("worker", 1))

@@ -112,7 +112,7 @@ def test_a_job_that_fails_fails_the_demo(demo):
 @pytest.mark.parametrize(
     ("python", "message"),
     [
-        ("exit 1", "No Python 3.10 or later among: {python}.\n"),
+        ("exit 1", "No Python 3.10 to 3.13 among: {python}.\n"),
         ('case "$2" in *ensurepip*) exit 1;; esac', "{python} cannot make virtual environments"),
     ],
     ids=["too old", "no ensurepip"],

@@ -227,7 +227,7 @@ def test_each_attempt_that_left_a_flag_and_failed_loses_it(cluster, name):
     assert not Spark(name).complete()
 
 
-def test_complete_clears_the_flag_of_a_failed_job_that_nobody_watched(cluster, name):
+def test_complete_clears_the_flag_of_a_failed_job_that_was_not_watched(cluster, name):
     """If no worker saw the failure, the next complete() takes the flag of the failed job away."""
     task = Spark(name)
     with pytest.raises(PaiJobFailed):
@@ -241,7 +241,7 @@ def test_complete_clears_the_flag_of_a_failed_job_that_nobody_watched(cluster, n
     assert not task.complete()
 
 
-def test_a_success_that_nobody_noted_is_noted_by_complete(cluster, name):
+def test_a_success_that_was_not_recorded_is_recorded_by_complete(cluster, name):
     """If a worker died before it wrote the flag, the next complete() that sees the success writes it."""
     assert build(Train(name))
     flag = Train(name).output() / "_SUCCESS"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["Connections", "NotTls"]
+__all__ = ["QUICK_HANDSHAKE", "Connections", "NotTls"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -38,7 +38,7 @@ _READ_RETRIES = Retry(
 )
 """A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-_QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
+QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
 _LOCK_SECONDS = 0.01  # it is held for microseconds, or, in a forked process, for ever
 
 
@@ -124,8 +124,8 @@ class _TimedTlsConnection(TimedConnection, HTTPSConnection):
             super().connect()
             return
         whole = self.timeout
-        quick = not isinstance(whole, (int, float)) or whole > _QUICK_HANDSHAKE
-        self._handshake_timeout = _QUICK_HANDSHAKE if quick else None
+        quick = not isinstance(whole, (int, float)) or whole > QUICK_HANDSHAKE
+        self._handshake_timeout = QUICK_HANDSHAKE if quick else None
         try:
             super().connect()
         except (TimeoutError, ssl.SSLError, ConnectionError) as error:

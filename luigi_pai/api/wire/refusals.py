@@ -21,6 +21,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
 
+_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # of OpenPAI 1.x: a virtual cluster
+
 _FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumber of a PaiTask)"
 _PRIORITY = "extras.hivedScheduler.jobPriorityClass"
 _LOCAL_STORAGE = "hostpath and mntpath of extras.enableLocalStorage"
@@ -93,6 +95,7 @@ def with_virtual_clusters(
     is_about_it = error.code not in HINTS and (
         error.code in ("NoVirtualClusterError", "NoRightAccessVCError")
         or "virtual cluster" in error.server_message.lower()
+        or _NO_RIGHT_IN.search(error.server_message)
     )
     if not is_about_it:
         return error

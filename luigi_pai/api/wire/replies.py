@@ -91,6 +91,9 @@ def stop_accepted(reply: Any, name: str) -> None:
         )
 
 
+_NEW_ONE = "make a new application token on your profile page of the web portal, and write token = ... there"
+
+
 def raise_error(
     response: requests.Response, server: str, credentials: str, redact: Callable[[str], str], now: float
 ) -> None:
@@ -129,8 +132,10 @@ def raise_error(
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
         raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(server)}")
     if status == HTTPStatus.UNAUTHORIZED:
+        advice = _NEW_ONE if credentials == "token" else "write the right ones"
         raise AuthenticationError(
-            f"{text}; the server does not accept the {credentials} of [OpenPai] in luigi.cfg", **about
+            f"{text}; the server does not accept the {credentials} of [OpenPai] in luigi.cfg: {advice}",
+            **about,
         )
     if code == "NoApiError":
         since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
@@ -176,4 +181,5 @@ def _where(response: requests.Response) -> str:
 
 
 def _check_url(server: str) -> str:
-    return f"is {server} (pai_url in [OpenPai]) the rest-server?"
+    which = "Its port is usually 9186, or its path /rest-server"
+    return f"is {server} (pai_url in [OpenPai]) the rest-server? {which}"

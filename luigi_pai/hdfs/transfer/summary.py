@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import sys
 import threading
 from dataclasses import dataclass
@@ -64,10 +65,12 @@ def readable(size: float) -> str:
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error while inside, if that is a terminal and there is something to do.
 
-    A worker process of Luigi's shows none: there may be several at once. What is yielded is to be called,
+    A worker process of Luigi's shows none: there may be several at once. Nor is there one where NO_COLOR is
+    set, as the bar is drawn with escape sequences. What is yielded is to be called,
     from any thread, with how much has been done.
     """
-    if not total or not sys.stderr or not sys.stderr.isatty() or multiprocessing.parent_process():
+    on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    if not total or not on_terminal or multiprocessing.parent_process():
         yield lambda _done: None
         return
     import click  # noqa: PLC0415  needed only on a terminal

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
-__all__ = ["Upload", "upload"]
+__all__ = ["BATCH", "Upload", "upload"]
 
 _TRIES, _TRY = 20, 0.05  # how often an upload waits for another one before it says so, and for how long
 
 logger = logging.getLogger("luigi-interface")
 
-_BATCH = 256 * 1024 * 1024  # bytes that are published together
+BATCH = 256 * 1024 * 1024  # bytes that are published together
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
 
 
@@ -241,7 +241,7 @@ def _batches(files: list[LocalFile]) -> Iterator[list[LocalFile]]:
     for file in files:
         batch.append(file)
         size += file.size
-        if size >= _BATCH:
+        if size >= BATCH:
             yield batch
             batch, size = [], 0
     if batch:

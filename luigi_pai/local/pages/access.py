@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["StopForms"]
+__all__ = ["CONNECTION_TABLES", "StopForms"]
 
-_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+CONNECTION_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _LOCAL, _REMOTE, _STATE, _USER = 1, 2, 3, 7  # fields of a line of them: both ends, state, whose it is
 _ESTABLISHED = "01"
 _SAME_SITE = (None, "same-origin", "none")
@@ -104,7 +104,7 @@ def _owner_of_connection(request: HTTPServerRequest) -> int | None:
         theirs, ours = _written(stream.socket.getpeername()), _written(stream.socket.getsockname())
     except OSError:  # it is gone
         return None
-    for table in _TABLES:
+    for table in CONNECTION_TABLES:
         try:
             lines = Path(table).read_text("ascii").splitlines()[1:]
         except OSError:

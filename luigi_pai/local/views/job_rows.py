@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
-__all__ = ["JobRows", "JobTags"]
+__all__ = ["MOST_KEPT", "JobRows", "JobTags"]
 
 _ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
-_MOST_KEPT = 50_000  # rows, of some 600 bytes
+MOST_KEPT = 50_000  # rows, of some 600 bytes
 
 
 class JobTags:
@@ -71,7 +71,7 @@ class JobRows:
         self._write([job_id for job_id in ids if job_id not in self._rows])
         rows = self._rows
         text = f"[{','.join([rows[job_id] for job_id in ids])}]"
-        if len(rows) > _MOST_KEPT:
+        if len(rows) > MOST_KEPT:
             rows.clear()
         return text
 

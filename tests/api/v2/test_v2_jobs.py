@@ -186,7 +186,7 @@ def test_a_refusal_in_plain_words_is_said_as_it_is(v2, rest, message):
     assert str(caught.value) == f"POST {JOBS}: 400 InvalidProtocolError: {message}"
 
 
-def test_another_api_v2_is_told_apart(v2, rest):
+def test_another_api_v2_is_recognised(v2, rest):
     """0.8 to 0.14 had one at the same address, which wants a ``type`` of the job."""
     rest.post(JOBS, status=400, json={"code": "InvalidParametersError", "message": '"type" is required'})
     with pytest.raises(

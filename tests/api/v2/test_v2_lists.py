@@ -99,7 +99,7 @@ def test_a_server_that_knows_no_filter(v2, rest):
 
 
 @pytest.mark.parametrize("reply", [{}, "x", None])
-def test_a_list_that_is_none(v2, rest, reply):
+def test_a_malformed_list(v2, rest, reply):
     rest.get(JOBS, body=json.dumps(reply))
     with pytest.raises(InvalidReply, match="instead of a list of jobs"):
         v2.list()

@@ -25,7 +25,7 @@ def test_https_to_an_http_server_advises_http(serve, transport, method):
 
 
 @pytest.mark.slow
-def test_https_to_the_local_server_is_told_within_seconds(transport):
+def test_https_to_the_local_server_is_recognised_within_seconds(transport):
     """It waits for the rest of an http request, and says nothing to a TLS handshake for 20 s."""
     with LocalPai() as server:
         url = server.url.replace("http:", "https:")
@@ -38,7 +38,7 @@ def test_https_to_the_local_server_is_told_within_seconds(transport):
 def test_a_slow_handshake_is_given_the_whole_timeout(sockets, transport, certificate, monkeypatch):
     """A TLS server that takes longer than the first, short handshake is not given up."""
     ca, context = certificate
-    monkeypatch.setattr("luigi_pai.api.wire.connections._QUICK_HANDSHAKE", 0.2)
+    monkeypatch.setattr("luigi_pai.api.wire.connections.QUICK_HANDSHAKE", 0.2)
 
     def slow(connection):
         time.sleep(0.7)
@@ -54,7 +54,7 @@ def test_a_slow_handshake_is_given_the_whole_timeout(sockets, transport, certifi
     )
 
 
-def test_a_handshake_without_an_answer_is_told_as_such(sockets, transport):
+def test_a_handshake_without_an_answer_is_recognised(sockets, transport):
     """A port that takes a connection and says nothing is no server that did not answer a request."""
     stop = threading.Event()
     port = sockets(lambda _: stop.wait(10))

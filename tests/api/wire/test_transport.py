@@ -283,7 +283,7 @@ def test_the_epoch_is_cheap(serve, transport):
 # ---------------------------------------------------------------- URLs
 
 
-def test_a_url_without_a_scheme_is_told(transport):
+def test_the_error_of_a_url_without_a_scheme(transport):
     """The text is of the setting, without a library's words."""
     assert str(failure(transport("127.0.0.1:9186"))) == (
         "pai_url = '127.0.0.1:9186' is not a valid URL: it must begin with http:// or https://; "

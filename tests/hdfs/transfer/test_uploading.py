@@ -141,7 +141,7 @@ def test_nothing_to_do_changes_nothing(fs, home, source):
     assert list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True)) == before
 
 
-def test_nothing_to_do_only_looks(fs, home, source, monkeypatch):
+def test_without_changes_nothing_is_written(fs, home, source, monkeypatch):
     """Then no request but GETs is sent, and no file is read on HDFS but the notes."""
     upload(fs, source, f"{home}/code")
     requests = []
@@ -182,7 +182,7 @@ def test_a_folder_that_something_else_has_filled(fs, home, source):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"version": 2}', '{"version": 1, "files": {"a": {}}, "folders": []}']
 )
-def test_a_manifest_that_is_none(fs, home, source, text):
+def test_an_invalid_manifest(fs, home, source, text):
     """It counts as empty: everything is sent, and it is written anew."""
     upload(fs, source, f"{home}/code")
     written(fs, f"{home}/code/{MANIFEST}", text)
@@ -523,7 +523,7 @@ def test_over_the_quota_of_a_real_hdfs(real_backend, source):
 
 def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
     """Beyond a size, what was sent is published before more is sent, so that little is lost to a kill."""
-    monkeypatch.setattr(uploading, "_BATCH", 5)
+    monkeypatch.setattr(uploading, "BATCH", 5)
     failing(monkeypatch, 2, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         upload(fs, source, f"{home}/code", jobs=1)
@@ -565,7 +565,7 @@ def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_n
         shutil.copytree(source, machine / "src")
         (machine / "src" / "own").mkdir()
         (machine / "src" / "own" / f"{number}").write_text("own")
-        command = [sys.executable, "-m", "luigi_pai.cli", "put", "src", f"{home}/code"]
+        command = [sys.executable, "-m", "luigi_pai", "put", "src", f"{home}/code"]
         variables = {**os.environ, "TMPDIR": str(machine), "LUIGI_CONFIG_PATH": str(config)}
         uploads.append(subprocess.Popen(command, cwd=machine, env=variables, stderr=subprocess.PIPE))
     for process in uploads:

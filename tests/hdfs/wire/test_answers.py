@@ -29,7 +29,7 @@ def _no_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(
             transport, "time", SimpleNamespace(sleep=lambda _seconds: None, monotonic=time.monotonic)
         )
-    monkeypatch.setattr(reader, "_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(reader, "WAITS", (0.0, 0.0))
 
 
 def answering(status: int, body: bytes, **headers: str) -> Callable[[Any], None]:
@@ -220,7 +220,7 @@ def test_limits_of_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An answer without an end is given up at its limit, a listing at its own; it is not asked again."""
-    monkeypatch.setattr(session, "_MAX_LISTING", 20 * MIB)
+    monkeypatch.setattr(session, "MAX_LISTING", 20 * MIB)
     script = endless(status)
     error = raised(script, work, read_timeout=60)  # four times that is the limit of time
     assert f": the answer is longer than {limit} MiB; check webhdfs_url in [OpenPai]{step}" in str(error)

@@ -49,7 +49,7 @@ def test_errors_are_luigis_too(ours: type[HdfsError], luigis: type[Exception]) -
     )
 
 
-def test_nobody_listens() -> None:
+def test_an_address_without_a_server() -> None:
     """A refused connection is one clear line, at once; exists() does not say False."""
     began = time.monotonic()
     with pytest.raises(HdfsError) as caught:

@@ -343,7 +343,7 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_MAX_ANSWER", "_MAX_LISTING"):
+    for limit in ("MAX_ANSWER", "MAX_LISTING"):
         monkeypatch.setattr(session, limit, LIMIT)
 
 

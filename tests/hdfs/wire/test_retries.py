@@ -219,7 +219,7 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
         (429, "the server, or a proxy before it, limits requests"),
     ],
 )
-def test_retry_after_is_obeyed_as_long_as_patience_lasts(
+def test_retry_after_is_obeyed_up_to_poll_patience(
     number: int, why: str, pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each wait is logged; one that patience is too short for is an error that says it."""
@@ -238,7 +238,7 @@ def test_retry_after_is_obeyed_as_long_as_patience_lasts(
     assert pauses == [20.0] * 5
 
 
-def test_patience_is_for_all_requests_until_one_is_answered(pauses: list[float]) -> None:
+def test_poll_patience_is_shared_by_all_requests_until_one_is_answered(pauses: list[float]) -> None:
     """Once it is at an end, further requests do not wait again; after an answer it begins anew."""
     limited = [status(429, Retry_After="20")] * 7
     script = Faulty(*limited)

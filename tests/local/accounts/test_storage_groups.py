@@ -119,7 +119,7 @@ def test_storages_that_are_no_list_are_taken_and_failed_over(zoe, grant, wrong):
     assert shown(zoe, default="true") == {}
 
 
-def test_what_a_list_of_storages_holds_is_looked_at_by_nobody(zoe, grant):
+def test_the_items_of_a_list_of_storages_are_not_checked(zoe, grant):
     """It is shown as it is."""
     grant([{"name": "nfs1"}, ["nfs1"], None, "nfs1", "nfs1"])
     assert zoe.send("GET", "/users/zoe").json()["storageConfig"] == [{"name": "nfs1"}, ["nfs1"], None, "nfs1"]

@@ -79,5 +79,5 @@ def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2):
         ("cat /mnt/nfs10/x", False),
     ],
 )
-def test_absolute_paths_are_told_from_others(command, is_absolute):
+def test_absolute_paths_are_recognised(command, is_absolute):
     assert absolute_mounts(["mnt/nfs1"], [command]) == (["mnt/nfs1"] if is_absolute else [])

@@ -146,6 +146,6 @@ def test_jobs_that_ended_long_ago_are_forgotten(pai):
     pai.forget_jobs("v1", time.time() + 60)
     assert [job["name"] for job in pai.jobs()] == [running, other.partition("~")[2]]
     with pytest.raises(ConfigError, match="not of the form"):
-        pai._control("POST", {"api": "v3", "endedBefore": 1}, "/local/contents")
+        pai.forget_jobs("v3", 1)
     client.stop(running)
     wait_until(lambda: client.status(running)["state"] == "STOPPED")

@@ -268,7 +268,7 @@ def test_a_page_of_another_site_strikes_no_fault(faulty, strike):
     assert get(faulty, f"/api/v1/jobs/{name}").status_code == 404
 
 
-def test_a_path_that_is_none_suffers_as_any_other(faulty, strike):
+def test_an_invalid_path_gets_the_fault_as_any_other(faulty, strike):
     """``//[`` is no address, and what is escaped in a path is no line of the log."""
     log = faulty.data / "server.log"
     strike("error", path="*")

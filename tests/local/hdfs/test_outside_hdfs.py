@@ -23,7 +23,7 @@ from luigi_pai import HdfsTarget, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
 
-CLI = [sys.executable, "-m", "luigi_pai.cli"]
+CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def test_a_command_gets_a_configuration_that_leads_there(outside):
     assert [seen["section"][key] for key in keys] == [outside.fs_uri, outside.url, outside.user]
 
 
-def test_fs_uri_is_taken_as_it_is_told(outside):
+def test_fs_uri_is_taken_as_it_is_given(outside):
     """--fs-uri is for an HDFS that does not say, or that jobs know under another name."""
     words = ["--hdfs", outside.url, "--fs-uri", "hdfs://mycluster/", "--user", outside.user]
     done = local(*words, "--", "sh", "-c", "echo $PAI_DEFAULT_FS_URI")

@@ -8,7 +8,8 @@ import sqlite3
 import threading
 
 import pytest
-from launcher_bench import NOTHING, FailingCalls, at_once, until
+from event_loop import until
+from launcher_bench import NOTHING, FailingCalls, at_once
 from local_client import role
 from protocol_client import task_role
 
@@ -45,9 +46,7 @@ def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
 
 @pytest.mark.parametrize("api", ["v1", "v2"])
 @pytest.mark.parametrize("where", ["save_job", "save_task", "add_attempt"])
-def test_a_job_without_ports_on_a_full_disk_is_not_forgotten_and_holds_nobody_up(
-    api, where, bench, monkeypatch
-):
+def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, where, bench, monkeypatch):
     """Whatever the disk does not take of its failure."""
 
     async def scenario(bench):
@@ -74,7 +73,7 @@ def test_a_job_without_ports_on_a_full_disk_is_not_forgotten_and_holds_nobody_up
     assert bench(scenario) == ([0, 0], 0, 0, [], NOTHING)
 
 
-def test_a_job_that_cannot_even_fail_to_begin_holds_nobody_up(bench, monkeypatch):
+def test_a_job_whose_failure_cannot_be_stored_blocks_no_other(bench, monkeypatch):
     """It is broken, and the disk does not take that; later it does."""
 
     async def scenario(bench):
@@ -227,7 +226,7 @@ def test_a_fault_of_the_queue_delays_jobs_and_loses_none(bench, monkeypatch):
     assert bench(scenario) == (3, 3, [0, 0])
 
 
-def test_an_event_that_cannot_be_written_down_keeps_nobody_from_beginning(bench, monkeypatch):
+def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     """Neither the job that it is about, some of whose tasks begin, nor others."""
 
     async def scenario(bench):

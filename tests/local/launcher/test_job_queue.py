@@ -66,7 +66,7 @@ def test_jobs_of_a_virtual_cluster_begin_in_the_order_they_came(queue):
     assert queue.moved() == [2, 3]
 
 
-def test_one_that_never_fits_is_told_at_once_whoever_is_before_it(queue):
+def test_one_that_never_fits_is_reported_at_once_wherever_it_is_in_the_queue(queue):
     """Not when it is its turn; it never has one."""
     queue.put(1, 4)
     queue.put(2, 4)
@@ -81,7 +81,7 @@ def test_one_that_never_fits_is_told_at_once_whoever_is_before_it(queue):
     assert queue.why(job) is None
 
 
-def test_one_that_never_fits_holds_nobody_up(queue):
+def test_one_that_never_fits_blocks_no_other(queue):
     """Nor one whose virtual cluster is gone."""
     large, gone = queue.put(1, 5), queue.put(2, 1, cluster="old")
     queue.put(3, 4)
@@ -159,7 +159,7 @@ def test_tasks_that_fit_begin_whatever_waits_before_them(queue):
     assert queue.reported == [(1, "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs")]
 
 
-def test_a_job_is_told_once_why_it_waits(queue):
+def test_the_reason_to_wait_is_reported_once(queue):
     """However often it is looked at, and whatever the numbers are by then; when it waits again, again."""
     for number in range(4):
         queue.put(number, 1)
@@ -180,7 +180,7 @@ def test_a_job_is_told_once_why_it_waits(queue):
     assert queue.why(large) is None
 
 
-def test_a_job_that_waited_for_the_machine_is_told_when_it_waits_for_its_cluster():
+def test_another_reason_to_wait_is_reported_again():
     """The bound of tasks is nothing that a cluster says."""
     queue = Queue("default:cpu=2", "b:cpu=2", max_tasks=2)
     queue.put(1, 1, tasks=2, cluster="b")

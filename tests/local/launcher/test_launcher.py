@@ -6,7 +6,8 @@ import asyncio
 import time
 
 import pytest
-from launcher_bench import NOTHING, until, v1_job
+from event_loop import until
+from launcher_bench import NOTHING, v1_job
 from local_client import role
 from protocol_client import task_role
 

@@ -317,7 +317,7 @@ def stop_a_tree(client):
     return time.monotonic() - began, status, processes_with(mark)
 
 
-def test_a_command_is_told_before_it_is_killed(client):
+def test_a_command_gets_sigterm_before_sigkill(client):
     """SIGTERM reaches the command, which may still write."""
     name = client.submit("trap 'echo saved; exit 0' TERM; echo ready; sleep 60 & wait")
     job = client.wait(name, "RUNNING")

@@ -49,7 +49,7 @@ def test_a_gang_gets_everything_or_nothing(scheduler):
         ),
     ],
 )
-def test_what_can_never_fit_is_told_apart(wanted, has, wants, option, scheduler):
+def test_what_can_never_fit_is_distinguished(wanted, has, wants, option, scheduler):
     """Whether anything runs or not; with the option that lets it run."""
     assert scheduler.allocate("default", [wanted]) == InsufficientResources(
         f"virtual cluster default has {has} in all, the job wants {wants}: it can never run. Stop it, and "

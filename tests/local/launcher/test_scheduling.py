@@ -78,7 +78,7 @@ def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v1, v2, small, t
 
 
 @pytest.mark.parametrize("more", [{"cpuNumber": 5}, {"taskNumber": 5}, {"memoryMB": 1001}, {"gpuNumber": 5}])
-def test_a_v1_job_that_never_fits_waits_and_holds_nobody_up(more, v1):
+def test_a_v1_job_that_never_fits_waits_and_blocks_no_other(more, v1):
     """As on 0.7; it can be stopped."""
     name = v1.submit(role("true", **more))
     assert v1.run("true")["jobStatus"]["state"] == "SUCCEEDED"

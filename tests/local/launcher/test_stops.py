@@ -6,7 +6,8 @@ import asyncio
 import threading
 
 import pytest
-from launcher_bench import NOTHING, at_once, until
+from event_loop import until
+from launcher_bench import NOTHING, at_once
 from protocol_client import plugin, protocol, task_role
 
 from luigi_pai.local.container.task_files import JobFolders

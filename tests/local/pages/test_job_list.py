@@ -147,7 +147,7 @@ def test_every_page_names_the_product(local_pai):
     assert '<span class="product">luigi-pai local</span>' in text
 
 
-def test_a_foreign_host_is_told_how_a_proxy_is_set_up(local_pai):
+def test_a_foreign_host_gets_advice_on_proxies(local_pai):
     """Which passes on another name than this server's."""
     reply = requests.get(local_pai.url, headers={"Host": "pai.example"}, timeout=20)
     assert reply.status_code == 403

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -106,21 +107,26 @@ def request_from_here(request):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
 def test_on_loopback_another_user_of_this_machine_is_asked_who_they_are(request_from_here, monkeypatch):
     """Who runs the server is not: the kernel says whose the other end of the connection is."""
-    job = SimpleNamespace(id=1, username="admin", name="a", release=OPENPAI_0_7_1)
-    forms = StopForms(loopback_only=True)
-    assert page_access._owner_of_connection(request_from_here) == os.getuid()
-    assert "password" not in forms.form(request_from_here, job)
-    assert "password" in StopForms(loopback_only=False).form(request_from_here, job)
+    assert not asks_for_a_password(request_from_here)
+    assert asks_for_a_password(request_from_here, loopback_only=False)
     other = os.getuid() + 1
     monkeypatch.setattr(page_access.os, "getuid", lambda: other)
-    assert "password" in forms.form(request_from_here, job)
+    assert asks_for_a_password(request_from_here)
+
+
+def asks_for_a_password(request, *, loopback_only=True):
+    job = SimpleNamespace(id=1, username="admin", name="a", release=OPENPAI_0_7_1)
+    return "password" in StopForms(loopback_only=loopback_only).form(request, job)
 
 
 def ends(request):
     """Return both ends of a connection as /proc/net writes them, the other one first."""
     accepted = request.connection.stream.socket
-    theirs, ours = page_access._written(accepted.getpeername()), page_access._written(accepted.getsockname())
-    return min(theirs, key=len), min(ours, key=len)
+    theirs, ours = (f":{end[1]:04X}" for end in (accepted.getpeername(), accepted.getsockname()))
+    tables = [Path(path) for path in page_access.CONNECTION_TABLES if Path(path).exists()]
+    lines = [line.split() for path in tables for line in path.read_text().splitlines()]
+    (found,) = [line[1:3] for line in lines if line[1].endswith(theirs) and line[2].endswith(ours)]
+    return found
 
 
 def table(path, *rows):
@@ -140,22 +146,23 @@ def table(path, *rows):
         lambda theirs, ours: (ours, theirs, "01", 4242),  # this server's own end
     ],
 )
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
 def test_only_this_very_connection_says_whose_it_is(request_from_here, monkeypatch, tmp_path, stale):
     """A port may be in the table more than once: both ends and the state have to be right."""
     theirs, ours = ends(request_from_here)
-    rows = stale(theirs, ours), (theirs, ours, "01", 77)
-    monkeypatch.setattr(page_access, "_TABLES", (table(tmp_path / "tcp", *rows),))
-    assert page_access._owner_of_connection(request_from_here) == 77
-    monkeypatch.setattr(page_access, "_TABLES", (table(tmp_path / "tcp", rows[0]),))
-    assert page_access._owner_of_connection(request_from_here) is None
+    rows = stale(theirs, ours), (theirs, ours, "01", os.getuid())
+    monkeypatch.setattr(page_access, "CONNECTION_TABLES", (table(tmp_path / "tcp", *rows),))
+    assert not asks_for_a_password(request_from_here)
+    monkeypatch.setattr(page_access, "CONNECTION_TABLES", (table(tmp_path / "tcp", rows[0]),))
+    assert asks_for_a_password(request_from_here)
+    monkeypatch.setattr(page_access.os, "getuid", lambda: rows[0][3])
+    assert asks_for_a_password(request_from_here)  # and not because it is another user's
 
 
-def test_where_nobody_says_whose_a_connection_is_the_user_is_asked(request_from_here, monkeypatch, tmp_path):
+def test_a_connection_of_unknown_owner_needs_a_password(request_from_here, monkeypatch, tmp_path):
     """No table, as on macOS, or none that has it: a password it is."""
-    job = SimpleNamespace(id=1, username="admin", name="a", release=OPENPAI_0_7_1)
-    forms = StopForms(loopback_only=True)
-    monkeypatch.setattr(page_access, "_TABLES", (str(tmp_path / "none"), table(tmp_path / "empty")))
-    assert "password" in forms.form(request_from_here, job)
+    monkeypatch.setattr(page_access, "CONNECTION_TABLES", (str(tmp_path / "none"), table(tmp_path / "empty")))
+    assert asks_for_a_password(request_from_here)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
@@ -171,4 +178,4 @@ def test_an_ipv6_socket_that_speaks_ipv4_is_found_too():
         with listening.accept()[0] as accepted:
             stream = SimpleNamespace(socket=accepted)
             request = SimpleNamespace(remote_ip="127.0.0.1", connection=SimpleNamespace(stream=stream))
-            assert page_access._owner_of_connection(request) == os.getuid()
+            assert not asks_for_a_password(request)

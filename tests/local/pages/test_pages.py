@@ -277,7 +277,7 @@ def test_the_stop_button_stops_and_leads_back(local_pai, client):
     assert form_of(local_pai, name) == {}
 
 
-def test_nobody_else_can_make_the_browser_stop_a_job(local_pai, client):
+def test_no_other_site_can_make_the_browser_stop_a_job(local_pai, client):
     """No foreign Origin, no foreign Host (DNS rebinding), no form without this job's token."""
     name, other = (client.submit(role("sleep 60")) for _ in range(2))
     fields = form_of(local_pai, name)

@@ -84,7 +84,7 @@ def test_the_command_serves_ltp(tmp_path):
         " print(s['api_version'], u.urlopen(s['pai_url'] + '/api/v2/info').read().decode())"
     )
     run = subprocess.run(
-        [sys.executable, "-m", "luigi_pai.cli", "local", "--api", "ltp", "--", sys.executable, "-c", code],
+        [sys.executable, "-m", "luigi_pai", "local", "--api", "ltp", "--", sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=60,

@@ -38,7 +38,7 @@ def ask(server, line, *headers, body=b""):
 
 @pytest.mark.parametrize("length", ["²", HUGE, "1" * 30, "x"])
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v2/jobs", "/stop-job"])
-def test_a_length_of_a_body_that_is_none_is_a_bad_request(local_pai, path, length):
+def test_an_invalid_content_length_is_a_bad_request(local_pai, path, length):
     """It is read where the request begins."""
     assert ask(local_pai, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
 
@@ -116,7 +116,7 @@ def test_ports_that_are_a_list_have_their_indexes_as_labels(v2):
 @pytest.mark.parametrize(
     ("cluster", "shown"), [(["default"], "default"), (5, "5"), (True, "true"), ({}, "[object Object]")]
 )
-def test_a_virtual_cluster_that_is_no_text_is_nobodys(v2, cluster, shown):
+def test_a_virtual_cluster_that_is_no_text_does_not_exist(v2, cluster, shown):
     """The sentence has it as JavaScript writes it."""
     reply = v2.post(protocol("true", defaults={"virtualCluster": cluster}))
     sentence = f"User admin is not allowed to do operation in {shown}"

@@ -124,7 +124,7 @@ def test_records_have_their_values_back_if_a_change_fails(store):
     assert store.job("job").sub_state == job.sub_state
 
 
-def test_who_is_told_of_a_change_is_told_when_it_is_written(store):
+def test_listeners_are_called_when_a_change_is_written(store):
     """Not of one that was taken back, and not before it can be read."""
     told = []
 
@@ -152,7 +152,7 @@ def test_who_is_told_of_a_change_is_told_when_it_is_written(store):
     assert told == [1, 1]
 
 
-def test_another_program_that_reads_the_file_holds_nobody_up(store, tmp_path):
+def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     """Deleted secrets leave the disk with the first change after it is done."""
     job = store.add_job(new(api="v2", secrets={"pw": "hush-hush-9"}))
     log = tmp_path / "server.sqlite-wal"
@@ -240,8 +240,11 @@ def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
 def test_rows_do_not_fill_the_memory(store, monkeypatch):
     """Lists of more jobs than are kept are whole all the same."""
     ids = [store.add_job(new(name)).id for name in "abcd"]
-    monkeypatch.setattr(job_rows, "_MOST_KEPT", 2)
+    monkeypatch.setattr(job_rows, "MOST_KEPT", 2)
+    asked = []
+    select = store.select_jobs
+    monkeypatch.setattr(store, "select_jobs", lambda clauses, ids: asked.append(ids) or select(clauses, ids))
     rows = JobRows(store)
     assert [rows.as_json(ids).count('"name"') for _ in range(2)] == [4, 4]
-    assert rows.as_json(ids[:2]).count('"name"') == 2
-    assert len(rows._rows) == 2
+    assert [rows.as_json(ids[:2]).count('"name"') for _ in range(2)] == [2, 2]
+    assert asked == [ids, ids, ids[:2]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sqlite3
@@ -11,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from event_loop import in_a_loop
+from event_loop import in_a_loop, until
 from local_client import wait_until
 from protocol_client import ProtocolClient, protocol
 
@@ -87,7 +86,7 @@ def test_a_job_has_an_event_for_each_change_that_it_asks_for(v2):
     assert notified(v2, name) == []
 
 
-def test_retries_and_stops_are_told_of(v2, tmp_path):
+def test_retries_and_stops_are_notified(v2, tmp_path):
     """Running once, however often it is tried again."""
     command = f"[ -e {tmp_path}/again ] && sleep 60; touch {tmp_path}/again; exit 1"
     name = v2.submit(protocol(command, jobRetryCount=1, extras={"jobStatusChangeNotification": ALL}))
@@ -102,7 +101,7 @@ def test_retries_and_stops_are_told_of(v2, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_webhook_is_told_what_a_person_wants_to_know_and_no_secret(receiver):
+def test_a_webhook_gets_what_a_person_wants_to_know_and_no_secret(receiver):
     """Once for each change, in JSON."""
     with LocalPai(webhook=receiver.url) as server:
         v2 = ProtocolClient(server)
@@ -174,21 +173,24 @@ def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplo
         release=OPENPAI_1_8,
     )
 
+    def reported():
+        return [record.getMessage() for record in caplog.records if record.name == "tests.webhook"]
+
     async def call():
         log = logging.getLogger("tests.webhook")
         webhook = Webhook(receiver.url, Address("127.0.0.1", 1), log, pauses=(0.01, 0.01))
         webhook.prepare(job, "succeeded")()
-        await asyncio.wait(webhook._calls)
+        await until(lambda: (len(receiver.calls), len(reported())) == (3, len(said)))
         await webhook.close()
 
     in_a_loop(call())
     assert len(receiver.calls) == 3
-    assert [record.getMessage() for record in caplog.records if record.name == "tests.webhook"] == [
+    assert reported() == [
         f"webhook at 127.0.0.1: not notified that anna~a has succeeded: {problem}" for problem in said
     ]
 
 
-def test_nobody_is_told_of_what_could_not_be_written_down(tmp_path):
+def test_a_change_that_could_not_be_stored_is_not_notified(tmp_path):
     """The end of a job that is written again and again on a full disk is told of once: when it is written."""
     store = Store(tmp_path / "server.sqlite")
     called = []

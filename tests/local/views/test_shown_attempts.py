@@ -133,7 +133,7 @@ def test_tries_of_a_task_have_times_of_their_own(v2, tmp_path):
     }
 
 
-def test_the_end_of_a_job_is_told_in_the_launchers_words(v2):
+def test_the_end_of_a_job_is_described_in_the_launchers_words(v2):
     """Success, and an end that no rule decided."""
     succeeded = v2.run("true")
     assert succeeded["jobStatus"]["appExitDiagnostics"] == "Pod succeeded"

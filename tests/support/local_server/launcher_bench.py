@@ -7,7 +7,7 @@ import json
 import logging
 import sqlite3
 
-from event_loop import in_a_loop
+from event_loop import in_a_loop, until
 from local_client import role
 from protocol_client import protocol, task_role
 
@@ -171,15 +171,6 @@ def v1_job(name, *roles, **more):
     config = {"jobName": name, "image": "x", "taskRoles": list(roles), **more}
     spec = {**body_rules.JOB_CONFIG.check(config), "gang": True}
     return NewJob(name, "admin", "default", config, spec, "v1")
-
-
-async def until(condition):
-    """Wait for what the loop brings about."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come about in time")
 
 
 async def at_once(condition):

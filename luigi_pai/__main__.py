@@ -1,4 +1,4 @@
-"""``python -m luigi_pai.cli`` is ``luigi-pai``."""
+"""``python -m luigi_pai`` is ``luigi-pai``."""
 
 from luigi_pai.cli import main
 

@@ -1,0 +1,169 @@
+"""Every command on a terminal of 80 columns, through a pipe, and where NO_COLOR is set."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+import threading
+
+import pytest
+from terminal import ESCAPE, on_terminal
+
+from luigi_pai.cli import main
+
+COLUMNS = 80
+BEFORE = 19  # columns of the names of fields, and of an indent
+PIPELINE = """
+import luigi
+from luigi_pai import PaiTask, TaskRole
+
+
+class TerminalTrain(PaiTask):
+    learning_rate_of_the_optimizer = luigi.FloatParameter(default=0.0001)
+    name_of_the_augmentation = luigi.Parameter(default="flip-and-crop")
+    name = luigi.Parameter(default="x")
+    image = "python:3"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", "echo 'RuntimeError: the loss is not a number' >&2; exit 1")]
+"""
+# command, exit code; NAME is a job that failed, GOES one that goes on, HUGE one that waits
+COMMANDS = [
+    ("list", 0),
+    ("list --all-users", 0),
+    ("list -q", 0),
+    ("list nothing*", 0),
+    ("status NAME GOES HUGE", 0),
+    ("status nothing-of-this-name-which-is-long-enough-to-be-wrapped", 1),
+    ("logs NAME", 0),
+    ("logs NAME wroker", 2),
+    ("doctor", 0),
+    ("ls /", 0),
+    ("put terminal_pipeline.py /terminal/pipeline.py", 0),
+    ("get /terminal/pipeline.py back.py", 0),
+    ("validate FILE", 0),
+    ("validate BAD", 1),
+    ("plan terminal_pipeline TerminalTrain --name NAME", 1),
+    ("submit BAD", 1),
+    ("submit FILE --name NAME", 1),
+    ("submit FILE --name NAME-again --wait", 1),
+    ("submit --like NAME --name NAME-like", 0),
+    ("stop GOES HUGE", 0),
+    ("stop NAME", 0),
+    ("frobnicate", 2),
+    *[(f"{command} --help", 0) for command in ["", *main.commands]],
+]
+
+
+@pytest.fixture(params=["terminal", "pipe", "NO_COLOR"])
+def printed(request, monkeypatch):
+    """Run luigi-pai with such an output; return its exit code and all that it printed."""
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if request.param == "NO_COLOR":
+        monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(words):
+        if request.param == "pipe":
+            output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+            code = called(words, output)
+            return code, output.buffer.getvalue().decode()
+        own, its = pty.openpty()
+        parts = []
+
+        def read():
+            try:
+                while part := os.read(own, 65536):
+                    parts.append(part)
+            except OSError:  # the other side was closed
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with os.fdopen(its, "w", encoding="utf-8") as output:
+            code = called(words, output)
+        reader.join()
+        os.close(own)
+        return code, b"".join(parts).decode().replace("\r\n", "\n")
+
+    def called(words, output):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", output)
+            patched.setattr(sys, "stderr", output)
+            try:
+                main(words, prog_name="luigi-pai")
+            except SystemExit as end:
+                output.flush()
+                return end.code
+
+    run.kind = request.param
+    return run
+
+
+@pytest.fixture
+def jobs(pai_command, job_file, name, here, tmp_path, monkeypatch):
+    """Names and files that stand in the commands."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "terminal_pipeline.py").write_text(PIPELINE, encoding="utf-8")
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"jobName": "a b", "image": "x", "taskRoles": [], "memory": 5}', encoding="utf-8")
+    script = "echo 'RuntimeError: CUDA error: device-side assert triggered' >&2; exit 1"
+    pai_command("submit", job_file(name, script), "--wait", expect=1)
+    for job, gpus in ((f"{name}-goes", 22), (f"{name}-huge", 99)):
+        pai_command("submit", job_file(job, "sleep 60", gpu=gpus))
+    yield {
+        "GOES": f"{name}-goes",
+        "HUGE": f"{name}-huge",
+        "NAME": name,
+        "FILE": f"{name}.{'json' if (tmp_path / f'{name}.json').exists() else 'yaml'}",
+        "BAD": "bad.json",
+    }
+    for job in here.list():
+        if not job.finished:
+            here.stop(job.name)
+
+
+def too_wide(text):
+    """Return the lines that are wider than the terminal, but for one word that is too long for any."""
+    lines = [line.rpartition("\r")[2] for line in ESCAPE.sub("", text).split("\n")]
+    return [
+        line for line in lines if len(line) > COLUMNS and len(line) - len(line.rpartition(" ")[2]) > BEFORE
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+def test_every_command_fits(printed, jobs):
+    """And ends with the right code; there are no escape sequences but on a terminal without NO_COLOR."""
+    coloured = False
+    for command, expected in COMMANDS:
+        words = command.split()
+        for placeholder, value in jobs.items():
+            words = [word.replace(placeholder, value) for word in words]
+        code, text = printed(words)
+        assert (command, code) == (command, expected), text
+        assert text
+        assert "Traceback" not in text
+        if printed.kind != "pipe":
+            assert too_wide(text) == [], command
+        coloured = coloured or "\x1b" in text
+    assert coloured == (printed.kind == "terminal")
+
+
+@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_run_on_a_terminal_of_its_own_width(with_luigi_cfg, name, no_color):
+    """Its lines are wrapped, and its progress is drawn without escape sequences."""
+    (with_luigi_cfg / "terminal_pipeline.py").write_text(PIPELINE, encoding="utf-8")
+    env = {key: value for key, value in os.environ.items() if key != "COLUMNS"} | {"NO_COLOR": no_color}
+    words = ["run", "terminal_pipeline", "TerminalTrain", "--name", name, "--local-scheduler", "--no-lock"]
+    command = [sys.executable, "-m", "luigi_pai", *words]
+    code, text = on_terminal(command, columns=COLUMNS, cwd=with_luigi_cfg, env=env)
+    assert code == 1
+    assert f"job '{name}' ended as FAILED" in text
+    assert too_wide(text) == []
+    assert "\x1b" not in text
+    assert "1 failed" in text
