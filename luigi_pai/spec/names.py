@@ -32,7 +32,8 @@ __all__ = [
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
-_ARRAY_HASH = 12  # characters
+_ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
+_ARRAY_NAME = re.compile(rf"(?P<sweep>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
 _LONGEST_SWEEP = 200  # characters of a sweep's name in those of its arrays
 _HASH = 6  # characters that tell two names apart whose replaced characters made them the same
 
@@ -68,17 +69,13 @@ def base_name(name: str) -> str:
 def array_name(sweep: str, submissions: Iterable[str]) -> str:
     """Return the name of the job of a sweep that has these submissions of points as its instances."""
     digest = hashlib.sha256("\n".join(sorted(submissions)).encode()).hexdigest()[:_ARRAY_HASH]
-    return f"{_array_prefix(sweep)}{digest}"
+    return f"{v2_name(sweep)[:_LONGEST_SWEEP]}{_ARRAY}{digest}"
 
 
-def is_array_name(name: str, sweep: str) -> bool:
-    """Return whether a name is that of a job of a sweep with many points."""
-    digest = name.removeprefix(_array_prefix(sweep))
-    return digest != name and re.fullmatch(rf"[0-9a-f]{{{_ARRAY_HASH}}}", digest) is not None
-
-
-def _array_prefix(sweep: str) -> str:
-    return f"{v2_name(sweep)[:_LONGEST_SWEEP]}-array-"
+def is_array_name(name: str, sweep: str | None = None) -> bool:
+    """Return whether a name is that of a job with many points: of a sweep, or of any."""
+    found = _ARRAY_NAME.fullmatch(name) if _ARRAY in name else None
+    return found is not None and (sweep is None or found["sweep"] == v2_name(sweep)[:_LONGEST_SWEEP])
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:

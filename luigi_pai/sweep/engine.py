@@ -270,9 +270,9 @@ class Engine:
         watcher.add(
             begun.status,
             new=begun.submitted,
+            with_tasks=unit.with_tasks,
             queue_timeout=unit.settings["queue_timeout"],
             run_timeout=unit.settings["run_timeout"],
-            with_tasks=len(unit.points) > 1,
         )
         self._units[unit.key, begun.status.name] = unit
         self._listener.changed(unit, begun.status)

@@ -43,7 +43,7 @@ import luigi.format
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FIXED", "Row", "Summary", "SweepResults", "points_digest"]
+__all__ = ["FIXED", "Row", "Summary", "SweepResults", "csv_text", "flattened", "points_digest"]
 
 FIXED = ("state", "seconds", "job", "page", "error")
 """The columns of every table."""
@@ -51,6 +51,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
+_PARTS = {"summary": dict, "columns": list, "rows": list}  # of results.json
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -157,6 +158,10 @@ class SweepResults(luigi.Target):
         rows: list[dict[str, Any]] = self._read()["rows"]
         return rows
 
+    def columns(self) -> list[str]:
+        """Return the columns of the table, in their order; errors as ``rows()``."""
+        return list(self._read()["columns"])
+
     def summary(self) -> Summary:
         """Return what is true of the whole sweep; errors as ``rows()``."""
         fields = self._read()["summary"]
@@ -177,7 +182,7 @@ class SweepResults(luigi.Target):
         given = list(rows)
         facts = asdict(summary) | {"counts": dict(Counter(row.state for row in given))}
         columns, flat = flattened(given)
-        self._replace("csv", _csv(columns, flat))
+        self._replace("csv", csv_text(columns, flat))
         self._replace("html", results_page(facts, columns, flat))
         self._replace("json", _json(facts, columns, flat))
 
@@ -197,7 +202,8 @@ class SweepResults(luigi.Target):
             data = file.read()
         try:
             document = json.loads(data)
-            if isinstance(document["rows"], list) and isinstance(document["summary"], dict):
+            parts = [(document[key], kind) for key, kind in _PARTS.items()]
+            if all(isinstance(part, kind) for part, kind in parts):
                 return dict(document)
         except (ValueError, TypeError, KeyError):
             pass
@@ -268,7 +274,8 @@ def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Map
     return f'{{{head},\n"rows": [\n{lines}\n]}}\n'
 
 
-def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of a table as CSV; no text of it is a formula to a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, columns))

@@ -21,9 +21,16 @@ if TYPE_CHECKING:
 
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["PaiSweep"]
+__all__ = ["PaiSweep", "default_folder"]
 
 _HASH = 10  # characters
+
+
+def default_folder(name: str) -> str:
+    """Return the folder of a sweep's table that has no ``results_dir``."""
+    account = OpenPai.current().hdfs_account()
+    home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
+    return f"{home}sweeps/{name}"
 
 
 class PaiSweep(Task):
@@ -168,12 +175,7 @@ class PaiSweep(Task):
     @property
     def results(self) -> SweepResults:
         """The table."""
-        folder = self.results_dir
-        if folder is None:
-            account = OpenPai.current().hdfs_account()
-            home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
-            folder = f"{home}sweeps/{self.name}"
-        return SweepResults(folder)
+        return SweepResults(default_folder(self.name) if self.results_dir is None else self.results_dir)
 
     def requires(self) -> Any:
         """Return what the points require; nothing for a search, whose points are not known beforehand."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array import Arrays, Lookup, check_points
+from luigi_pai.sweep.array_units import Lookup
+from luigi_pai.sweep.arrays import Arrays, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.pacing import pace, seconds_to_submit

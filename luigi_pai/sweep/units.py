@@ -95,6 +95,11 @@ class Unit(Protocol):
         """``queue_timeout``, ``run_timeout`` and ``on_kill`` of its job."""
         ...
 
+    @property
+    def with_tasks(self) -> bool:
+        """Whether the tasks of its job tell how its points end."""
+        ...
+
     def begin(self) -> Steps[Begun | None]:
         """Find its job, or submit it; None if there is nothing to run. Called once.
 
@@ -137,8 +142,10 @@ class PointUnit:
 
     Attributes:
         points: that point.
-        cluster, key, settings: see ``Unit``.
+        cluster, key, settings, with_tasks: see ``Unit``.
     """
+
+    with_tasks = False
 
     def __init__(self, point: Point) -> None:
         self._run = run_of(point)

@@ -294,6 +294,7 @@ class TaskRun:
             found = yield from submissions.latest()
             if not (found.succeeded or (found.status is not None and not found.status.finished)):
                 found = yield from self._find_in_array(submissions, found)
+                submissions.cache(found)
             if found.status is None:
                 last = self._history.last
                 if last is not None:
@@ -310,9 +311,13 @@ class TaskRun:
         return found
 
     def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
-        """Return a later submission that the record shows as an instance of an array; else what was found."""
+        """Return a later submission in an array, by the record or the list of jobs; else what was found."""
         last = self._history.last
-        if last is None or last.number <= found.number or last.job == submissions.job_name(last.number):
+        if last is None:
+            if self._cluster.dialect.can.shared_names:  # v1
+                return found
+            return (yield from submissions.latest_in_arrays(found))
+        if last.number <= found.number or last.job == submissions.job_name(last.number):
             return found
         status = yield from submissions.in_array(last.number, last.job)
         return found if status is None else LatestSubmission(last.number, status)
@@ -358,7 +363,8 @@ class TaskRun:
         """Return the job under a submission's name, after its uploads and its output folder were created."""
         definition = self._definition
         if not name.startswith(self._name):
-            logger.warning(
+            logger.log(
+                logging.WARNING if self._level == logging.INFO else self._level,
                 "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only",
                 self._name,
                 name,

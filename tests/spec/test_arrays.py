@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
-from luigi_pai.spec.arrays import array_of, jobs_in
+from luigi_pai.spec.arrays.commands import jobs_in
+from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.convert import convert
 from luigi_pai.spec.submission import submission_text
 from luigi_pai.spec.validate_protocol import check_protocol
@@ -204,6 +205,7 @@ def test_many_alike_jobs_fit_and_different_ones_are_too_large():
 def test_other_jobs_are_no_arrays():
     assert jobs_in(job().to_dict()) is None
     assert jobs_in({}) is None
+    assert jobs_in({"taskRoles": [{"name": "main", "command": "v1"}]}) is None
     broken = array_of("array", [job()]).to_dict()
     role = broken["taskRoles"]["main"]
     role["commands"][0] = role["commands"][0].replace("H4sI", "AAAA")
