@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.tasks.record import Submission, SubmissionRecord
+    from luigi_pai.tasks.task_settings import TaskSettings
 
 __all__ = ["History"]
 
@@ -36,12 +37,16 @@ class History:
         definition: of the job.
         cluster: of the job.
         outputs: of the task.
+        settings: of the task.
     """
 
-    def __init__(self, definition: JobDefinition, cluster: Cluster, outputs: Outputs) -> None:
+    def __init__(
+        self, definition: JobDefinition, cluster: Cluster, outputs: Outputs, settings: TaskSettings
+    ) -> None:
         self._definition = definition
         self._cluster = cluster
         self._outputs = outputs
+        self._settings = settings
         self._key = ("flag", definition.output_folder or "", definition.name)
         self._before: Submission | None = None
 
@@ -147,6 +152,15 @@ class History:
         self._cluster.cache.pop(self._key)
         if self._record is not None and self.last is None:
             self._check_folder(status)
+
+    def lacks_end(self, status: JobStatus) -> bool:
+        """Return whether the last recorded submission is this ended job, and its end is not recorded.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        last = self.last
+        return last is not None and last.job == status.name and last.state is None and status.finished
 
     def record_success(self, status: JobStatus) -> None:
         """Write the completion flag, if the output folder is on HDFS.
@@ -255,9 +269,8 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(
-            self._cluster.dialect.document(self._definition.job_named(status.name)), stored
-        )
+        mine = self._definition.job_for(status.name, self._cluster.dialect.version, self._settings.notify)
+        fields = differing_fields(self._cluster.dialect.document(mine), stored)
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:
