@@ -21,7 +21,7 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended, PointUnit, run_of
+from luigi_pai.sweep.units import Ended, PointUnit
 from luigi_pai.tasks.luigi_page import messages_within
 from luigi_pai.tasks.signals import before_signals
 
@@ -145,7 +145,7 @@ class SweepRun:
         if self._limits.points_per_job == 1 and self._arrays is None and not self._table.had_arrays:
             return [PointUnit(point) for point in points]
         if self._arrays is None:
-            self._arrays = Arrays(self._name, run_of(points[0]).cluster)
+            self._arrays = Arrays(self._name, points[0])
         return [Lookup(self._arrays, points, self._limits, self._more_to_pack)]
 
     def _more_to_pack(self) -> bool:

@@ -299,6 +299,25 @@ def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
     assert not [call for call in v2.calls if "jobs" in call[1]]
 
 
+def test_points_of_a_job_are_on_one_cluster(v2):
+    """Each array is on one."""
+
+    class Elsewhere(Packed):
+        def points(self):
+            class There(Train):
+                cluster = "gpu2"
+
+            return [Train(rate=1), There(rate=2)]
+
+    luigi.configuration.get_config().set("OpenPai:gpu2", "pai_url", v2.url)
+    luigi.configuration.get_config().set("OpenPai:gpu2", "username", "anna")
+    try:
+        with pytest.raises(ConfigError, match=r"on one cluster, not on several: that of \[OpenPai\], 'gpu2'"):
+            Elsewhere().run()
+    finally:
+        luigi.configuration.get_config().remove_section("OpenPai:gpu2")
+
+
 @pytest.mark.parametrize("version", ["v1", "auto"])
 def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
     settings(api_version=version)
