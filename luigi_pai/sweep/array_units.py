@@ -165,6 +165,7 @@ class _NewArray(_OneJob):
             raise
         status = found.status or JobStatus(name, JobState.UNKNOWN)
         if found.submitted:
+            self.cluster.add_array(name)
             self._arrays.add(name, list(members))
             self._arrays.note(status)
         else:

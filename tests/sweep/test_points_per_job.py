@@ -225,6 +225,24 @@ def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
     assert rows[3]["job"] == points[3].name
 
 
+def test_a_point_is_found_without_hdfs(v2):
+    """Alone, by another sweep and by another process: in the jobs of the user's list."""
+    Packed().run()
+
+    class Overlaps(Packed):
+        rates = (2, 3, 4)
+        results_dir = "others"
+
+    assert all(point.complete() for point in Packed().points())
+    Overlaps().run()
+    assert packed(v2)[2:] == [[point.name for point in Overlaps().points()[4:]]]
+    new_process()
+    assert all(point.complete() for point in [*Packed().points(), *Overlaps().points()])
+    points = len(v2.jobs)
+    Packed().points()[0].run()
+    assert len(v2.jobs) == points
+
+
 def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
     """A point that has ended is recorded at once."""
     settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
