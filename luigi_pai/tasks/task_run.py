@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Begun", "Forecast", "TaskRun"]
+__all__ = ["Begun", "Forecast", "RunsInArrayError", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -65,6 +65,10 @@ class Begun:
     number: int
     status: JobStatus
     submitted: bool
+
+
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array."""
 
 
 class TaskRun:
@@ -159,14 +163,15 @@ class TaskRun:
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
+            RunsInArrayError: it is an instance of an array, which waits or runs.
             PaiError: it was not submitted, or may have been: the text says which.
         """
         found = yield from self.find()
         if found is None:
             return None
         status = found.status
-        if status is not None and not status.finished and not self._is_own(found.number, status):
-            raise PaiJobError(
+        if status is not None and not status.finished and status.name != self.submission_name(found.number):
+            raise RunsInArrayError(
                 f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
                 f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
                 "run the sweep, or run the task again when that job has ended",
@@ -317,9 +322,6 @@ class TaskRun:
             return found
         status = yield from submissions.in_array(last.number, last.job)
         return found if status is None else LatestSubmission(last.number, status)
-
-    def _is_own(self, number: int, status: JobStatus) -> bool:
-        return status.name == self._submissions.job_name(number)
 
     def _ensure(self, found: LatestSubmission) -> Steps[Begun]:
         """Return a submission that is waiting, running or successful; submit the job if there is none."""

@@ -171,7 +171,8 @@ def test_a_failed_point_is_packed_again_alone(v2):
     assert len(packed(v2)) == 4
 
 
-def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch):
+@pytest.mark.parametrize("points_per_job", [1, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
     """With another points_per_job too: the points are found in the jobs that run."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
     with monkeypatch.context() as patched:
@@ -194,8 +195,8 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch):
 
     class Otherwise(Packed):
         name = "Packed"
-        points_per_job = 5
 
+    Otherwise.points_per_job = points_per_job
     Otherwise().run()
     assert v2.submissions == 2
     assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
