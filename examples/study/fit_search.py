@@ -41,11 +41,11 @@ class OptunaStudy:
         trial = self._study.ask()
         rate = round(trial.suggest_float("rate", 0.001, 1.0, log=True), 5)
         values = {"rate": rate, "batch": trial.suggest_categorical("batch", [2, 4, 8, 16, 32])}
-        self._trials[rate, values["batch"]] = trial
+        self._trials.setdefault((rate, values["batch"]), []).append(trial)
         return values
 
     def tell(self, values, loss):
-        self._study.tell(self._trials[values["rate"], values["batch"]], loss)
+        self._study.tell(self._trials[values["rate"], values["batch"]].pop(), loss)
 
 
 class Search(PaiSweep):

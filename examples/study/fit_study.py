@@ -26,8 +26,8 @@ class Fit(PaiTask):
 
 
 class Study(PaiSweep):
-    rates = luigi.ListParameter(default=[0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-    batches = luigi.ListParameter(default=[2, 4, 8, 16, 32])
+    rates = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
+    batches = [2, 4, 8, 16, 32]
     parallel_jobs = 10
     max_attempts = 2
     best = "min loss"

@@ -50,14 +50,18 @@ class Best:
             row: column -> value.
             parameters: the point's.
         """
-        for name, value in parameters.items():
-            values = self._seen.setdefault(name, set())
-            if len(values) < 2:  # noqa: PLR2004  it is known to vary then
-                values.add(str(value))
+        self.note(parameters)
         if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
             return
         if self._row is None or self._sign * row[self.column] > self._sign * self._row[self.column]:
             self._row = {**parameters, self.column: row[self.column]}
+
+    def note(self, parameters: Mapping[str, Any]) -> None:
+        """Take the parameters of a point; those that vary are shown."""
+        for name, value in parameters.items():
+            values = self._seen.setdefault(name, set())
+            if len(values) < 2:  # noqa: PLR2004  it is known to vary then
+                values.add(str(value))
 
     def __str__(self) -> str:
         if self._row is None:

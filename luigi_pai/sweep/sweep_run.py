@@ -174,6 +174,8 @@ class SweepRun:
             self._check_requirements(points)
             if self._limits.points_per_job > 1:
                 check_points(points)
+            for point in points if best is not None else ():
+                best.note(parameters_of(point.task))
             for warning in warnings:
                 logger.warning("%s: %s", self._name, warning)
             table = Table(sweep.results, self._name, points, self._clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,10 @@ class TaskRun:
         self._history = History(definition, self._cluster, self._outputs)
         self.settings = TaskSettings(definition.task, self._settings)
         self._submissions = Submissions(self._cluster, self._name, alone=alone)
-        self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
+
+    @functools.cached_property
+    def _watch(self) -> JobWatch:
+        return JobWatch(self._definition, self._cluster, self._outputs, self.settings)
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
