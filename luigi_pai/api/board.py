@@ -182,12 +182,13 @@ class Board:
         full = dialect.job_name(name)
         listing = self.current(dialect)
         job = self.usable(listing).get(full) if listing is not None else None
+        ended = self._finished.get((dialect.version, full), self._session.connection_epoch, listed=True)
         if listing is not None and job is not None and full not in listing.served:
             self._answered += 1
             if not job.finished:
                 listing.served.add(full)
-                return job
-        return self._finished.get((dialect.version, full), self._session.connection_epoch, listed=True)
+                return ended or job  # it may have ended after the list
+        return ended
 
     def is_worth_it(self, dialect: Dialect, name: str) -> bool:
         """Return whether to make a list now, in order to look up a job that the last one does not answer."""

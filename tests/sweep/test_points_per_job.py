@@ -106,7 +106,6 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
         assert all(row["seconds"] > 0 and row["page"].endswith(row["job"]) for row in rows)
         unlike = ("prefix", "seconds", "job", "page")
         tables.append([{key: row[key] for key in row if key not in unlike} for row in rows])
-        new_process()
         assert [point.complete() for point in sweep.points()] == [True, True, False, True, True]
         assert [(point.output() / "_SUCCESS").exists() for point in sweep.points()] == [
             True,
