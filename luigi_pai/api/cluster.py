@@ -25,13 +25,11 @@ from luigi_pai.api.submissions import Submissions, validated_name
 from luigi_pai.api.wire.refusals import with_virtual_clusters
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import is_array_name
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Iterable
 
-    from luigi_pai.api.board import Listing
     from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.request_limits import Window
@@ -370,14 +368,15 @@ class Cluster:
 
         They come from the user's list of jobs, which may be 10 s old: v2 servers allow 60 lists a minute.
         """
-        return self._listing().latest
+        return self._board.newest(self.dialect, self.list).latest
 
     def arrays(self) -> builtins.list[str]:
         """Return the names of the jobs that have many points of sweeps, newest first, from the same list."""
-        return [name for name in self._listing().jobs if is_array_name(name)]
+        return self._board.arrays(self.dialect, self.list)
 
-    def _listing(self) -> Listing:
-        return self._board.current(self.dialect) or self._board.refresh(self.dialect, self.list)
+    def add_array(self, name: str) -> None:
+        """Note such a job that was submitted just now: the list may be older."""
+        self._board.add_array(name)
 
     def cached_lookup(self, name: str) -> Lookup | None:
         """Return the last lookup of a task's submissions in this dialect."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import connect
+from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
 from luigi_pai.cli.tables import coloured, duration, moment, table
-from luigi_pai.cli.task_argument import task_named
+from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import PaiError
 from luigi_pai.spec.names import base_name, is_array_name, v2_name
 
@@ -30,6 +30,7 @@ _MOST_ROWS, _MOST_RESULTS = 100, 5
 
 
 @click.command(
+    cls=TaskCommand,
     short_help="Show the table of a sweep.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
@@ -42,6 +43,7 @@ _MOST_ROWS, _MOST_RESULTS = 100, 5
 )
 @click.option("--stop", "stops", is_flag=True, help="Stop the jobs of the sweep that wait or run.")
 @click.option("--yes", is_flag=True, help="With --stop: do not ask.")
+@on_cluster
 def sweep(
     module: str,
     arguments: Sequence[str],
@@ -54,13 +56,14 @@ def sweep(
 ) -> None:
     """Show the table of the sweep TASK of MODULE, as its last run has written it.
 
-    Without TASK, of the sweep of that NAME, or in that folder. Exit code 0: the table is
-    complete; 1: it is not, or there is none.
+    Without TASK, of the sweep of that NAME, or in that folder. --cluster stands before MODULE:
+    after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is not, or
+    there is none.
     """
     if failed + as_csv + as_json > 1 + failed or (stops and (failed or as_csv or as_json)):
         give_up("sweep", "--csv, --json and --stop exclude each other", EXIT_USAGE)
     with plain_failures("sweep", "interrupted"):
-        points: list[str] = []
+        points: list[Any] = []
         if arguments:
             results, points = _of_task(module, arguments, with_points=stops)
         else:
@@ -86,15 +89,14 @@ def sweep(
     sys.exit(0 if summary.complete else EXIT_FAILED)
 
 
-def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[str]]:
-    """Return the table of a sweep, and the names of its points."""
+def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
+    """Return the table of a sweep, and its points."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
 
     task = task_named("sweep", module, arguments)
     if not isinstance(task, PaiSweep):
         give_up("sweep", f"{arguments[0]} of {module} is not a PaiSweep", EXIT_USAGE)
-    points = [] if task.is_search or not with_points else list(task.points())
-    return task.results, [str(getattr(point, "name", "")) for point in points]
+    return task.results, [] if task.is_search or not with_points else list(task.points())
 
 
 def _of_name(name: str) -> SweepResults:
@@ -154,10 +156,11 @@ def _text(column: str, value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
-def _stop(name: str, points: Sequence[str], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
+def _stop(name: str, points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
     """Stop the jobs of a sweep that wait or run: those of its table and, newer, of the user's list."""
-    cluster = connect()
-    names = {base_name(row["job"]) for row in rows if row["job"]} | set(points) | set(map(v2_name, points))
+    cluster = connect(points[0].cluster if points else None)
+    names = {base_name(row["job"]) for row in rows if row["job"]}
+    names |= {form for point in points for form in (point.name, v2_name(point.name))}
     listed = {job.name: job for job in cluster.list()}
     jobs = [row["job"] for row in rows if row["job"] and row["state"] not in _ENDED]
     jobs = [job for job in jobs if job not in listed or not listed[job].finished]

@@ -21,7 +21,7 @@ from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
 from luigi_pai.sweep.arrays import Arrays, has_failed
 from luigi_pai.sweep.units import PointUnit, end_of, run_of
-from luigi_pai.tasks.task_run import Begun
+from luigi_pai.tasks.task_run import Begun, RunsInArrayError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Ended, Point, Unit
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["Lookup"]
+__all__ = ["AlonePoint", "Lookup"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -165,6 +165,7 @@ class _NewArray(_OneJob):
             raise
         status = found.status or JobStatus(name, JobState.UNKNOWN)
         if found.submitted:
+            self.cluster.add_array(name)
             self._arrays.add(name, list(members))
             self._arrays.note(status)
         else:
@@ -173,6 +174,36 @@ class _NewArray(_OneJob):
             self._members = {jobs_there.index(job): member for job, member in members.items()}
         self._begun = Begun(1, status, found.submitted)
         return self._begun
+
+
+class AlonePoint(PointUnit):
+    """A point with a job of its own, unless it waits or runs in an array of an earlier run.
+
+    Args:
+        point: the point.
+        lookup: returns a unit that looks it up in arrays.
+    """
+
+    def __init__(self, point: Point, lookup: Callable[[Point], Unit]) -> None:
+        super().__init__(point)
+        self._lookup = lookup
+        self._further: list[Unit] = []
+
+    def begin(self) -> Steps[Begun | None]:
+        """Find the job, or submit it."""
+        try:
+            return (yield from super().begin())
+        except RunsInArrayError:
+            self._further = [self._lookup(self.points[0])]
+            return None
+
+    def further(self) -> Sequence[Unit]:
+        """Return the unit that looks for the array, if there is one."""
+        return self._further
+
+    def finish(self, update: Update | None) -> Sequence[Ended]:
+        """Return the end of the point, unless it is in an array."""
+        return () if self._further else super().finish(update)
 
 
 class _Refused(PointUnit):

@@ -16,11 +16,11 @@ from luigi_pai.spec.arrays.jobs import check_alike
 from luigi_pai.spec.convert import Conversion, convert
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import is_array_name, v2_name
+from luigi_pai.sweep.units import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.protocol import JobProtocol
@@ -33,6 +33,7 @@ logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
+_LEAVE_OUT = "leave points_per_job out"
 _MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
 
 
@@ -43,11 +44,16 @@ def check_points(points: Sequence[Point]) -> None:
         SpecError: they cannot; the text has the first point that differs, and what differs.
         ConfigError: the cluster is one of v1.
     """
-    if OpenPai.current().api_version == "v1":
-        raise _no_arrays("api_version = v1 is set in [OpenPai] of luigi.cfg")
+    clusters = sorted({point.task.cluster or "" for point in points})
+    if len(clusters) > 1:
+        named = ", ".join(repr(cluster) if cluster else "that of [OpenPai]" for cluster in clusters)
+        raise ConfigError(f"points of one job are on one cluster, not on several: {named}; {_LEAVE_OUT}")
+    settings = OpenPai.current(points[0].task.cluster)
+    if settings.api_version == "v1":
+        raise _no_arrays("api_version = v1 is set in luigi.cfg")
     definitions = (point.task._definition() for point in points)  # noqa: SLF001  of this package
     jobs = (definition.job_named(v2_name(definition.name)) for definition in definitions)
-    check_alike(_converted(job).protocol for job in _of_each_kind(jobs))
+    check_alike(_converted(job, settings).protocol for job in _of_each_kind(jobs))
 
 
 def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
@@ -77,15 +83,17 @@ class Arrays:
 
     Args:
         sweep: the sweep's name.
-        cluster: of its points.
+        point: one of them; the others are on the same cluster.
 
     Attributes:
         sweep: as given.
-        cluster: the same, in v2.
+        cluster: of its points, in v2.
         waiting: points to submit that wait for others to share a job with.
     """
 
-    def __init__(self, sweep: str, cluster: Cluster) -> None:
+    def __init__(self, sweep: str, point: Point) -> None:
+        cluster = run_of(point).cluster
+        self._settings = OpenPai.current(point.task.cluster)
         self.cluster = cluster.with_api_version("v2")
         self._given = cluster
         self.sweep = sweep
@@ -166,7 +174,7 @@ class Arrays:
 
     def protocol(self, job: PaiJob | JobProtocol) -> JobProtocol:
         """Return a job as a protocol; a v1 job is converted. What the first of a sweep loses is logged."""
-        conversion = _converted(job)
+        conversion = _converted(job, self._settings)
         for loss in () if self._losses_logged else conversion.losses:
             logger.warning("%s, jobs of a v2 cluster: %s", self.sweep, loss)
         self._losses_logged = True
@@ -183,14 +191,14 @@ def has_failed(found: LatestSubmission) -> bool:
     return found.status is None or (found.status.finished and not found.status.succeeded)
 
 
-def _converted(job: PaiJob | JobProtocol) -> Conversion:
+def _converted(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
     if not isinstance(job, PaiJob):
         return Conversion(job, ())
-    return convert(job, fs_uri=OpenPai.current().fs_uri)
+    return convert(job, fs_uri=settings.fs_uri)
 
 
 def _no_arrays(why: str) -> ConfigError:
     return ConfigError(
         "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, whose jobs have instances that end "
-        f"by themselves: {why}; leave points_per_job out"
+        f"by themselves: {why}; {_LEAVE_OUT}"
     )

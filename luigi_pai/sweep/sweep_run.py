@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array_units import Lookup
+from luigi_pai.sweep.array_units import AlonePoint, Lookup
 from luigi_pai.sweep.arrays import Arrays, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
@@ -21,7 +21,7 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended, PointUnit, run_of
+from luigi_pai.sweep.units import Ended
 from luigi_pai.tasks.messages import messages_within
 from luigi_pai.tasks.signals import before_signals
 
@@ -143,11 +143,14 @@ class SweepRun:
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
     def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
-        if self._limits.points_per_job == 1 and self._arrays is None and not self._table.had_arrays:
-            return [PointUnit(point) for point in points]
+        if self._limits.points_per_job == 1:
+            return [AlonePoint(point, lambda point: self._packed([point])) for point in points]
+        return [self._packed(points)]
+
+    def _packed(self, points: Sequence[Point]) -> Unit:
         if self._arrays is None:
-            self._arrays = Arrays(self._name, run_of(points[0]).cluster)
-        return [Lookup(self._arrays, points, self._limits, self._more_to_pack)]
+            self._arrays = Arrays(self._name, points[0])
+        return Lookup(self._arrays, points, self._limits, self._more_to_pack)
 
     def _more_to_pack(self) -> bool:
         """Return whether further points may share a job with those that are looked up."""

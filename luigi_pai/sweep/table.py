@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.spec.names import base_name, is_array_name, v2_name
+from luigi_pai.spec.names import base_name, v2_name
 from luigi_pai.sweep.points import parameters_of
 from luigi_pai.sweep.results import FIXED, Row, Summary, flattened, points_digest
 from luigi_pai.sweep.units import Ended, first_line
@@ -83,11 +83,6 @@ class Table:
         result = {key: row[key] for key in row if key not in (*FIXED, *parameters, "task")}
         kept = {key: value for key, value in result.items() if value is not None}
         return Ended(point, _PRUNED, row["job"] or "", row["page"] or "", row["seconds"], result=kept)
-
-    @property
-    def had_arrays(self) -> bool:
-        """Whether an earlier run of the sweep has submitted jobs of many points."""
-        return any(is_array_name(job, self._sweep) for job in self._earlier)
 
     def _earlier_row(self, point: Point) -> dict[str, Any] | None:
         return self._earlier.get(point.name) or self._earlier.get(v2_name(point.name))

@@ -22,18 +22,17 @@ from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.history import History
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.kept_logs import KeptLogs
-from luigi_pai.tasks.outputs import Outputs
+from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Begun", "TaskRun"]
+__all__ = ["Begun", "RunsInArrayError", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -53,6 +52,10 @@ class Begun:
     number: int
     status: JobStatus
     submitted: bool
+
+
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array."""
 
 
 class TaskRun:
@@ -81,7 +84,7 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings, definition.task.cluster)
+        self._hdfs = configured_hdfs(self._settings, definition.task.cluster)
         self.outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self.settings = TaskSettings(definition.task, self._settings)
         self.settings.check()
@@ -172,14 +175,15 @@ class TaskRun:
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
+            RunsInArrayError: it is an instance of an array, which waits or runs.
             PaiError: it was not submitted, or may have been: the text says which.
         """
         found = yield from self.find()
         if found is None:
             return None
-        status, name = found.status, self._submissions.job_name(found.number)
-        if status is not None and not status.finished and status.name != name:
-            raise PaiJobError(
+        status = found.status
+        if status is not None and not status.finished and status.name != self.submission_name(found.number):
+            raise RunsInArrayError(
                 f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
                 f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
                 "run the sweep, or run the task again when that job has ended",
@@ -389,12 +393,3 @@ class TaskRun:
 
 def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
-
-
-def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
-    """Return the cluster's HDFS; None if no WebHDFS is configured."""
-    if settings.hdfs_account() is None:
-        return None
-    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
-
-    return WebHdfs.from_config(cluster)

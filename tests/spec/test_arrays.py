@@ -42,10 +42,12 @@ def job(name: str = "a", command: str = "true", **changes: str) -> JobProtocol:
     return JobProtocol.from_yaml(text)
 
 
-def run(array: JobProtocol, index: int, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    array: JobProtocol, index: int, by: str = "\n", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run an instance of an array as the runtime of OpenPAI runs its commands."""
     (role,) = array.taskRoles.values()
-    script = "set -o errexit\nset -o nounset\nset -o pipefail\n" + "\n".join(role.commands)
+    script = "set -o errexit\nset -o nounset\nset -o pipefail\n" + by.join(role.commands)
     variables = {
         "PATH": os.environ["PATH"],
         "PAI_JOB_NAME": "anna~array",
@@ -100,7 +102,8 @@ def test_an_instance_runs_the_command_as_it_is(command):
     alone = JobProtocol.from_dict(job("a").to_dict())
     other = JobProtocol.from_dict(job("b").to_dict())
     alone.taskRoles["main"].commands[1] = command
-    both = run(array_of("array", [other, alone]), 1)
+    array = array_of("array", [other, alone])
+    both = run(array, 1)
     (role,) = alone.taskRoles.values()
     script = "\n".join(["set -o errexit -o nounset -o pipefail", "echo rate 0.1 of /out/a", role.commands[1]])
     expected = subprocess.run(
@@ -112,6 +115,8 @@ def test_an_instance_runs_the_command_as_it_is(command):
         timeout=30,
     )
     assert (both.stdout, both.returncode) == (expected.stdout, expected.returncode)
+    older = run(array, 1, by=" && ")  # as 0.15 and 0.16 join commands
+    assert (older.stdout, older.returncode) == (expected.stdout, expected.returncode)
 
 
 def test_an_instance_sees_the_variables_of_a_job_of_one():
@@ -142,9 +147,10 @@ def test_an_instance_sees_the_variables_of_a_job_of_one():
     }
 
 
-def test_an_instance_without_a_command_fails():
+@pytest.mark.parametrize("by", ["\n", " && "])
+def test_an_instance_without_a_command_fails(by):
     """As where an index is wrong, or the image lacks a program."""
-    ended = run(array_of("array", [job("a"), job("b")]), 2)
+    ended = run(array_of("array", [job("a"), job("b")]), 2, by)
     assert ended.returncode == 1
     assert "no command for this instance; the image needs base64, gzip and sed" in ended.stderr
 

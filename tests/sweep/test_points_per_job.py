@@ -106,7 +106,6 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
         assert all(row["seconds"] > 0 and row["page"].endswith(row["job"]) for row in rows)
         unlike = ("prefix", "seconds", "job", "page")
         tables.append([{key: row[key] for key in row if key not in unlike} for row in rows])
-        new_process()
         assert [point.complete() for point in sweep.points()] == [True, True, False, True, True]
         assert [(point.output() / "_SUCCESS").exists() for point in sweep.points()] == [
             True,
@@ -171,7 +170,8 @@ def test_a_failed_point_is_packed_again_alone(v2):
     assert len(packed(v2)) == 4
 
 
-def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch):
+@pytest.mark.parametrize("points_per_job", [1, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
     """With another points_per_job too: the points are found in the jobs that run."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
     with monkeypatch.context() as patched:
@@ -194,8 +194,8 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch):
 
     class Otherwise(Packed):
         name = "Packed"
-        points_per_job = 5
 
+    Otherwise.points_per_job = points_per_job
     Otherwise().run()
     assert v2.submissions == 2
     assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
@@ -223,6 +223,24 @@ def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
     rows = Packed().output().rows()
     assert [row["state"] for row in rows] == ["SUCCEEDED"] * 6
     assert rows[3]["job"] == points[3].name
+
+
+def test_a_point_is_found_without_hdfs(v2):
+    """Alone, by another sweep and by another process: in the jobs of the user's list."""
+    Packed().run()
+
+    class Overlaps(Packed):
+        rates = (2, 3, 4)
+        results_dir = "others"
+
+    assert all(point.complete() for point in Packed().points())
+    Overlaps().run()
+    assert packed(v2)[2:] == [[point.name for point in Overlaps().points()[4:]]]
+    new_process()
+    assert all(point.complete() for point in [*Packed().points(), *Overlaps().points()])
+    points = len(v2.jobs)
+    Packed().points()[0].run()
+    assert len(v2.jobs) == points
 
 
 def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
@@ -297,6 +315,25 @@ def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
     ):
         Unlike().run()
     assert not [call for call in v2.calls if "jobs" in call[1]]
+
+
+def test_points_of_a_job_are_on_one_cluster(v2):
+    """Each array is on one."""
+
+    class Elsewhere(Packed):
+        def points(self):
+            class There(Train):
+                cluster = "gpu2"
+
+            return [Train(rate=1), There(rate=2)]
+
+    luigi.configuration.get_config().set("OpenPai:gpu2", "pai_url", v2.url)
+    luigi.configuration.get_config().set("OpenPai:gpu2", "username", "anna")
+    try:
+        with pytest.raises(ConfigError, match=r"on one cluster, not on several: that of \[OpenPai\], 'gpu2'"):
+            Elsewhere().run()
+    finally:
+        luigi.configuration.get_config().remove_section("OpenPai:gpu2")
 
 
 @pytest.mark.parametrize("version", ["v1", "auto"])

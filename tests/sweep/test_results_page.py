@@ -87,6 +87,12 @@ def browser(chromium):
     chromium.call("Page.navigate", url="about:blank")
 
 
+def test_it_may_have_no_points(browser, tmp_path):
+    """A search begins without any."""
+    browser.open(write(tmp_path, [], complete=False).as_uri())
+    assert browser.run("document.querySelector('figure').hidden")
+
+
 def column(browser, number: int) -> list[str]:
     """Return the texts of a column from top to bottom."""
     return browser.run(f"[...document.querySelectorAll('td:nth-child({number})')].map(c => c.textContent)")
