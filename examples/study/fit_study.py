@@ -12,7 +12,7 @@ class Fit(PaiTask):
     batch = luigi.IntParameter()
     image = "openpai/pai.example.sklearn"  # has Python and the hdfs command
     runtime = True
-    uploads = {"fit_line.py": "$PAI_DEFAULT_FS_URI/fit/code/fit_line.py"}
+    uploads = {"train_line.py": "$PAI_DEFAULT_FS_URI/fit/code/train_line.py"}
     code_dir = "$PAI_DEFAULT_FS_URI/fit/code"
 
     @property
@@ -21,7 +21,7 @@ class Fit(PaiTask):
 
     @property
     def tasks(self):
-        fit = f"python3 code/fit_line.py {self.rate} {self.batch}"
+        fit = f"python3 code/train_line.py {self.rate} {self.batch}"
         return [TaskRole("main", f"{fit} && hdfs dfs -put -f metrics.json $PAI_OUTPUT_DIR/")]
 
 

@@ -47,7 +47,7 @@ class JobState(str, Enum):
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
     """One task of a job.
 
@@ -80,7 +80,7 @@ class TaskStatus:
         return f"{self.role}[{self.index}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobStatus:
     """The status of a job at one time, in either dialect.
 

@@ -48,7 +48,7 @@ _SERVER_ERRORS_TAKEN = 3
 _LISTED_WITHIN = 10.0  # seconds that a server may need to list a job whose name it already refuses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LatestSubmission:
     """The latest submission of a task's job.
 

@@ -57,7 +57,7 @@ class Outcome(Enum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Update:
     """An update of a watched job.
 
@@ -77,7 +77,7 @@ class Update:
     error: PaiApiError | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _Watched:
     """The state of a watched job. Times are seconds of the monotonic clock."""
 

@@ -147,6 +147,8 @@ class PointUnit:
 
     with_tasks = False
 
+    __slots__ = ("_begun", "_run", "cluster", "key", "points", "settings")
+
     def __init__(self, point: Point) -> None:
         self._run = run_of(point)
         self.points = (point,)

@@ -39,7 +39,7 @@ logger = logging.getLogger("luigi-interface")
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A submission that a run found or made.
 

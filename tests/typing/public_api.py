@@ -417,12 +417,14 @@ class Proposed(PaiSweep):
 
 
 def sweeps_are_written() -> None:
-    assert_type(grid(Sweepable, rate=[0.1]), list[Sweepable])
-    assert_type(zipped(Sweepable, rate=(0.1,)), list[Sweepable])
-    assert_type(sample(Sweepable, 3, seed=1, rate=lambda chance: chance.random()), list[Sweepable])
+    points: list[Sweepable] = grid(Sweepable, rate=[0.1])
+    points = zipped(Sweepable, rate=(0.1,))
+    points = sample(Sweepable, 3, seed=1, rate=lambda chance: chance.random())
+    assert_type(points[0].rate, float)
     sample(Sweepable, 3, rate=[0.1])  # type: ignore[call-arg]
     Points(parallel_jobs=100)
-    assert_type(Points().results.rows(), list[dict[str, Any]])
+    rows: list[dict[str, Any]] = Points().results.rows()
+    assert_type(rows[0]["rate"], Any)
     try:
         Points().run()
     except PaiSweepFailed as error:
