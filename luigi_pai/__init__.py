@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         PaiJobTimeout,
         PaiNameTaken,
         PaiOutputElsewhere,
+        PaiSweepFailed,
         PermissionRefused,
         Problem,
         RateLimited,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from luigi_pai.protocol_task import PaiJobTarget, PaiProtocolTask
     from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
     from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.sweep.grids import grid, sample, zipped
+    from luigi_pai.sweep.sweep import PaiSweep
     from luigi_pai.task import PaiTask
     from luigi_pai.tasks.events import PaiEvent
 
@@ -80,6 +83,8 @@ __all__ = [
     "PaiNameTaken",
     "PaiOutputElsewhere",
     "PaiProtocolTask",
+    "PaiSweep",
+    "PaiSweepFailed",
     "PaiTask",
     "PermissionRefused",
     "Port",
@@ -89,8 +94,11 @@ __all__ = [
     "SpecError",
     "TaskRole",
     "TaskStatus",
+    "grid",
     "reset_clusters",
+    "sample",
     "slot_to_dict",
+    "zipped",
 ]
 
 _HOMES = {
@@ -112,6 +120,8 @@ _HOMES = {
     "luigi_pai.protocol_task": ("PaiJobTarget", "PaiProtocolTask"),
     "luigi_pai.spec.protocol": ("JobProtocol",),
     "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
+    "luigi_pai.sweep.grids": ("grid", "sample", "zipped"),
+    "luigi_pai.sweep.sweep": ("PaiSweep",),
     "luigi_pai.task": ("PaiTask",),
     "luigi_pai.tasks.events": ("PaiEvent",),
 }

@@ -13,15 +13,15 @@ import re
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-__all__ = ["COLUMNS", "PROGRESS_FD", "Console", "install", "wrap"]
+__all__ = ["COLUMNS", "PROGRESS_FD", "Console", "install", "note_progress", "wrap"]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 """Environment variable: number of a pipe, to which each change of a job is written as a line of JSON."""
@@ -61,12 +61,22 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         """Show a record; a change of a job is written to the progress pipe, too, if there is one."""
         super().emit(record)
         job = getattr(record, "job", None)
-        pipe = os.environ.get(PROGRESS_FD)
-        if isinstance(job, dict) and pipe and pipe.isdecimal():
-            try:
-                os.write(int(pipe), (json.dumps(job) + "\n").encode())
-            except OSError:
-                os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+        if isinstance(job, dict):
+            note_progress(job)
+
+
+def note_progress(event: Mapping[str, Any]) -> None:
+    """Write an event to the progress pipe, if there is one.
+
+    Args:
+        event: ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
+    """
+    pipe = os.environ.get(PROGRESS_FD)
+    if pipe and pipe.isdecimal():
+        try:
+            os.write(int(pipe), (json.dumps(event) + "\n").encode())
+        except OSError:
+            os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
 
 
 class _Short(logging.Formatter):

@@ -22,6 +22,7 @@ The tree::
     │   ├── PaiJobLost           the server no longer knows it, while it was watched
     │   ├── PaiJobForgotten      it was submitted earlier, and its result is not known
     │   └── PaiOutputElsewhere   it writes to another output folder than the task's
+    ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
 The second bases are the exceptions that ``luigi.contrib.pai`` raised, so that existing ``except``
@@ -69,6 +70,7 @@ __all__ = [
     "PaiJobTimeout",
     "PaiNameTaken",
     "PaiOutputElsewhere",
+    "PaiSweepFailed",
     "PermissionRefused",
     "Problem",
     "RateLimited",
@@ -149,25 +151,27 @@ class Problem:
 
 
 class SpecError(PaiError, ValueError):
-    """A job description is not valid. Nothing was sent.
+    """The description of a job, or of a sweep, is not valid. Nothing was sent.
 
     Attributes:
-        name: the job's name, if it has one.
-        problems: all problems, in the order of the job's fields.
+        name: of the job, if it has one, or of the sweep.
+        problems: all problems, in the order of the job's fields, or of the sweep's points.
+        kind: ``job`` or ``sweep``.
     """
 
-    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, name: str, problems: Iterable[Problem], kind: str = "job") -> None:
         self.name = name
         self.problems = tuple(problems)
+        self.kind = kind
         count = len(self.problems)
         lines = "".join(f"\n  {problem}" for problem in self.problems)
         super().__init__(
-            f"job {name!r} was not submitted: {count} problem{'' if count == 1 else 's'} in its description"
-            + lines
+            f"{kind} {name!r} was not submitted: {count} problem{'' if count == 1 else 's'} in its "
+            f"description{lines}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.problems)
+        return type(self), (self.name, self.problems, self.kind)
 
 
 class PaiApiError(PaiError):
@@ -247,3 +251,20 @@ class PaiJobForgotten(PaiJobError):
 
 class PaiOutputElsewhere(PaiJobError):
     """The existing job of a task's name writes to another output folder than the task's."""
+
+
+class PaiSweepFailed(PaiError, RuntimeError):
+    """More points of a sweep failed than its tolerance allows, or it was stopped.
+
+    Attributes:
+        sweep: its name.
+        failed: the names of the points that failed.
+    """
+
+    def __init__(self, message: str, sweep: str = "", failed: Iterable[str] = ()) -> None:
+        self.sweep = sweep
+        self.failed = tuple(failed)
+        super().__init__(message, sweep, self.failed)
+
+    def __str__(self) -> str:
+        return str(self.args[0])

@@ -110,10 +110,13 @@ class PaiProtocolTask(JobTask):
             PaiJobLost: the server no longer knows the running job.
             PaiApiError: the server refused the job, or did not reply for too long.
         """
-        too_long = room_for_attempts(self.name, "name")
-        for warning in check_protocol(self.job(), too_long):
+        for warning in self._check():
             logger.warning("Job %s: %s", self.name, warning)
         self._run()
+
+    def _check(self) -> list[str]:
+        too_long = room_for_attempts(self.name, "name")
+        return [str(warning) for warning in check_protocol(self.job(), too_long)]
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:

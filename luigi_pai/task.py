@@ -154,11 +154,15 @@ class PaiTask(JobTask):
             PaiApiError: the server refused the job, or did not reply for too long.
             HdfsError: the uploads could not be sent, or the output folder not be created.
         """
+        self._check()
+        self._run()
+
+    def _check(self) -> list[str]:
         from luigi_pai.spec.validate import check_job  # noqa: PLC0415  only runs need it
 
         job = self.job()
         check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
-        self._run()
+        return []
 
     def _definition(self) -> JobDefinition:
         return _PaiDefinition(self)

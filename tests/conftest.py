@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import luigi.configuration
 import pytest
+from browser import CHROMIUM, MISSING, Browser
 from faulty_pai import FaultyPai
 
 from luigi_pai import reset_clusters
@@ -47,6 +48,11 @@ SLOW = (
     "runtime/test_barrier.py",
     "site/test_runs.py",
     "site/test_site.py",
+    "sweep/test_killed_sweeps.py",
+    "sweep/test_pacing.py",
+    "sweep/test_points_per_job.py",
+    "sweep/test_search.py",
+    "sweep/test_study.py",
     "tasks",
     "testing",
     "whole",
@@ -194,3 +200,13 @@ def cluster(local_pai: LocalPai, as_settings: Callable[[LocalPai], None]) -> Loc
     """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
     as_settings(local_pai)
     return local_pai
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for the tests of a module; they are skipped where there is none."""
+    if CHROMIUM is None:
+        pytest.skip(MISSING)
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()

@@ -15,7 +15,7 @@ from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.shared_state import SharedState
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import PaiApiError
-from luigi_pai.spec.names import latest_attempts
+from luigi_pai.spec.names import is_array_name, latest_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -89,6 +89,7 @@ class Board:
         self._finished = finished
         self._state = SharedState()
         self._listing: Listing | None = None
+        self._arrays: list[str] = []  # that this process has submitted
         self._alone = 0  # lookups since the last list
         self._alone_at = 0.0
         self._needed = _ALONE
@@ -155,6 +156,23 @@ class Board:
             self._needed = min(self._needed, _MOST_ALONE)
             return self._store(version, at, self._clock.monotonic() - at, jobs)
 
+    def newest(self, dialect: Dialect, request: Callable[[], Iterable[JobStatus]]) -> Listing:
+        """Return a list of any process that is less than 10 s old; a new one if there is none.
+
+        Raises:
+            PaiApiError: the list failed.
+        """
+        return self.current(dialect) or self.refresh(dialect, request)
+
+    def arrays(self, dialect: Dialect, request: Callable[[], Iterable[JobStatus]]) -> list[str]:
+        """Return the names of the arrays in that list and those of ``add_array``, newest first."""
+        listed = [name for name in self.newest(dialect, request).jobs if is_array_name(name)]
+        return list(dict.fromkeys([*self._arrays, *listed]))
+
+    def add_array(self, name: str) -> None:
+        """Add an array that was submitted just now."""
+        self._arrays.insert(0, name)
+
     def usable(self, listing: Listing) -> Mapping[str, JobStatus]:
         """Return the jobs of a list that a lookup of their name finds, as far as that is known.
 
@@ -216,6 +234,7 @@ class Board:
         with self._state.update() as state:
             state.clear()
         self._listing = self._found = None
+        self._arrays = []
         self._alone, self._needed, self._answered = 0, _ALONE, 0
         self._flat, self._pause, self._paused_until, self._failure = False, 0.0, 0.0, None
 

@@ -16,6 +16,7 @@ from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.logs.files import LogFiles
 from luigi_pai.api.polling import Polling
+from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server
 from luigi_pai.api.session import Account, Session
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.dialects.ssh import SshAccess
+    from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
     from luigi_pai.spec.protocol import JobProtocol
@@ -330,6 +332,10 @@ class Cluster:
         """Return for how many seconds polling should pause to stay within the server's request limit."""
         return self._session.limits.polling_wait()
 
+    def submission_window(self) -> Window | None:
+        """Return how many submissions the server takes, and still takes; None where no limit is known."""
+        return self._session.limits.window(Kind.SUBMIT)
+
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
         self._session.close()
@@ -364,7 +370,15 @@ class Cluster:
 
         They come from the user's list of jobs, which may be 10 s old: v2 servers allow 60 lists a minute.
         """
-        return (self._board.current(self.dialect) or self._board.refresh(self.dialect, self.list)).latest
+        return self._board.newest(self.dialect, self.list).latest
+
+    def arrays(self) -> builtins.list[str]:
+        """Return the names of the jobs that have many points of sweeps, newest first, from the same list."""
+        return self._board.arrays(self.dialect, self.list)
+
+    def add_array(self, name: str) -> None:
+        """Note such a job that was submitted just now: the list may be older."""
+        self._board.add_array(name)
 
     def cached_lookup(self, name: str) -> Lookup | None:
         """Return the last lookup of a task's submissions in this dialect."""

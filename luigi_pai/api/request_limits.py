@@ -9,6 +9,7 @@ window, so that other requests stay possible.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.shared_state import SharedState
 
-__all__ = ["Kind", "Limits", "reset_after"]
+__all__ = ["Kind", "Limits", "Window", "reset_after"]
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
@@ -38,6 +39,23 @@ class Kind(Enum):
 
 _WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
 """The length of each window in seconds."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window in which a server takes a number of requests.
+
+    Attributes:
+        left: how many it still takes.
+        ends_in: seconds until the next window begins.
+        size: how many it takes in a whole window; None where it has not said.
+        length: of a whole window in seconds.
+    """
+
+    left: int
+    ends_in: float
+    size: float | None
+    length: float
 
 
 class Limits:
@@ -110,6 +128,14 @@ class Limits:
         state, now = self._state.read(), self._clock.monotonic()
         windows = {kind.value: self._window(state, kind) for kind in Kind}
         return {name: (int(of["left"]), of["ends"] - now) for name, of in windows.items() if of is not None}
+
+    def window(self, kind: Kind) -> Window | None:
+        """Return the current window of a kind of request; None if none is known."""
+        of = self._window(self._state.read(), kind)
+        if of is None:
+            return None
+        size = of["of"] or None
+        return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
         """Return for how many seconds polling should pause, so that requests last until the window's end."""

@@ -82,6 +82,8 @@ class Retry:
         while_limited: the limit for 429s, if longer.
     """
 
+    __slots__ = ("_clock", "_granted", "_limit", "_next", "_since", "_what", "_while_limited")
+
     def __init__(self, limit: float, clock: Clock, what: str = "", while_limited: float = 0.0) -> None:
         self._limit = limit
         self._while_limited = max(limit, while_limited)

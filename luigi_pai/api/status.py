@@ -1,12 +1,12 @@
-"""The status of a job: JobState, JobStatus, TaskStatus."""
+"""The status of a job: JobState, JobStatus, TaskStatus; and that of one instance of an array."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-__all__ = ["JobState", "JobStatus", "TaskStatus"]
+__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status"]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
@@ -47,7 +47,7 @@ class JobState(str, Enum):
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
     """One task of a job.
 
@@ -58,6 +58,9 @@ class TaskStatus:
         state: the server's word for its state; None before 0.15.
         exit_code: of its last container, once that has ended; None before 0.15.
         attempt: number of its last attempt, from 0; None before 0.15.
+        diagnostics: the server's text about the end of its last container (v2 only).
+        exit_type, exit_reason, exit_solution: of that end, as those of a job (v2 only).
+        launched_ms, completed_ms: milliseconds since 1970 UTC (v2 only).
     """
 
     role: str
@@ -66,12 +69,18 @@ class TaskStatus:
     state: str | None = None
     exit_code: int | None = None
     attempt: int | None = None
+    diagnostics: str | None = None
+    exit_type: str | None = None
+    exit_reason: str | None = None
+    exit_solution: str | None = None
+    launched_ms: int | None = None
+    completed_ms: int | None = None
 
     def __str__(self) -> str:
         return f"{self.role}[{self.index}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JobStatus:
     """The status of a job at one time, in either dialect.
 
@@ -174,3 +183,41 @@ class JobStatus:
         if self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
         return ", ".join(parts)
+
+
+def instance_status(array: JobStatus, index: int) -> JobStatus:
+    """Return the status of one instance of an array as that of a job.
+
+    It has the array's name, for that is what the server knows, and the state, the exit code and the
+    one task of the instance. When the array has ended, each instance has.
+    """
+    task = next((task for task in array.tasks if task.index == index), None)
+    state = _state(array, task)
+    if task is None:
+        return replace(array, state=state, raw_state=state.value, tasks=())
+    code = task.exit_code if state.finished else None
+    return replace(
+        array,
+        state=state,
+        raw_state=state.value,
+        retries=task.attempt or 0,
+        exit_code=code,
+        diagnostics=task.diagnostics if code else None,
+        launched_ms=task.launched_ms,
+        completed_ms=task.completed_ms,
+        exit_type=task.exit_type if code else None,
+        exit_reason=task.exit_reason if code else None,
+        exit_solution=task.exit_solution if code else None,
+        exit_task=(task.role, task.index) if code else None,
+        tasks=(task,),
+    )
+
+
+def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
+    state = JobState.UNKNOWN if task is None else JobState.of(task.state)
+    if task is not None and state.finished and task.exit_code in _STOPPED:
+        return JobState.STOPPED
+    if state.finished or not array.finished:
+        return state
+    # the array has ended without a state of its own for this instance: it did not succeed
+    return JobState.STOPPED if array.state is JobState.STOPPED else JobState.FAILED

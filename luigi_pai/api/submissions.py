@@ -7,13 +7,15 @@ functions are steps (``retries.Steps``): they yield the seconds to wait and neve
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.status import JobState, JobStatus, instance_status
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -24,6 +26,7 @@ from luigi_pai.errors import (
     PaiNameTaken,
     ServerFault,
 )
+from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import attempt_name
 
@@ -34,17 +37,18 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["LatestSubmission", "Submissions", "validated_name"]
+__all__ = ["LatestSubmission", "Submissions", "jobs_of", "validated_name"]
 
 logger = logging.getLogger(__name__)
 
+_MOST_ARRAYS = 200
 _RECENT = 30.0  # seconds for which a lookup is cached; a 409 corrects it
 _SERVER_ERROR = 500  # unlike 502 to 504, usually caused by this job
 _SERVER_ERRORS_TAKEN = 3
 _LISTED_WITHIN = 10.0  # seconds that a server may need to list a job whose name it already refuses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LatestSubmission:
     """The latest submission of a task's job.
 
@@ -71,12 +75,16 @@ class Submissions:
         cluster: the cluster and the user.
         name: of the task's job; the first submission has this name.
         patience: seconds for which transient errors are retried; default: that of the cluster.
+        alone: it is not one of many: a submission is logged (INFO), and then looked up.
 
     Attributes:
         may_be_submitted: in the last ``submit``, a post was sent whose reply was lost.
     """
 
-    def __init__(self, cluster: Cluster, name: str, patience: float | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, patience: float | None = None, *, alone: bool = True
+    ) -> None:
+        self._alone = alone
         self._cluster = cluster
         self._name = name
         self._patience = cluster.polling.patience if patience is None else patience
@@ -134,6 +142,41 @@ class Submissions:
             second = yield from self._status(2, may_list=False)
             number = 2 if second is not None else 0
         return number
+
+    def in_array(self, number: int, array: str) -> Steps[JobStatus | None]:
+        """Return the status of a submission that is an instance of an array; None if there is no such job.
+
+        Args:
+            number: of the submission.
+            array: the name of the array on the server.
+        """
+        name = self.job_name(number)
+        return (yield from self._retry(array).call(lambda: _find_instance(self._cluster, array, name)))
+
+    def cache(self, found: LatestSubmission) -> None:
+        """Cache what is the result of a lookup now, for ``cached``."""
+        self._cluster.cache_lookup(self._name, found, reusable=True)
+
+    def latest_in_arrays(self, found: LatestSubmission) -> Steps[LatestSubmission]:
+        """Return the latest submission among the instances of the user's arrays; else what was found.
+
+        The newest 200 arrays of the user's list are read, each once by a process.
+
+        Args:
+            found: the latest submission under a name of its own; it has failed, or there is none.
+        """
+        listed = yield from self._retry().call(self._cluster.arrays)
+        for array in reversed(listed[:_MOST_ARRAYS]):
+            try:
+                jobs = yield from self._retry(array).call(partial(jobs_of, self._cluster, array))
+            except JobNotFound:
+                continue
+            while self.job_name(found.number + 1) in jobs:
+                status = yield from self.in_array(found.number + 1, array)
+                if status is None:
+                    break
+                found = LatestSubmission(found.number + 1, status)
+        return found
 
     def submit(self, number: int, job: PaiJob | JobProtocol) -> Steps[LatestSubmission]:
         """Post a submission until the server has it.
@@ -215,7 +258,9 @@ class Submissions:
                 if failures >= _SERVER_ERRORS_TAKEN:
                     raise
         posts.succeeded()
-        logger.info("Submitted job %s to %s", name, self._cluster.url)
+        logger.log(
+            logging.INFO if self._alone else logging.DEBUG, "Submitted job %s to %s", name, self._cluster.url
+        )
         return self._first_status(name)
 
     def _find_holder(self, number: int) -> Steps[LatestSubmission]:
@@ -239,10 +284,11 @@ class Submissions:
 
     def _first_status(self, name: str) -> JobStatus:
         """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
-        try:
+        if not self._alone:
+            return JobStatus(name, JobState.WAITING, raw_state="SUBMITTED")
+        status = None
+        with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
             status = self._status_of(name)
-        except PaiApiError:
-            status = None  # the job is on the server and is looked up again
         return status or JobStatus(name, JobState.UNKNOWN, raw_state="SUBMITTED")
 
     def _status(self, number: int, *, may_list: bool = True) -> Steps[JobStatus | None]:
@@ -318,3 +364,36 @@ def validated_name(job: PaiJob | JobProtocol) -> str:
     for warning in check_protocol(job):
         logger.warning("Job %s: %s", job.name, warning)
     return str(job.name)
+
+
+def _find_instance(cluster: Cluster, array: str, job: str) -> JobStatus | None:
+    """Return the status of a job that was submitted as an instance of an array.
+
+    Args:
+        cluster: of the array.
+        array: its name on the server.
+        job: the name of the job's submission.
+
+    Returns:
+        the status as of ``instance_status``; None if the server has no such array.
+    """
+    try:
+        status, jobs = cluster.status(array), jobs_of(cluster, array)
+    except JobNotFound:
+        return None
+    return instance_status(status, jobs.index(job)) if job in jobs else None
+
+
+def jobs_of(cluster: Cluster, array: str) -> list[str]:
+    """Return the names of the jobs in an array, by index; none if it is another job. They are cached.
+
+    Raises:
+        JobNotFound: the server has no such job.
+        PaiApiError: the lookup failed.
+    """
+    key = ("array", array)
+    jobs: list[str] | None = cluster.cache.get(key)
+    if jobs is None:
+        jobs = jobs_in(cluster.config(array)) or []
+        cluster.cache.put(key, jobs)
+    return jobs

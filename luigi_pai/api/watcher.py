@@ -58,7 +58,7 @@ class Outcome(Enum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Update:
     """An update of a watched job.
 
@@ -78,7 +78,7 @@ class Update:
     error: PaiApiError | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _Watched:
     """The state of a watched job. Times are seconds of the monotonic clock."""
 
@@ -91,6 +91,7 @@ class _Watched:
     running_since: float | None = None
     unknown_since: float | None = None
     missed: Deadline | None = None
+    with_tasks: bool = False
     absent: int = 0  # lists that lacked it, in sequence
     alone_until: float = -math.inf  # until then, no list is made for it
 
@@ -143,6 +144,7 @@ class Watcher:
         new: bool = False,
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
+        with_tasks: bool = False,
     ) -> None:
         """Watch a job.
 
@@ -151,6 +153,7 @@ class Watcher:
             new: it was submitted just now; else its age is taken from its time stamps.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
+            with_tasks: each status shall have the current states of its tasks, which no list has.
         """
         now = self._clock.monotonic()
         job = _Watched(
@@ -159,6 +162,8 @@ class Watcher:
             math.inf if queue_timeout is None else queue_timeout,
             math.inf if run_timeout is None else run_timeout,
             queued_since=now if new else now - self._age(status.created_ms),
+            with_tasks=with_tasks,
+            alone_until=math.inf if with_tasks else -math.inf,
         )
         if status.state not in (*_QUEUED, JobState.UNKNOWN):
             job.running_since = now if new else now - self._age(status.launched_ms or status.created_ms)
@@ -275,7 +280,7 @@ class Watcher:
             return False
         self._outage.succeeded()
         waits = []
-        for name, job in list(self._jobs.items()):
+        for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             row = listed.get(name)
             if row is None:
                 job.alone_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
@@ -320,7 +325,7 @@ class Watcher:
     def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
-        if job.alone_until == math.inf:
+        if job.alone_until == math.inf and not job.with_tasks:
             job.alone_until = -math.inf
         if status.finished:
             del self._jobs[name]

@@ -18,6 +18,7 @@ from luigi_pai.cli.ssh import ssh, ssh_config
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
+from luigi_pai.cli.sweep import sweep
 
 __all__ = ["main"]
 
@@ -46,6 +47,7 @@ for _command in (
     status,
     stop,
     submit,
+    sweep,
     validate,
 ):
     main.add_command(_command)

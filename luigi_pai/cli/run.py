@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ from luigi_pai.cli.tables import duration, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["run"]
 
@@ -43,6 +43,7 @@ luigi.retcodes.run_with_retcodes(sys.argv[1:])
 """
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _REDRAWN = 1.0
+_BAR = 20  # characters
 
 
 @click.command(
@@ -116,17 +117,21 @@ def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) 
 
 
 class _Progress:
-    """The progress line: how many jobs are in which state."""
+    """The progress line: how many jobs are in which state, and a bar for each sweep."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
+        self._sweeps: dict[str, dict[str, Any]] = {}
         self._began = time.monotonic()
         self._shown = ""
 
     def note(self, event: bytes) -> None:
-        """Take the change of a job."""
-        job = json.loads(event)
-        self._states[job["job"]] = job["state"]
+        """Take the change of a job, or where a sweep stands."""
+        change = json.loads(event)
+        if "sweep" in change:
+            self._sweeps[change["sweep"]] = change
+        else:
+            self._states[change["job"]] = change["state"]
 
     def above(self, line: bytes) -> None:
         """Print a line above the progress line."""
@@ -136,7 +141,7 @@ class _Progress:
 
     def draw(self) -> None:
         """Draw the line anew, on a terminal."""
-        if not is_terminal() or not self._states:
+        if not is_terminal() or not (self._states or self._sweeps):
             return
         states = list(self._states.values())
         counts = {"done": states.count("SUCCEEDED")}
@@ -144,6 +149,7 @@ class _Progress:
         counts["waiting"] = states.count("WAITING")
         counts["running"] = sum(state not in (*_ENDED, "WAITING") for state in states)
         parts = [f"{count} {what}" for what, count in counts.items() if count]
+        parts += [_bar(sweep) for sweep in self._sweeps.values()]
         width = shutil.get_terminal_size().columns - 1
         text = f"{duration(time.monotonic() - self._began)}: {', '.join(parts)}"[:width]
         if text != self._shown:
@@ -158,3 +164,12 @@ class _Progress:
             sys.stdout.write(f"\r{' ' * len(self._shown)}\r")
             sys.stdout.flush()
             self._shown = ""
+
+
+def _bar(sweep: Mapping[str, Any]) -> str:
+    """Return where a sweep stands: ``Study [####------] 40/100, 8 running, best accuracy 0.97``."""
+    ended, total = sweep["done"] + sweep["failed"] + sweep["pruned"], sweep["total"]
+    filled = round(_BAR * ended / total) if total else 0
+    bar = f" [{'#' * filled}{'-' * (_BAR - filled)}] {ended}/{total}" if total else f" {ended} ended"
+    counts = [f"{sweep[what]} {what}" for what in ("running", "waiting", "failed", "pruned") if sweep[what]]
+    return ", ".join([f"{sweep['sweep']}{bar}", *counts, *filter(None, [sweep["best"]])])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["stop"]
+__all__ = ["ask", "stop", "stop_all"]
 
 _PATTERN = frozenset("*?[")
 _MOST_SHOWN = 10
@@ -57,13 +57,13 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
             click.echo("no job of these is going on", err=True)
             return
         if names and not yes:
-            _ask(names)
+            ask("stop", names)
         names += [latest_submission(cluster, named(cluster, text)) for text in single]
-        failed = _stop_all(cluster, list(dict.fromkeys(names)), wait=not no_wait)
+        failed = stop_all("stop", cluster, list(dict.fromkeys(names)), wait=not no_wait)
     sys.exit(EXIT_FAILED if failed else 0)
 
 
-def _ask(names: list[str]) -> None:
+def ask(command: str, names: list[str]) -> None:
     """Show jobs and ask whether to stop them; without a terminal, refuse."""
     for name in names[:_MOST_SHOWN]:
         click.echo(f"  {name}", err=True)
@@ -73,12 +73,12 @@ def _ask(names: list[str]) -> None:
         matches = "1 job matches; give --yes to stop it"
         if len(names) > 1:
             matches = f"{len(names)} jobs match; give --yes to stop them"
-        give_up("stop", matches, EXIT_USAGE)
+        give_up(command, matches, EXIT_USAGE)
     if not click.confirm(f"Stop {len(names)} job{'' if len(names) == 1 else 's'}?", err=True):
-        give_up("stop", "nothing was stopped", EXIT_FAILED)
+        give_up(command, "nothing was stopped", EXIT_FAILED)
 
 
-def _stop_all(cluster: Cluster, names: list[str], *, wait: bool) -> bool:
+def stop_all(command: str, cluster: Cluster, names: list[str], *, wait: bool) -> bool:
     """Stop jobs, and say what became of each; return whether one could not be."""
     failed, asked = False, []
     for name in names:
@@ -90,7 +90,7 @@ def _stop_all(cluster: Cluster, names: list[str], *, wait: bool) -> bool:
             cluster.stop(name)
         except PaiApiError as error:
             failed = True
-            tell(f"luigi-pai stop: {error}", err=True)
+            tell(f"luigi-pai {command}: {error}", err=True)
         else:
             asked.append(name)
             if not wait:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "array_name",
     "attempt_name",
     "base_name",
     "check_name",
     "folded",
+    "is_array_name",
     "latest_attempts",
     "room_for_attempts",
     "v2_name",
@@ -30,6 +32,9 @@ __all__ = [
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
+_ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
+_ARRAY_NAME = re.compile(rf"(?P<sweep>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
+_LONGEST_SWEEP = 200  # characters of a sweep's name in those of its arrays
 _HASH = 6  # characters that tell two names apart whose replaced characters made them the same
 
 
@@ -59,6 +64,18 @@ def base_name(name: str) -> str:
     """Return the name of a piece of work by the name of one of its submissions."""
     found = _NUMBERED.fullmatch(name)
     return found["base"] if found and int(found["number"]) > 1 else name
+
+
+def array_name(sweep: str, submissions: Iterable[str]) -> str:
+    """Return the name of the job of a sweep that has these submissions of points as its instances."""
+    digest = hashlib.sha256("\n".join(sorted(submissions)).encode()).hexdigest()[:_ARRAY_HASH]
+    return f"{v2_name(sweep)[:_LONGEST_SWEEP]}{_ARRAY}{digest}"
+
+
+def is_array_name(name: str, sweep: str | None = None) -> bool:
+    """Return whether a name is that of a job with many points: of a sweep, or of any."""
+    found = _ARRAY_NAME.fullmatch(name) if _ARRAY in name else None
+    return found is not None and (sweep is None or found["sweep"] == v2_name(sweep)[:_LONGEST_SWEEP])
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:

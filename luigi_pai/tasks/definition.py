@@ -1,8 +1,9 @@
-"""JobDefinition: what a run needs of a task: its job, outputs, uploads and secrets."""
+"""JobDefinition: what a run needs of a task; Forecast: what it would do."""
 
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.spec.job import PaiJob
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["JobDefinition"]
+__all__ = ["Forecast", "JobDefinition"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run of a task would do.
+
+    Attributes:
+        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
+        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
+    """
+
+    state: str
+    number: int
 
 
 class JobDefinition(abc.ABC):

@@ -13,11 +13,11 @@ from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.definition import JobDefinition
-    from luigi_pai.tasks.task_run import Forecast, TaskRun
+    from luigi_pai.tasks.definition import Forecast, JobDefinition
+    from luigi_pai.tasks.task_run import TaskRun
 
 __all__ = ["JobTask"]
 
@@ -164,6 +164,22 @@ class JobTask(Task):
         """
         return self._task_run().is_complete()
 
+    def result(self) -> Mapping[str, Any]:
+        """Return the values that a sweep's table shows of this task, once its job has ended.
+
+        The default is ``metrics.json`` of its outputs, an object of at most 1 MB: the file of this name
+        among the targets of ``output()`` or in a folder among them. Values that it does not have are taken
+        from the last report of each container (``luigi_pai.runtime.report``). Override it to read results
+        from elsewhere; what it raises is shown in the table, and the sweep goes on.
+
+        Raises:
+            ValueError: the file is too large, or not a JSON object.
+            HdfsError: HDFS failed.
+        """
+        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
+
+        return TaskRun(self._definition()).outputs.result(self)
+
     @classmethod
     def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:
         """Return the parameters of those tasks that are complete; Luigi's Range tasks call it.
@@ -202,6 +218,14 @@ class JobTask(Task):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
         return TaskRun(self._definition())
+
+    @abc.abstractmethod
+    def _check(self) -> list[str]:
+        """Validate the job, and return warnings.
+
+        Raises:
+            SpecError: it is not valid.
+        """
 
     @abc.abstractmethod
     def _definition(self) -> JobDefinition:

@@ -12,10 +12,13 @@ from luigi_pai.errors import PaiError
 from luigi_pai.tasks.luigi_page import page_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from luigi_pai.api.clock import Clock
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.watcher import Watcher
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "messages_within"]
 
 _NOT_YET = "the job is not submitted yet; send the message again later"
 _VALID = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
@@ -48,16 +51,7 @@ class Messages:
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages meanwhile; one that changes the interval ends the wait."""
-        messages = getattr(self._task, "scheduler_messages", None)
-        if messages is None:
-            self._cluster.clock.sleep(seconds)
-            return
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            try:
-                message = messages.get(timeout=left)
-            except queue.Empty:
-                return
+        for message in messages_within(self._task, seconds, self._cluster.clock):
             before = self._polling()
             message.respond(page_text(self._answer(str(message).strip())))
             if self._polling() != before:
@@ -88,3 +82,23 @@ def _with_interval(name: str, watcher: Watcher, seconds: float) -> str:
         return f"poll_interval = {seconds:g} is not valid; use {_SHORTEST:g} to {_LONGEST:g} seconds"
     watcher.polling = Polling(seconds, seconds, watcher.polling.patience)
     return f"{name} is looked up every {seconds:g} s from now on"
+
+
+def messages_within(task: object, seconds: float, clock: Clock) -> Iterator[Any]:
+    """Wait, and yield the messages of the scheduler to a running task that come meanwhile.
+
+    Args:
+        task: the task.
+        seconds: how long to wait.
+        clock: waits, for a task that gets no messages.
+    """
+    messages = getattr(task, "scheduler_messages", None)
+    if messages is None:
+        clock.sleep(seconds)
+        return
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        try:
+            yield messages.get(timeout=left)
+        except queue.Empty:
+            return

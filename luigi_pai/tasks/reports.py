@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.hdfs import WebHdfs
 
-__all__ = ["Report", "Reports"]
+__all__ = ["Report", "Reports", "read_reports"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -25,6 +25,7 @@ INTERVAL = 10.0
 """Seconds between two readings; containers send their reports as often."""
 
 _TAIL = 4096  # bytes of a file that its last line is looked for in
+_TAIL_OF_ALL = 65536  # bytes of a file whose lines are read
 _NOT_SHOWN = ("time", "attempt", "steps", "progress")
 
 
@@ -70,7 +71,7 @@ class Reports:
         callback: Callable[[str, object], None],
     ) -> None:
         self._hdfs = hdfs
-        self._folder = f"{folder.rstrip('/')}/{REPORTS}" if folder else None
+        self._folder = folder
         self._clock = clock
         self._callback = callback
         self._next = clock.monotonic() + INTERVAL
@@ -98,23 +99,49 @@ class Reports:
             return None
         self._next = self._clock.monotonic() + INTERVAL
         try:
-            found = list(self._last_lines(self._hdfs, self._folder))
+            found = list(_lines(self._hdfs, self._folder, _TAIL, last=True))
         except (HdfsError, RequestException) as error:
             logger.debug("Job %s: its reports cannot be read: %s", job, error)
             return None
         of_job = [values for values in found if values.get("attempt") == attempt_of(job)[1]]
         return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
 
-    @staticmethod
-    def _last_lines(hdfs: WebHdfs, folder: str) -> Iterator[dict[str, Any]]:
-        """Yield the last whole line of each file."""
-        for path, size in hdfs.listdir(folder, include_size=True):
-            server, place = hdfs.at(path)
-            with server.open_file(place, max(0, size - _TAIL)) as reply:
-                lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
+
+def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list[dict[str, Any]]:
+    """Return what the containers of a submission have reported: its newest lines, oldest first.
+
+    Args:
+        hdfs: where the folder is.
+        folder: the output folder of the job.
+        attempt: number of the submission; where not given, the last one that has reported.
+
+    Returns:
+        the lines of the last 64 KB of each container; an empty list where there are no reports.
+
+    Raises:
+        HdfsError: HDFS failed.
+    """
+    try:
+        found = list(_lines(hdfs, folder, _TAIL_OF_ALL))
+    except HdfsError as error:
+        if error.exception == "FileNotFoundException":
+            return []
+        raise
+    if attempt is None:
+        attempt = max((values.get("attempt", 1) for values in found), default=1)
+    return sorted((each for each in found if each.get("attempt") == attempt), key=lambda each: each["time"])
+
+
+def _lines(hdfs: WebHdfs, folder: str, tail: int, *, last: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines at the end of each file, or only the last one."""
+    for path, size in hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True):
+        server, place = hdfs.at(path)
+        with server.open_file(place, max(0, size - tail)) as reply:
+            lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
+        for line in lines[-1:] if last else lines:
             try:
-                values = json.loads(lines[-1])
-            except (LookupError, ValueError):  # nothing yet, or a line longer than the tail
+                values = json.loads(line)
+            except ValueError:  # longer than the tail, or not written by a report
                 continue
             if isinstance(values, dict) and isinstance(values.get("time"), int | float):
                 yield values

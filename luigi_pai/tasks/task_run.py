@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,47 +13,33 @@ from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobFailed
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError, PaiJobFailed
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.attempts import Attempts
+from luigi_pai.tasks.definition import Forecast
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.history import History
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.kept_logs import KeptLogs
-from luigi_pai.tasks.outputs import Outputs
+from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.errors import PaiJobError
-    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Begun", "Forecast", "TaskRun"]
+__all__ = ["Begun", "RunsInArrayError", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What a run of a task would do.
-
-    Attributes:
-        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
-        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
-    """
-
-    state: str
-    number: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A submission that a run found or made.
 
@@ -67,18 +54,28 @@ class Begun:
     submitted: bool
 
 
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array."""
+
+
 class TaskRun:
     """A run, or a lookup, of a task's job with the current settings.
 
     Args:
         definition: of the job.
+        alone: it is not one of many: its submission is logged (INFO), and then looked up.
+
+    Attributes:
+        settings: of the task.
+        outputs: of the task.
 
     Raises:
         ConfigError: a setting is wrong.
         SpecError: the task's name is not a valid job name.
     """
 
-    def __init__(self, definition: JobDefinition) -> None:
+    def __init__(self, definition: JobDefinition, *, alone: bool = True) -> None:
+        self._level = logging.INFO if alone else logging.DEBUG
         self._settings = OpenPai.current(definition.task.cluster)
         self._definition = definition
         self._name = definition.name
@@ -87,14 +84,20 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings, definition.task.cluster)
-        self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
+        self._hdfs = configured_hdfs(self._settings, definition.task.cluster)
+        self.outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self.settings = TaskSettings(definition.task, self._settings)
         self.settings.check()
-        self._history = History(definition, self._cluster, self._outputs, self.settings)
+        self._history = History(definition, self._cluster, self.outputs, self.settings)
         self._attempts = Attempts(self.settings)
-        self._submissions = Submissions(self._cluster, self._name)
-        self._watch = JobWatch(definition, self._cluster, self._outputs, self.settings)
+        self._submissions = Submissions(self._cluster, self._name, alone=alone)
+
+    @functools.cached_property
+    def _watch(self) -> JobWatch:
+        return self._new_watch()
+
+    def _new_watch(self) -> JobWatch:
+        return JobWatch(self._definition, self._cluster, self.outputs, self.settings)
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
@@ -156,6 +159,11 @@ class TaskRun:
     # the same in its three parts, for a program that watches many jobs
 
     @property
+    def api_version(self) -> str | None:
+        """``v1`` or ``v2`` if the job runs on such clusters only."""
+        return self._definition.api_version
+
+    @property
     def cluster(self) -> Cluster:
         """The cluster of the job, in the dialect that it needs."""
         return self._cluster
@@ -167,20 +175,68 @@ class TaskRun:
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
+            RunsInArrayError: it is an instance of an array, which waits or runs.
             PaiError: it was not submitted, or may have been: the text says which.
         """
+        found = yield from self.find()
+        if found is None:
+            return None
+        status = found.status
+        if status is not None and not status.finished and status.name != self.submission_name(found.number):
+            raise RunsInArrayError(
+                f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
+                f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
+                "run the sweep, or run the task again when that job has ended",
+                status.name,
+            )
+        begun = yield from self._ensure(found)
+        if begun.submitted or not begun.status.finished:
+            event = PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER
+            self._new_watch().announce(begun.status, event)
+        return begun
+
+    def find(self) -> Steps[LatestSubmission | None]:
+        """Find the latest submission; None if the outputs are complete, and the server knows none."""
         found = self._submissions.cached()
         if found is None:
             found = yield from self._find(self._submissions)
         if found.status is None and self._history.is_completed():
-            logger.info(
-                "Job %s is complete: its outputs show it; the server no longer knows the job", self._name
+            logger.log(
+                self._level,
+                "Job %s is complete: its outputs show it; the server no longer knows the job",
+                self._name,
             )
             return None
-        begun = yield from self._ensure(found)
-        if begun.submitted or not begun.status.finished:
-            self._watch.announce(begun.status, PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER)
-        return begun
+        return found
+
+    # and as an instance of an array
+
+    def next_submission(self, found: LatestSubmission) -> tuple[int, str]:
+        """Return the number and the name of the submission that comes after one that did not succeed.
+
+        Raises:
+            PaiJobForgotten: the job was submitted, and its result is not known.
+        """
+        number = found.number
+        if found.status is None:
+            number = self._history.last_submission_number(self.settings["on_forgotten"])
+        return number + 1, self._submissions.job_name(number + 1)
+
+    def submission_name(self, number: int) -> str:
+        """Return the name of a submission on this cluster."""
+        return self._submissions.job_name(number)
+
+    def prepare(self, number: int) -> PaiJob | JobProtocol:
+        """Return the job under a submission's name, after its uploads and its output folder were created."""
+        return self._prepared(self._submissions.job_name(number), number)
+
+    def record_submission(self, number: int, array: str) -> None:
+        """Record a submission before the array is sent of which it is an instance."""
+        self._history.record_submission(number, array)
+
+    def undo_submission(self) -> None:
+        """Undo the record of the last submission: the server refused the job."""
+        self._history.undo_submission()
 
     def finish(self, begun: Begun, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
         """Record how a submission has ended, and keep its logs; the end triggers an event.
@@ -231,13 +287,16 @@ class TaskRun:
         """
         if self.settings["keep_logs"] and (watched or self._history.lacks_end(status)):
             folder = self._definition.output_folder
-            KeptLogs(self._cluster, self._outputs.hdfs_of(folder), folder).keep(status)
+            KeptLogs(self._cluster, self.outputs.hdfs_of(folder), folder).keep(status)
 
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
         try:
             self._cluster.check_reachable()
             found = yield from submissions.latest()
+            if not (found.succeeded or (found.status is not None and not found.status.finished)):
+                found = yield from self._find_in_array(submissions, found)
+                submissions.cache(found)
             if found.status is None:
                 last = self._history.last
                 if last is not None:
@@ -253,6 +312,18 @@ class TaskRun:
             raise
         return found
 
+    def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
+        """Return a later submission in an array, by the record or the list of jobs; else what was found."""
+        last = self._history.last
+        if last is None:
+            if self._cluster.dialect.can.shared_names:  # v1
+                return found
+            return (yield from submissions.latest_in_arrays(found))
+        if last.number <= found.number or last.job == submissions.job_name(last.number):
+            return found
+        status = yield from submissions.in_array(last.number, last.job)
+        return found if status is None else LatestSubmission(last.number, status)
+
     def _ensure(self, found: LatestSubmission) -> Steps[Begun]:
         """Return a submission that is waiting, running or successful; submit the job if there is none."""
         submissions = self._submissions
@@ -260,12 +331,9 @@ class TaskRun:
             status = found.status
             if status is not None and (found.submitted or not status.finished or status.succeeded):
                 break
-            number = found.number
-            if status is None:
-                number = self._history.last_submission_number(self.settings["on_forgotten"])
-            number += 1
-            job = self._prepared(submissions.job_name(number), number)
-            self._history.record_submission(number, submissions.job_name(number))
+            number, name = self.next_submission(found)
+            job = self._prepared(name, number)
+            self._history.record_submission(number, name)
             try:
                 found = yield from submissions.submit(number, job)
             except PaiApiError as error:
@@ -281,7 +349,12 @@ class TaskRun:
                 logger.warning("Interrupted: %s", _submission_unknown(submissions.job_name(number)))
                 raise
         if not found.submitted:
-            logger.info("Job %s already exists (%s); nothing is submitted", status.name, status.raw_state)
+            logger.log(
+                self._level,
+                "Job %s already exists (%s); nothing is submitted",
+                status.name,
+                status.raw_state,
+            )
             self._history.check_taken_over(status)
         return Begun(found.number, status, found.submitted)
 
@@ -289,7 +362,8 @@ class TaskRun:
         """Return the job under a submission's name, after its uploads and its output folder were created."""
         definition = self._definition
         if not name.startswith(self._name):
-            logger.warning(
+            logger.log(
+                logging.WARNING if self._level == logging.INFO else self._level,
                 "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only",
                 self._name,
                 name,
@@ -304,13 +378,14 @@ class TaskRun:
             if number > 1 or not self._cluster.dialect.can.output_folders:
                 job.outputDir = job.outputDir or definition.output_folder
             definition.send_uploads(job.codeDir, self._hdfs)
-        flag = self._outputs.completion_flag()
+        flag = self.outputs.completion_flag()
         if flag is None and definition.output_folder is not None:
-            logger.info("Job %s gets no completion flag: %s", name, self._outputs.completion_fallback())
+            fallback = self.outputs.completion_fallback()
+            logger.log(self._level, "Job %s gets no completion flag: %s", name, fallback)
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
-        hdfs = self._outputs.hdfs_of(folder) if folder else None
+        hdfs = self.outputs.hdfs_of(folder) if folder else None
         if folder and hdfs is not None:
             hdfs.mkdir(folder)
         return job
@@ -318,12 +393,3 @@ class TaskRun:
 
 def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
-
-
-def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
-    """Return the cluster's HDFS; None if no WebHDFS is configured."""
-    if settings.hdfs_account() is None:
-        return None
-    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
-
-    return WebHdfs.from_config(cluster)

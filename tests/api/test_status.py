@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_status
 
 
 @pytest.mark.parametrize("state", JobState)
@@ -69,3 +70,48 @@ def test_a_status_is_identified_by_owner_and_birth(username, created_ms, identif
 def test_a_summary_is_one_line(about, line):
     """State, tasks, retries, and where it waits: what Luigi's page shows."""
     assert JobStatus("j", **about).summary() == line
+
+
+ARRAY = JobStatus(
+    "array",
+    JobState.RUNNING,
+    username="anna",
+    diagnostics="of the array",
+    tasks=(
+        TaskStatus("main", 0, state="SUCCEEDED", exit_code=0, launched_ms=1, completed_ms=5),
+        TaskStatus("main", 1, state="FAILED", exit_code=255, attempt=2, diagnostics="why", exit_type="Bad"),
+        TaskStatus("main", 2, state="RUNNING", exit_code=255, attempt=1),
+        TaskStatus("main", 3, state="FAILED", exit_code=-220),
+    ),
+)
+
+
+def test_an_instance_of_an_array_has_a_status_like_a_job():
+    """Its own state, exit code, times and task, under the name of the array, which the server knows."""
+    good, bad, running, stopped = (instance_status(ARRAY, index) for index in range(4))
+    assert [each.state.value for each in (good, bad, running, stopped)] == [
+        "SUCCEEDED",
+        "FAILED",
+        "RUNNING",
+        "STOPPED",
+    ]
+    assert {each.name for each in (good, bad, running)} == {"array"}
+    assert (good.exit_code, good.launched_ms, good.completed_ms, good.exit_task) == (0, 1, 5, None)
+    assert (bad.exit_code, bad.retries, bad.diagnostics, bad.exit_type) == (255, 2, "why", "Bad")
+    assert (bad.exit_task, bad.tasks) == (("main", 1), (ARRAY.tasks[1],))
+    assert (running.exit_code, running.finished) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("array", "instance"), [("STOPPED", "STOPPED"), ("FAILED", "FAILED"), ("SUCCEEDED", "FAILED")]
+)
+def test_no_instance_outlives_its_array(array, instance):
+    """One without an end of its own has not succeeded, whether the server shows it or not."""
+    ended = replace(ARRAY, state=JobState(array))
+    assert instance_status(ended, 2).state.value == instance
+    assert instance_status(ended, 9).state.value == instance
+    assert instance_status(ended, 0).succeeded
+
+
+def test_an_instance_that_is_not_shown_yet_is_unknown():
+    assert instance_status(ARRAY, 9).state is JobState.UNKNOWN

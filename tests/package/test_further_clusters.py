@@ -168,9 +168,7 @@ def test_a_key_with_a_dash_is_the_sections_own(settings, further):
 
 def test_what_luigis_command_line_says_holds_for_all(further, monkeypatch):
     """--OpenPai-on-forgotten submit, which an error advises, comes before every section."""
-    if (
-        contrib := sys.modules.get("luigi.contrib.pai")
-    ) is not None:  # loaded by another test
+    if (contrib := sys.modules.get("luigi.contrib.pai")) is not None:  # loaded by another test
         monkeypatch.setattr(contrib.OpenPai, "_visible_in_registry", False)
     further("eu", **EU, on_forgotten="fail")
     assert OpenPai.current("eu").on_forgotten == "fail"

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from luigi_pai.errors import SpecError
-from luigi_pai.spec.names import attempt_name, check_name, latest_attempts, room_for_attempts
+from luigi_pai.spec.names import (
+    array_name,
+    attempt_name,
+    check_name,
+    is_array_name,
+    latest_attempts,
+    room_for_attempts,
+    v2_name,
+)
 
 
 @pytest.mark.parametrize(("number", "name"), [(1, "a"), (2, "a__attempt2"), (13, "a__attempt13")])
@@ -73,3 +81,17 @@ def test_a_name_that_is_a_method():
     """A property of a task whose decorator was forgotten."""
     with pytest.raises(SpecError, match=r"jobName: is a method; put @property above it$"):
         check_name(test_other_names_may_be_a_tasks)
+
+
+def test_an_array_is_named_after_its_sweep_and_the_submissions_in_it():
+    """In any order; a name that v2 takes, with room for the hash."""
+    name = array_name("my.study", ["b", "a__attempt2"])
+    assert name == array_name("my.study", ["a__attempt2", "b"])
+    assert name != array_name("my.study", ["a", "b"])
+    assert v2_name(name) == name
+    assert is_array_name(name)
+    assert is_array_name(name, "my.study")
+    assert not is_array_name(name, "my-study")
+    assert not is_array_name("my-study-array-2")
+    assert len(array_name("s" * 300, ["a"])) < 240
+    assert is_array_name(array_name("s" * 300, ["a"]), "s" * 300)

@@ -488,6 +488,7 @@ BEFORE = {
         "GET /api/v1/jobs/train",
         "GET /api/v2/jobs/admin~train",
         "GET /api/v2/jobs/admin~train__attempt2",
+        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",  # it may have run in a job of a sweep
         "POST /api/v2/jobs",
         "GET /api/v2/jobs/admin~train__attempt2",
         *["PUT /api/v2/jobs/admin~train__attempt2/tag"] * 2,
@@ -497,7 +498,7 @@ BEFORE = {
 
 
 @pytest.mark.parametrize("release", BEFORE)
-def test_other_releases_are_asked_no_more_than_before(ltp, release):
+def test_other_releases_are_asked_no_more_than_these(ltp, release):
     """From a job that is missing to one that has failed, is submitted again and succeeds."""
     ltp.release = release
     ltp.plan = {"ends_as": "FAILED", "exit_code": 1}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from luigi_pai import (
     PaiJobFailed,
     PaiJobTarget,
     PaiProtocolTask,
+    PaiSweep,
+    PaiSweepFailed,
     PaiTask,
     Port,
     Problem,
@@ -39,7 +41,10 @@ from luigi_pai import (
     SpecError,
     TaskRole,
     TaskStatus,
+    grid,
+    sample,
     slot_to_dict,
+    zipped,
 )
 from luigi_pai.config import HdfsAccount
 from luigi_pai.spec.protocol import (
@@ -369,3 +374,58 @@ def settings_are_read() -> None:
     assert_type(settings.password, str | None)
     assert_type(settings.tls_verify(), bool | str)
     assert_type(settings.hdfs_account(), HdfsAccount | None)
+
+
+class Points(PaiSweep):
+    """Limits as plain attributes, as Luigi parameters, and as properties."""
+
+    rates = luigi.ListParameter(default=(0.1,))
+    parallel_jobs = 50
+    tolerance = luigi.FloatParameter(default=0.05)
+    results_dir = "results"
+    best = "max accuracy"
+
+    @property
+    def max_attempts(self) -> int:
+        return 2
+
+    def points(self) -> list[Sweepable]:
+        return grid(Sweepable, rate=self.rates, batch=[16, 32])
+
+
+class Sweepable(PaiTask):
+    rate = luigi.FloatParameter()
+    batch = luigi.IntParameter()
+    name = "x"
+    image = "x"
+    tasks = (TaskRole("w", "c"),)
+
+    def result(self) -> dict[str, float]:
+        return {"accuracy": 0.5}
+
+
+class Proposed(PaiSweep):
+    def points(self) -> Iterator[Sweepable | None]:
+        yield Sweepable(rate=0.1, batch=16)
+        yield None
+
+    def tell(self, point: Sweepable, row: Mapping[str, Any]) -> None:
+        self.accuracies = {point.rate: row["accuracy"]}
+
+    def keep(self, point: Sweepable, reports: list[dict[str, Any]]) -> bool:
+        return point.batch > 1 or bool(reports[-1]["loss"] < 1)
+
+
+def sweeps_are_written() -> None:
+    points: list[Sweepable] = grid(Sweepable, rate=[0.1])
+    points = zipped(Sweepable, rate=(0.1,))
+    points = sample(Sweepable, 3, seed=1, rate=lambda chance: chance.random())
+    assert_type(points[0].rate, float)
+    sample(Sweepable, 3, rate=[0.1])  # type: ignore[call-arg]
+    Points(parallel_jobs=100)
+    rows: list[dict[str, Any]] = Points().results.rows()
+    assert_type(rows[0]["rate"], Any)
+    try:
+        Points().run()
+    except PaiSweepFailed as error:
+        assert_type(error.failed, tuple[str, ...])

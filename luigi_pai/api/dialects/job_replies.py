@@ -58,8 +58,7 @@ def _plain_name(row: dict[str, Any]) -> str:
 
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
-    spec = fields.get("appExitSpec")
-    spec = spec if isinstance(spec, dict) else {}
+    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("appExitSpec"))
     tracking_url = _text(fields.get("appTrackingUrl"))
     return JobStatus(
         name=name,
@@ -69,9 +68,9 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         retries=_integer(fields.get("retries")) or 0,
         exit_code=_integer(fields.get("appExitCode")),
         diagnostics=_text(fields.get("appExitDiagnostics")),
-        exit_type=_text(spec.get("phrase")) or _text(fields.get("appExitType")),
-        exit_reason=_sentence(spec.get("reason")),
-        exit_solution=_sentence(spec.get("solution")),
+        exit_type=exit_type or _text(fields.get("appExitType")),
+        exit_reason=exit_reason,
+        exit_solution=exit_solution,
         exit_task=_exit_task(fields),
         created_ms=_integer(fields.get("createdTime")) or _integer(fields.get("submissionTime")),
         launched_ms=_integer(fields.get("launchedTime")) or _integer(fields.get("appLaunchedTime")) or None,
@@ -102,21 +101,39 @@ def _exit_task(fields: dict[str, Any]) -> tuple[str, int] | None:
     return (role, index) if isinstance(role, str) and role and index is not None else None
 
 
+def _exit_spec(spec: Any) -> tuple[str | None, str | None, str | None]:
+    """Return the class of an end, its explanation, and what may help."""
+    if not isinstance(spec, dict):
+        return None, None, None
+    return _text(spec.get("phrase")), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
+
+
 def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
     return [
-        TaskStatus(
-            role=role,
-            index=_integer(task.get("taskIndex")) or 0,
-            log_url=_address(task.get("containerLog")),
-            state=_text(task.get("taskState")),
-            exit_code=_integer(task.get("containerExitCode")),
-            attempt=_integer(task.get("attemptId")),
-        )
+        _task(role, task)
         for role, about in roles.items()
         if isinstance(about, dict)
         for task in about.get("taskStatuses") or ()
         if isinstance(task, dict)
     ]
+
+
+def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
+    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
+    return TaskStatus(
+        role=role,
+        index=_integer(fields.get("taskIndex")) or 0,
+        log_url=_address(fields.get("containerLog")),
+        state=_text(fields.get("taskState")),
+        exit_code=_integer(fields.get("containerExitCode")),
+        attempt=_integer(fields.get("attemptId")),
+        diagnostics=_text(fields.get("containerExitDiagnostics")),
+        exit_type=exit_type,
+        exit_reason=exit_reason,
+        exit_solution=exit_solution,
+        launched_ms=_integer(fields.get("launchedTime")) or None,
+        completed_ms=_integer(fields.get("completedTime")) or None,
+    )
 
 
 def _address(value: Any) -> str | None:

@@ -39,7 +39,8 @@ def test_a_running_job_is_read(v2, say):
     assert (status.created_ms, status.completed_ms, status.attempt) == (1795161521526, None, 0)
     assert (status.exit_code, status.diagnostics, status.exit_type) == (None, None, None)
     assert (status.tracking_url, status.progress) == (None, None)
-    assert status.tasks == (TaskStatus("worker", 0, state="RUNNING", attempt=0),)
+    running = TaskStatus("worker", 0, state="RUNNING", attempt=0, launched_ms=1795161521544)
+    assert status.tasks == (running,)
     assert not status.finished
     assert status.identified
 
@@ -54,7 +55,12 @@ def test_a_failed_job_is_read(v2, say):
     assert status.exit_solution == "Contact PAI Dev to fix PAI Runtime bugs"
     assert status.exit_task == ("worker", 0)
     assert status.diagnostics.startswith("PodPattern matched:")
-    assert status.tasks == (TaskStatus("worker", 0, state="FAILED", exit_code=1, attempt=0),)
+    (task,) = status.tasks
+    assert (task.role, task.index, task.state, task.exit_code, task.attempt) == ("worker", 0, "FAILED", 1, 0)
+    assert (task.launched_ms, task.completed_ms) == (1795161524535, 1795161524535)
+    assert task.diagnostics.startswith("PodPattern matched:")
+    fields = ("exit_type", "exit_reason", "exit_solution")
+    assert [getattr(task, field) for field in fields] == [getattr(status, field) for field in fields]
 
 
 def test_a_succeeded_job_is_read(v2, say):

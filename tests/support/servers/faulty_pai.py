@@ -23,7 +23,7 @@ from pai_job import Job
 from request_limits import RequestLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 USER = "admin"
 PASSWORD = "admin-password"  # the value that tests look for in logs and errors
@@ -85,7 +85,7 @@ class FaultyPai(FaultServer):
         jobs: by their name, in the order of their submission.
         tokens: those that it takes.
         issued: all tokens that it ever gave out; no text may show one.
-        plan: fields of ``Job`` for jobs that are posted.
+        plan: fields of ``Job`` for jobs that are posted; or a function that returns them for a name.
         prefix: the path that it is mounted at.
         admin: whether its user is an administrator.
         database_down: the jobs are there, and their database does not answer (``ltp-1.5``).
@@ -97,7 +97,7 @@ class FaultyPai(FaultServer):
         self.jobs: dict[str, Job] = {}
         self.tokens: set[str] = set()
         self.issued: set[str] = set()
-        self.plan: dict = {}
+        self.plan: dict | Callable[[str], dict] = {}
         self.prefix = ""
         self.admin = True
         self.database_down = False
@@ -347,7 +347,8 @@ class FaultyPai(FaultServer):
     def _submit(self, name: str, config: dict, done: object) -> Reply:
         if name in self.jobs:
             return Reply(409, {"code": "ConflictJobError", "message": f"Job name {name} already exists"})
-        self.jobs[name] = Job(name, USER, config, clock=self.clock, **self.plan)
+        plan = self.plan(name) if callable(self.plan) else self.plan
+        self.jobs[name] = Job(name, USER, config, clock=self.clock, **plan)
         return Reply(202, done)
 
     def _newest_first(self) -> list[Job]:

@@ -16,6 +16,7 @@ class Job:
         ends_as: the state that it comes to.
         waits_for: seconds in the queue before it runs.
         runs_for: seconds that it runs.
+        task_codes: v2: exit codes of instances, by index, which it shows then; 0 of those left out.
         clock: of the server.
         tags: its tags.
     """
@@ -28,6 +29,7 @@ class Job:
     diagnostics: str | None = None
     runs_for: float = 0.0
     waits_for: float = 0.0
+    task_codes: dict[int, int] | None = None
     clock: Any = time
     created: float = field(default=0.0)
     tags: list[str] = field(default_factory=list)
@@ -71,7 +73,26 @@ class Job:
             "appExitDiagnostics": self.diagnostics if ended else None,
             "appExitType": "Failed" if ended and self.exit_code else None,
         }
-        return {"name": self.name, "jobStatus": status, "taskRoles": {}}
+        return {"name": self.name, "jobStatus": status, "taskRoles": self._roles_v2()}
+
+    def _roles_v2(self) -> dict:
+        if self.task_codes is None:
+            return {}
+        ended = self.state not in ("WAITING", "RUNNING")
+        return {
+            name: {"taskStatuses": [self._task_v2(index, ended=ended) for index in range(role["instances"])]}
+            for name, role in self.config["taskRoles"].items()
+        }
+
+    def _task_v2(self, index: int, *, ended: bool) -> dict:
+        code = (self.task_codes or {}).get(index, 0)
+        state = "FAILED" if code else "SUCCEEDED"
+        return {
+            "taskIndex": index,
+            "taskState": state if ended else self.state,
+            "containerExitCode": code if ended else None,
+            "attemptId": 0,
+        }
 
     def detail(self) -> dict:
         ended = self.state not in ("WAITING", "RUNNING")

@@ -1,0 +1,179 @@
+"""``luigi-pai sweep``: the table of a sweep, its failures, and an end of its jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import connect, on_cluster
+from luigi_pai.cli.stop import ask, stop_all
+from luigi_pai.cli.tables import coloured, duration, moment, table
+from luigi_pai.cli.task_argument import TaskCommand, task_named
+from luigi_pai.errors import PaiError
+from luigi_pai.spec.names import base_name, is_array_name, v2_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from luigi_pai.sweep.results import Summary, SweepResults
+
+__all__ = ["sweep"]
+
+_FAILED = ("FAILED", "STOPPED")
+_ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
+_MOST_ROWS, _MOST_RESULTS = 100, 5
+
+
+@click.command(
+    cls=TaskCommand,
+    short_help="Show the table of a sweep.",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("module", metavar="MODULE|NAME")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
+@click.option("--failed", is_flag=True, help="Only points that failed, with their jobs and the reasons.")
+@click.option("--csv", "as_csv", is_flag=True, help="As CSV, all columns.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="As JSON: summary, columns, and an object for each point."
+)
+@click.option("--stop", "stops", is_flag=True, help="Stop the jobs of the sweep that wait or run.")
+@click.option("--yes", is_flag=True, help="With --stop: do not ask.")
+@on_cluster
+def sweep(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    failed: bool,
+    as_csv: bool,
+    as_json: bool,
+    stops: bool,
+    yes: bool,
+) -> None:
+    """Show the table of the sweep TASK of MODULE, as its last run has written it.
+
+    Without TASK, of the sweep of that NAME, or in that folder. --cluster stands before MODULE:
+    after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is not, or
+    there is none.
+    """
+    if failed + as_csv + as_json > 1 + failed or (stops and (failed or as_csv or as_json)):
+        give_up("sweep", "--csv, --json and --stop exclude each other", EXIT_USAGE)
+    with plain_failures("sweep", "interrupted"):
+        points: list[Any] = []
+        if arguments:
+            results, points = _of_task(module, arguments, with_points=stops)
+        else:
+            results = _of_name(module)
+        try:
+            summary, columns, rows = results.summary(), results.columns(), results.rows()
+        except (OSError, ValueError, PaiError) as error:
+            _no_table(results, error)
+        if stops:
+            _stop(summary.sweep, points, rows, yes=yes)
+            return
+    if failed:
+        rows = [row for row in rows if row["state"] in _FAILED]
+    if as_json:
+        document = {"summary": asdict(summary), "columns": columns, "rows": rows}
+        click.echo(json.dumps(document, indent=2))
+    elif as_csv:
+        from luigi_pai.sweep.results import csv_text  # noqa: PLC0415  loads Luigi
+
+        click.echo(csv_text(columns, rows), nl=False)
+    else:
+        _show(results, summary, columns, rows, failed=failed)
+    sys.exit(0 if summary.complete else EXIT_FAILED)
+
+
+def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
+    """Return the table of a sweep, and its points."""
+    from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
+
+    task = task_named("sweep", module, arguments)
+    if not isinstance(task, PaiSweep):
+        give_up("sweep", f"{arguments[0]} of {module} is not a PaiSweep", EXIT_USAGE)
+    return task.results, [] if task.is_search or not with_points else list(task.points())
+
+
+def _of_name(name: str) -> SweepResults:
+    from luigi_pai.sweep.results import SweepResults  # noqa: PLC0415  as above
+    from luigi_pai.sweep.sweep import default_folder  # noqa: PLC0415
+
+    return SweepResults(name if "/" in name else default_folder(name))
+
+
+def _no_table(results: SweepResults, error: Exception) -> NoReturn:
+    is_missing = getattr(error, "exception", "") == "FileNotFoundException"  # on HDFS
+    if is_missing or isinstance(error, FileNotFoundError):
+        why = f"{results.path('json')} is not there: the sweep has not run, or has another name or folder"
+        give_up("sweep", why, EXIT_FAILED)
+    if isinstance(error, PaiError):
+        raise error
+    give_up("sweep", error, EXIT_FAILED)
+
+
+def _show(
+    results: SweepResults,
+    summary: Summary,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    failed: bool,
+) -> None:
+    counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
+    state = "complete" if summary.complete else "not complete"
+    click.echo(
+        f"{summary.sweep}: {summary.points} point{'' if summary.points == 1 else 's'}: {counts}; {state}"
+    )
+    click.echo(f"written {moment(summary.updated_ms)}; page: {results.path('html')}")
+    if not rows:
+        click.echo("no point has failed" if failed else "no point", err=True)
+        return
+    at = columns.index("state")
+    given = [column for column in columns[:at] if len({str(row[column]) for row in rows}) > 1] or columns[:at]
+    values = [column for column in columns[at + 1 :] if column not in ("seconds", "job", "page", "error")]
+    left_out = [] if failed else values[_MOST_RESULTS:]
+    shown = [*given, "state", *(["job", "error"] if failed else [*values[:_MOST_RESULTS], "seconds"])]
+    texts = [[_text(column, row[column]) for column in shown] for row in rows[:_MOST_ROWS]]
+    titles = ["TOOK" if column == "seconds" else column.upper() for column in shown]
+    for line in table(titles, texts, states=len(given)):
+        click.echo(line)
+    if len(rows) > _MOST_ROWS:
+        click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")
+    if left_out:
+        click.echo(f"further results: {', '.join(left_out[:10])}{', ...' if len(left_out) > 10 else ''}")  # noqa: PLR2004
+
+
+def _text(column: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if column == "seconds" and isinstance(value, (int, float)):
+        return duration(value)
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+
+
+def _stop(name: str, points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
+    """Stop the jobs of a sweep that wait or run: those of its table and, newer, of the user's list."""
+    cluster = connect(points[0].cluster if points else None)
+    names = {base_name(row["job"]) for row in rows if row["job"]}
+    names |= {form for point in points for form in (point.name, v2_name(point.name))}
+    listed = {job.name: job for job in cluster.list()}
+    jobs = [row["job"] for row in rows if row["job"] and row["state"] not in _ENDED]
+    jobs = [job for job in jobs if job not in listed or not listed[job].finished]
+    jobs += [
+        job
+        for job, status in listed.items()
+        if not status.finished and (base_name(job) in names or is_array_name(job, name))
+    ]
+    jobs = list(dict.fromkeys(jobs))
+    if not jobs:
+        click.echo("no job of the sweep is going on", err=True)
+        return
+    if not yes:
+        ask("sweep", jobs)
+    if stop_all("sweep", cluster, jobs, wait=True):
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,162 @@
+"""One job whose instances do the work of several jobs of one container each."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.arrays.commands import array_commands
+from luigi_pai.spec.comparison import differing_fields
+from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.submission import submission_text
+from luigi_pai.spec.templates.commands import role_commands
+from luigi_pai.spec.templates.prerequisites import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["array_of", "check_alike"]
+
+_FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers to, and the role's fields
+_SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
+_SHOWN = 5  # fields that differ
+
+
+def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
+    """Return one job whose instances do the work of several jobs.
+
+    No failed instance ends it, and each instance starts when there is room for it. An instance is started
+    again as often as its job would be.
+
+    Args:
+        name: of the array.
+        jobs: jobs of one task role with one instance each, which differ in their names, commands, parameters,
+            and the URIs of scripts, data and outputs only.
+
+    Raises:
+        SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
+    """
+    documents = [resolve(job.to_dict()) for job in jobs]
+    array = _alike(documents)
+    array["name"] = name
+    parameters = _common_parameters(array, documents)
+    if parameters:
+        array["parameters"] = parameters
+    (role,) = array["taskRoles"].values()
+    extras = array.setdefault("extras", {})
+    retries = array.pop("jobRetryCount", 0) + 1
+    if extras.get("gangAllocation") is False:
+        retries *= role.get("taskRetryCount", 0) + 1
+    extras["gangAllocation"] = False
+    role |= {
+        "instances": len(jobs),
+        "taskRetryCount": retries - 1,
+        "completion": {"minFailedInstances": -1, "minSucceededInstances": -1},
+        "commands": array_commands(documents),
+    }
+    protocol = JobProtocol.from_dict(array)
+    try:
+        submission_text(protocol)
+    except SpecError as error:
+        wrong = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
+        raise SpecError(name, [Problem("", wrong)]) from None
+    return protocol
+
+
+def check_alike(jobs: Iterable[JobProtocol]) -> None:
+    """Check that any of these jobs can share an array, as ``array_of`` does.
+
+    Raises:
+        SpecError: one cannot.
+    """
+    _alike(resolve(job.to_dict()) for job in jobs)
+
+
+def _shared(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what all jobs of an array have in common: all but names, commands and what those refer to."""
+    name = str(document["name"])
+    roles = document.get("taskRoles") or {}
+    if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
+        wrong = "must be one role with one instance for points_per_job; leave points_per_job out, or 1"
+        raise SpecError(name, [Problem("taskRoles", wrong)])
+    kept = copy.deepcopy(document)
+    for key in ("name", "parameters", "deployments", "description", "contributor", "version"):
+        kept.pop(key, None)
+    if isinstance(kept.get("defaults"), dict):
+        kept["defaults"].pop("deployment", None)
+    (role,) = kept["taskRoles"].values()
+    role.pop("commands", None)
+    for field in _FILLED_IN:
+        role.pop(field, None)
+    listed = set(role.get("prerequisites") or ())
+    kept["prerequisites"] = [
+        each
+        for each in kept.get("prerequisites") or ()
+        if each.get("type") not in _FILLED_IN or each.get("name") in listed or each.get("callbacks")
+    ]
+    return kept
+
+
+def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return what all jobs of an array have in common; secrets are compared, and never shown."""
+    first: dict[str, Any] | None = None
+    first_name = ""
+    for document in documents:
+        name, own = str(document["name"]), _shared(document)
+        if any(_SECRET.search(str(command)) for command in _commands(document)):
+            wrong = (
+                "refer to secrets, which the commands of points in one job cannot; leave points_per_job out"
+            )
+            raise SpecError(name, [Problem("commands", wrong)])
+        if first is None:
+            first, first_name = own, name
+        elif own != first:
+            _check_equal(first, own, name, first_name)
+    if first is None:
+        raise ValueError("an array has at least one job")
+    return copy.deepcopy(first)
+
+
+def _commands(document: Mapping[str, Any]) -> Iterator[Any]:
+    for commands in role_commands(document).values():
+        yield from (command for _, command in commands)
+
+
+def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:
+    fields = differing_fields(first, other)
+    if first.get("secrets") != other.get("secrets"):
+        fields.append("secrets")
+    if _auth(first) != _auth(other):
+        fields.append("prerequisites.auth")
+    if fields:
+        more = ", ..." if len(fields) > _SHOWN else ""
+        verb = "differs" if len(fields) == 1 else "differ"
+        wrong = (
+            f"{verb} from that of {first_name!r}: points in one job have the same image, resources and "
+            "settings; make them equal, or leave points_per_job out"
+        )
+        raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", wrong)])
+
+
+def _auth(document: Mapping[str, Any]) -> list[Any]:
+    return [each.get("auth") for each in document.get("prerequisites") or ()]
+
+
+def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parameters that are equal in all jobs: those of the commands are filled in already."""
+    given = [document.get("parameters") or {} for document in documents]
+    common = {
+        key: value
+        for key, value in given[0].items()
+        if all(key in other and other[key] == value for other in given)
+    }
+    rest = json.dumps([array.get("prerequisites"), array.get("extras")])
+    different = sorted({key for own in given for key in own} - set(common))
+    for key in different:
+        if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
+            wrong = "differs between the points, and prerequisites or extras refer to it; only commands can"
+            raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", wrong)])
+    return common

@@ -1,0 +1,354 @@
+"""Engine: begins the jobs of a sweep where places are free, and watches them to their ends."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from luigi_pai.api.status import JobState
+from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    JobNotFound,
+    PaiApiError,
+    PaiError,
+    RateLimited,
+)
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.sweep.units import Ended, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.request_limits import Window
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.api.watcher import Update
+    from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.sources import Source
+    from luigi_pai.sweep.units import Point, Unit
+    from luigi_pai.tasks.task_run import Begun
+
+__all__ = ["Engine", "Listener"]
+
+logger = logging.getLogger("luigi-interface")
+
+_OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)  # they concern all points
+_SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS does not answer
+_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
+
+
+class Listener(Protocol):
+    """What is told of the progress of a sweep."""
+
+    def changed(self, unit: Unit, status: JobStatus) -> None:
+        """Take the status of a job that waits or runs."""
+        ...
+
+    def ended(self, ended: Ended) -> Mapping[str, Any]:
+        """Take the end of a point, and return its row of the table."""
+        ...
+
+    def retried(self, ended: Ended) -> None:
+        """Take the failure of a point that will be submitted again."""
+        ...
+
+
+class Engine:
+    """Runs the points of a sweep. ``step()`` does what is due and does not sleep.
+
+    One unit is begun after the other. While the first request of one is being retried no other is begun,
+    so that an outage is met, and logged, once; an outage of HDFS likewise. A server's limit of submissions
+    is kept without being hit.
+
+    Args:
+        source: of the points.
+        limits: of the sweep; they may change at any time.
+        clock: says when something is due.
+        units_of: returns units for points, each point in one of them.
+        listener: told of all that happens.
+        keep: called with a task and its reports while its job runs; False stops the job. None: no reports
+            are read.
+
+    Attributes:
+        failed: the points that have failed, with their reasons, in the order of their ends.
+        stopping: no more jobs are begun.
+        cluster: that of the last unit; None before the first.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        limits: SweepLimits,
+        clock: Clock,
+        units_of: Callable[[Sequence[Point]], Sequence[Unit]],
+        listener: Listener,
+        keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
+    ) -> None:
+        self.failed: list[Ended] = []
+        self.stopping = False
+        self._source = source
+        self._limits = limits
+        self._clock = clock
+        self._units_of = units_of
+        self._listener = listener
+        self._keep = keep
+        self._ready: list[Unit] = []
+        self._starting: tuple[Unit, Steps[Begun | None], float] | None = None
+        self._watchers: dict[Hashable, Watcher] = {}
+        self._units: dict[tuple[Hashable, str], Unit] = {}
+        self._reports_due: dict[tuple[Hashable, str], float] = {}
+        self._pruned: set[tuple[Hashable, str]] = set()
+        self.cluster: Cluster | None = None
+        self._hdfs_outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
+
+    # for its user
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing runs, and nothing is left to begin."""
+        if self._units or self._starting is not None:
+            return False
+        return self.stopping or (self._source.exhausted and not self._ready)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether more points have failed than the tolerance will allow."""
+        total = self._limits.max_points if self._source.total is None else self._source.total
+        return len(self.failed) > self._limits.failures(total)
+
+    @property
+    def window(self) -> Window | None:
+        """How many submissions the server takes, where that is known."""
+        return None if self.cluster is None else self.cluster.submission_window()
+
+    def watched(self) -> list[tuple[Unit, str]]:
+        """Return the units whose jobs wait or run, and the names of those jobs."""
+        return [(unit, name) for (_, name), unit in self._units.items()]
+
+    def stop(self) -> str:
+        """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
+        self.stopping = True
+        problems = [text for text in map(_stop, self.watched()) if text]
+        asked = len(self._units) - len(problems)
+        text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
+        return f"{text}; {len(problems)} could not be: {problems[0]}" if problems else text
+
+    def idle(self) -> float:
+        """Return the seconds until ``step()`` has something to do."""
+        now = self._clock.monotonic()
+        waits = [watcher.idle() for watcher in self._watchers.values()]
+        waits += [max(0.0, due - now) for due in self._reports_due.values()] if self._keep else []
+        if self._starting is not None:
+            waits.append(max(0.0, self._starting[2] - now))
+        elif self._may_begin():
+            waits.append(self._held_for())
+        return min(waits, default=0.0)
+
+    def step(self) -> None:
+        """Begin the jobs for which there are places, and look up those that are due.
+
+        Raises:
+            PaiError: the cluster cannot be reached, or refuses the user; what runs continues.
+            ValueError: the search waits for points to end, and none runs.
+        """
+        self._begin()
+        for key, watcher in self._watchers.items():
+            for update in watcher.step():
+                self._update(key, update)
+        if self._keep is not None:
+            self._read_reports(self._keep)
+
+    # beginning
+
+    def _may_begin(self) -> bool:
+        """Return whether there is a place, and perhaps a point for it."""
+        if self.stopping or len(self._units) >= self._limits.places:
+            return False
+        return bool(self._ready) or not (self._source.exhausted or self._source.waits)
+
+    def _held_for(self) -> float:
+        """Return the seconds for which the server takes no further submission, or HDFS no record of one."""
+        window = self.window
+        held = window.ends_in if window is not None and window.left <= 0 else 0.0
+        pause = self._hdfs_outage[1] - self._clock.monotonic() if self._hdfs_outage is not None else 0.0
+        return max(held, pause, 0.0)
+
+    def _begin(self) -> None:
+        end = self._clock.monotonic() + _SLICE
+        while self._clock.monotonic() < end:
+            if self._starting is None and not (self._may_begin() and self._held_for() <= 0):
+                break
+            if self._starting is None:
+                unit = self._next_unit()
+                if unit is not None:
+                    self.cluster = unit.cluster
+                    self._starting = unit, unit.begin(), self._clock.monotonic()
+            elif self._starting[2] > self._clock.monotonic():
+                break
+            else:
+                self._advance(*self._starting)
+        if self._source.waits and not self._units and self._starting is None and not self._ready:
+            raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
+
+    def _next_unit(self) -> Unit | None:
+        """Return the next unit; None if a draw gave none."""
+        if self._ready:
+            return self._ready.pop(0)
+        points: list[Point] = []
+        while len(points) < self._limits.points_per_job:
+            drawn = self._source.draw()
+            if drawn is None:
+                break
+            if isinstance(drawn, Ended):
+                self._end(drawn)
+            else:
+                points.append(drawn)
+        for point in points:
+            point.attempts += 1
+        try:
+            self._ready += self._units_of(points) if points else ()
+        except _OF_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001  as in _advance
+            self._fail(points, error)
+        return self._ready.pop(0) if self._ready else None
+
+    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float) -> None:
+        """Take the next step of the unit that is being begun."""
+        try:
+            wait = next(steps)
+        except StopIteration as end:
+            self._starting = None
+            self._begun(unit, end.value)
+        except _OF_ALL:
+            self._starting = None
+            raise
+        except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
+            self._starting = None
+            if not (isinstance(error, HdfsError) and error.transient and self._waits_for_hdfs(unit, error)):
+                self._fail(unit.points, error)
+        else:
+            self._starting = unit, steps, self._clock.monotonic() + wait
+
+    def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
+        """Begin points again later: HDFS does not answer. False at the deadline."""
+        now = self._clock.monotonic()
+        since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
+        limit = unit.cluster.polling.patience
+        if now - since >= limit:
+            return False
+        if self._hdfs_outage is None:
+            logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        self._hdfs_outage = since, now + pause, pause
+        for point in unit.points:
+            point.attempts -= 1
+            self._source.put_back(point)
+        return True
+
+    def _fail(self, points: Sequence[Point], error: Exception) -> None:
+        logger.debug("A point cannot be begun", exc_info=error)
+        text = first_line(error)
+        text = text if isinstance(error, PaiError) else f"{type(error).__name__}: {text}"
+        for point in points:
+            self._end(Ended(point, "FAILED", error=text))
+
+    def _begun(self, unit: Unit, begun: Begun | None) -> None:
+        self._hdfs_outage = None
+        self._ready += unit.further()
+        if begun is None or begun.status.finished:
+            self._end_all(unit.finish(None))
+            return
+        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
+        watcher.add(
+            begun.status,
+            new=begun.submitted,
+            with_tasks=unit.with_tasks,
+            queue_timeout=unit.settings["queue_timeout"],
+            run_timeout=unit.settings["run_timeout"],
+        )
+        self._units[unit.key, begun.status.name] = unit
+        self._listener.changed(unit, begun.status)
+
+    # watching
+
+    def _update(self, key: Hashable, update: Update) -> None:
+        job = key, update.name
+        unit = self._units[job]
+        if update.outcome is Outcome.CHANGED:
+            self._end_all(unit.changed(update.status))
+            self._listener.changed(unit, update.status)
+            if self._keep and job not in self._pruned and update.status.state is JobState.RUNNING:
+                self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
+            return
+        del self._units[job]
+        self._reports_due.pop(job, None)
+        if update.error is not None:  # its lookup is refused; what becomes of it is not known
+            if isinstance(update.error, _OF_ALL):
+                raise update.error
+            self._fail(unit.points, update.error)
+            return
+        ended = unit.finish(update)
+        if job in self._pruned:
+            self._pruned.discard(job)
+            ended = [
+                replace(each, state="PRUNED", error="") if each.state == "STOPPED" else each for each in ended
+            ]
+        self._end_all(ended)
+
+    def _end_all(self, ended: Sequence[Ended]) -> None:
+        for each in ended:
+            self._end(each)
+
+    def _end(self, ended: Ended) -> None:
+        if ended.may_retry and ended.point.attempts < self._limits.max_attempts and not self.stopping:
+            self._listener.retried(ended)
+            self._source.put_back(ended.point)
+            return
+        if ended.state not in ("SUCCEEDED", "PRUNED"):
+            self.failed.append(ended)
+        self._source.tell(ended.point, self._listener.ended(ended))
+
+    # pruning
+
+    def _read_reports(self, keep: Callable[[Any, list[dict[str, Any]]], bool | None]) -> None:
+        """Show the reports of running jobs to ``keep``, and stop those that it does not keep."""
+        now = self._clock.monotonic()
+        for job, unit in list(self._due_reports(now)):
+            if self._clock.monotonic() > now + _SLICE:
+                break
+            self._reports_due[job] = self._clock.monotonic() + _REPORTS_EVERY
+            try:
+                reports = unit.reports()
+            except PaiError as error:
+                logger.debug("Job %s: its reports cannot be read: %s", job[1], error)
+                continue
+            if not reports or keep(unit.points[0].task, reports) is not False:
+                continue
+            if _stop((unit, job[1])) is None:
+                self._pruned.add(job)
+                del self._reports_due[job]
+
+    def _due_reports(self, now: float) -> Iterator[tuple[tuple[Hashable, str], Unit]]:
+        for job, due in self._reports_due.items():
+            if due <= now and len(self._units[job].points) == 1:
+                yield job, self._units[job]
+
+
+def _stop(watched: tuple[Unit, str]) -> str | None:
+    """Ask the server to stop a job, and return why that failed, if it did."""
+    unit, name = watched
+    try:
+        unit.cluster.stop(name)
+    except JobNotFound:
+        return None
+    except PaiApiError as error:
+        return first_line(error)
+    return None

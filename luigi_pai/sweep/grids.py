@@ -1,0 +1,105 @@
+"""Lists of points: every combination of values, values side by side, and random combinations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+__all__ = ["grid", "sample", "zipped"]
+
+T = TypeVar("T")
+
+_TRIES = 100  # draws for each point, where values repeat
+
+
+def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
+    """Return a task for every combination of values, the last name varying fastest.
+
+    ``grid(Train, rate=[0.1, 0.01], batch=[16, 32])`` is four tasks.
+
+    Args:
+        task: the class, or any function that returns a task.
+        values: of its parameters: name -> the values to take.
+
+    Raises:
+        TypeError: the values of a name are no list.
+    """
+    lists = _lists(values)
+    return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
+
+
+def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
+    """Return a task for the first value of each name, one for the second, and so on.
+
+    ``zipped(Train, rate=[0.1, 0.01], steps=[100, 1000])`` is two tasks.
+
+    Args:
+        task: the class, or any function that returns a task.
+        values: of its parameters: name -> the values to take, as many for each name.
+
+    Raises:
+        TypeError: the values of a name are no list.
+        ValueError: the names have different numbers of values.
+    """
+    lists = _lists(values)
+    if len({len(each) for each in lists.values()}) > 1:
+        counts = ", ".join(f"{name} has {len(each)}" for name, each in lists.items())
+        raise ValueError(f"zipped() needs as many values for each name: {counts}")
+    return [task(**dict(zip(lists, point, strict=True))) for point in zip(*lists.values(), strict=True)]
+
+
+def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> list[T]:
+    """Return tasks of different random combinations of values; the same ones for the same seed.
+
+    ``sample(Train, 20, seed=1, rate=lambda random: 10 ** random.uniform(-4, -1), batch=[16, 32])``
+    is twenty tasks.
+
+    Args:
+        task: the class, or any function that returns a task.
+        n: number of tasks.
+        seed: of the random numbers.
+        space: of its parameters: name -> a list to choose from, or a function of a ``random.Random``.
+
+    Raises:
+        TypeError: what is given for a name is neither a list nor a function.
+        ValueError: there are fewer different combinations.
+    """
+    chance = random.Random(seed)  # noqa: S311  reproducible on purpose
+    lists = _lists({name: values for name, values in space.items() if not callable(values)})
+    if len(lists) == len(space):
+        size = math.prod(len(each) for each in lists.values())
+        if n > size:
+            raise ValueError(f"sample() is to draw {n} points, and the space has {size}")
+        return [task(**_combination(lists, number)) for number in chance.sample(range(size), n)]
+    points: dict[str, T] = {}
+    for _ in range(n * _TRIES):
+        if len(points) == n:
+            break
+        point = {
+            name: values(chance) if callable(values) else chance.choice(lists[name])
+            for name, values in space.items()
+        }
+        if repr(point) not in points:
+            points[repr(point)] = task(**point)
+    if len(points) < n:
+        raise ValueError(f"sample() is to draw {n} points, and found {len(points)} different ones")
+    return list(points.values())
+
+
+def _combination(lists: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
+    """Return one of all combinations, by its number."""
+    point = {}
+    for name, values in lists.items():
+        number, index = divmod(number, len(values))
+        point[name] = values[index]
+    return point
+
+
+def _lists(values: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+    for name, given in values.items():
+        if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+            raise TypeError(f"{name} = {given!r} is no list of values; write {name}=[{given!r}]")
+    return {name: list(given) for name, given in values.items()}

@@ -1,0 +1,161 @@
+"""The points of a sweep: collected, validated and named; drawn one by one in a search."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.task
+from luigi.parameter import ParameterVisibility
+
+from luigi_pai.errors import PaiError, Problem, SpecError
+from luigi_pai.sweep.units import Point, first_line
+from luigi_pai.tasks.job_task import JobTask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from luigi_pai.sweep.limits import SweepLimits
+
+__all__ = [
+    "checked_point",
+    "checked_points",
+    "describe",
+    "parameters_of",
+    "problem_texts",
+    "requirements_of",
+    "too_many_points",
+]
+
+_MOST_LINES = 20  # of an error
+
+
+def checked_points(
+    name: str, points: Iterable[Any], limits: SweepLimits, problems: Sequence[Problem]
+) -> tuple[list[Point], list[str]]:
+    """Return the points of a sweep, and warnings about their jobs; nothing is sent.
+
+    Args:
+        name: of the sweep.
+        points: what ``points()`` of the sweep returned.
+        limits: of the sweep.
+        problems: of the sweep itself; raised together with those of its points.
+
+    Raises:
+        SpecError: all problems of the sweep and of its points.
+    """
+    found = [*problems]
+    most = limits.max_points if isinstance(limits.max_points, int) else None
+    listed = list(itertools.islice(points, None if most is None else most + 1))
+    if most is not None and len(listed) > most:
+        raise SpecError(name, [*found, too_many_points(most)], "sweep")
+    if not listed:
+        found.append(Problem("points", "there are none: points() has returned an empty list"))
+    checked: list[Point] = []
+    wrong: dict[str, list[str]] = {}
+    warnings: Counter[str] = Counter()
+    first_of: dict[str, Point] = {}
+    for index, task in enumerate(listed):
+        try:
+            point, said = checked_point(task, index)
+            _check_name(point, first_of.setdefault(point.name, point))
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything
+            for text in problem_texts(error):
+                wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
+        else:
+            checked.append(point)
+            warnings.update(said)
+    found += _problems(wrong)
+    if found:
+        raise SpecError(name, found, "sweep")
+    return checked, [f"{text} ({count} of {len(checked)} points)" for text, count in warnings.items()]
+
+
+def _check_name(point: Point, first: Point) -> None:
+    """Check that no point before has the name of a point.
+
+    Raises:
+        ValueError: ``first``, which has the name, is another one.
+    """
+    if first is not point:
+        raise ValueError(
+            f"has the name {point.name!r}, as point {first.index} ({describe(first.task)}) has; let name "
+            "depend on all parameters that differ"
+        )
+
+
+def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield the problems of points: text -> the points that have it."""
+    for text, whose in itertools.islice(wrong.items(), _MOST_LINES):
+        others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
+        yield Problem(f"{whose[0]}{others}", text)
+    if len(wrong) > _MOST_LINES:
+        yield Problem("", f"and {len(wrong) - _MOST_LINES} further problems")
+
+
+def checked_point(task: Any, index: int) -> tuple[Point, list[str]]:
+    """Return a point, and warnings about its job.
+
+    Raises:
+        ValueError: it is no task of this package.
+        SpecError: its job is not valid.
+    """
+    if not isinstance(task, JobTask):
+        what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
+        raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
+    job_task: Any = task  # each of the two classes has a name
+    return Point(task, job_task.name, index), job_task._check()  # noqa: SLF001  of this package
+
+
+def too_many_points(most: int) -> Problem:
+    """Return the problem of a sweep that has more points than ``max_points``."""
+    return Problem(
+        "points", f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
+    )
+
+
+def parameters_of(task: luigi.Task) -> dict[str, Any]:
+    """Return the significant parameters of a task; those that Luigi's page does not show are left out."""
+    shown = _shown_parameters(type(task))
+    return {name: getattr(task, name) for name in shown}
+
+
+@functools.lru_cache(maxsize=100)
+def _shown_parameters(kind: type[luigi.Task]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, parameter in kind.get_params()
+        if parameter.significant and parameter.visibility == ParameterVisibility.PUBLIC
+    )
+
+
+def describe(task: object) -> str:
+    """Return a point for people: ``rate=0.1, batch=16``."""
+    if not isinstance(task, luigi.Task):
+        return f"{task!r:.60}"
+    values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())
+    return f"{values:.200}" or task.task_family
+
+
+def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
+    """Yield what tasks require, each task once."""
+    known = set()
+    for task in tasks:
+        if not isinstance(task, luigi.Task):
+            continue
+        for required in luigi.task.flatten(task.requires()):
+            if required.task_id not in known:
+                known.add(required.task_id)
+                yield required
+
+
+def problem_texts(error: Exception) -> list[str]:
+    """Return the problems that an error has, each in a line."""
+    if isinstance(error, SpecError):
+        return [str(problem) for problem in error.problems]
+    if isinstance(error, (PaiError, ValueError)):
+        return [first_line(error)]
+    return [f"{type(error).__name__}: {first_line(error)}"]

@@ -1,0 +1,176 @@
+"""Progress: where a sweep stands, in a line: counts, the best point so far, and when it will be done."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.status import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["Best", "Progress"]
+
+_SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
+_GROWTH = 0.2  # of the sweep's age
+_RATE_OF = 100  # ends that the rate of a sweep is taken from
+_LEAST_ENDS = 5  # before it is told when a sweep will be done
+_HOUR, _DAY = 3600.0, 86400.0
+
+
+class Best:
+    """The best point so far.
+
+    Args:
+        declaration: ``max COLUMN`` or ``min COLUMN``.
+
+    Raises:
+        ValueError: the declaration is another text.
+    """
+
+    def __init__(self, declaration: str) -> None:
+        words = declaration.split() if isinstance(declaration, str) else []
+        if len(words) != 2 or words[0] not in ("max", "min"):  # noqa: PLR2004
+            raise ValueError(f"{declaration!r} is not max or min and a column, such as 'max accuracy'")
+        self._sign = 1 if words[0] == "max" else -1
+        self.column = words[1]
+        self._row: Mapping[str, Any] | None = None
+        self._seen: dict[str, set[str]] = {}
+
+    def add(self, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+        """Take the row of a point that has ended.
+
+        Args:
+            row: column -> value.
+            parameters: the point's.
+        """
+        self.note(parameters)
+        if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
+            return
+        if self._row is None or self._sign * row[self.column] > self._sign * self._row[self.column]:
+            self._row = {**parameters, self.column: row[self.column]}
+
+    def note(self, parameters: Mapping[str, Any]) -> None:
+        """Take the parameters of a point; those that vary are shown."""
+        for name, value in parameters.items():
+            values = self._seen.setdefault(name, set())
+            if len(values) < 2:  # noqa: PLR2004  it is known to vary then
+                values.add(str(value))
+
+    def __str__(self) -> str:
+        if self._row is None:
+            return ""
+        varied = [name for name, values in self._seen.items() if len(values) > 1] or list(self._seen)
+        where = ", ".join(f"{name}={self._row[name]}" for name in varied if name in self._row)
+        return f"best {self.column} {self._row[self.column]:.6g}" + (f" ({where:.100})" if where else "")
+
+
+class Progress:
+    """Where a sweep stands.
+
+    Args:
+        clock: of the sweep.
+        best: the best point; None if none is declared.
+
+    Attributes:
+        best: the same.
+    """
+
+    def __init__(self, clock: Clock, best: Best | None = None) -> None:
+        self.best = best
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._ended: Counter[str] = Counter()
+        self._jobs: dict[str, bool] = {}
+        self._ends: deque[float] = deque(maxlen=_RATE_OF)
+        self._shown: dict[str, int] = {}
+        self._shown_at = -math.inf
+        self._last = ""
+
+    def changed(self, status: JobStatus) -> None:
+        """Take the status of a job that waits or runs."""
+        self._jobs[status.name] = status.state is not JobState.WAITING
+
+    def left(self, job: str) -> None:
+        """Take it that a job has ended."""
+        if self._jobs.pop(job, None) is not None:
+            self._ends.append(self._clock.monotonic())
+
+    def ended(self, state: str) -> None:
+        """Take the state in which a point has ended."""
+        self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of jobs ``running`` and ``waiting``, and of points ``done``, ``failed`` and ``pruned``."""
+        running = sum(self._jobs.values())
+        jobs = {"running": running, "waiting": len(self._jobs) - running}
+        return {"done": 0, **jobs, "failed": 0, "pruned": 0, **self._ended}
+
+    def percentage(self, total: int | None) -> int | None:
+        """Return how much of a number of points has ended."""
+        return math.floor(100 * sum(self._ended.values()) / total) if total else None
+
+    def idle(self) -> float:
+        """Return the seconds before the next line."""
+        now = self._clock.monotonic()
+        wait = min(max(_GROWTH * (now - self._began), _SHORTEST), _LONGEST)
+        return max(0.0, self._shown_at + wait - now)
+
+    def line(self, total: int | None, slowest: float = 0.0) -> str | None:
+        """Return a line of the log; None if nothing has changed, or the last one was just now.
+
+        Args:
+            total: number of points, if it is known.
+            slowest: seconds that submissions alone will take.
+        """
+        if self.idle() > 0:
+            return None
+        counts = self.counts
+        text = self.text(total)
+        if text == self._last:
+            return None
+        parts = [
+            f"{count:,} {what}{self._difference(what, count)}"
+            for what, count in counts.items()
+            if count or self._shown.get(what)
+        ]
+        self._shown, self._shown_at, self._last = counts, self._clock.monotonic(), text
+        ends = [str(self.best)] if self.best is not None and str(self.best) else []
+        left = 0 if total is None else total - sum(self._ended.values())
+        ends += [done] if (done := self._done_by(left, slowest)) else []
+        return "; ".join([f"{_points(total)}: {', '.join(parts)}", *ends])
+
+    def text(self, total: int | None) -> str:
+        """Return the same without changes and forecast."""
+        parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
+        best = f"; {self.best}" if self.best is not None and str(self.best) else ""
+        return f"{_points(total)}: {', '.join(parts)}{best}"
+
+    def _difference(self, what: str, count: int) -> str:
+        difference = count - self._shown.get(what, 0)
+        return f" ({difference:+d})" if self._shown and difference else ""
+
+    def _done_by(self, left: int, slowest: float) -> str:
+        now = self._clock.monotonic()
+        if not left or len(self._ends) < _LEAST_ENDS:
+            return ""
+        since = self._ends[0] if len(self._ends) == _RATE_OF else self._began
+        seconds = max(slowest, left * (now - since) / len(self._ends))
+        moment = datetime.fromtimestamp(self._clock.time() + seconds)  # noqa: DTZ006  as the log's own times
+        form = "%H:%M:%S" if seconds < 600 else "%H:%M" if seconds < 0.8 * _DAY else "%a %d %b, %H:%M"  # noqa: PLR2004
+        return f"done by about {moment:{form}}"
+
+
+def _points(total: int | None) -> str:
+    return "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

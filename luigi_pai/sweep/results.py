@@ -1,0 +1,294 @@
+"""SweepResults: the table of a sweep as a Luigi target: ``results.json``, ``results.csv``, ``results.html``.
+
+A sweep gives it a `Row` for each point, and a `Summary`::
+
+    row = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", page=URL)
+    digest = points_digest(["train_1"])
+    summary = Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=digest)
+    SweepResults("$PAI_DEFAULT_FS_URI/study").write([row], summary)
+
+``results.json`` is the table that ``rows()`` and ``summary()`` read::
+
+    {
+      "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
+                  "started_ms": 1700000000000, "updated_ms": 1700000061500, "digest": "5f3c..."},
+      "columns": ["rate", "batch", "state", "accuracy", "seconds", "job", "page", "error"],
+      "rows": [{"rate": 0.1, "batch": 16, "state": "SUCCEEDED", "accuracy": 0.97, "seconds": 61.5,
+                "job": "train_1", "page": "http://...", "error": null}]
+    }
+
+A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``,
+``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
+parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
+infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; anything else
+becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
+that has the name of a parameter or a fixed column ``result.NAME``.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import luigi
+import luigi.format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["FIXED", "Row", "Summary", "SweepResults", "csv_text", "flattened", "points_digest"]
+
+FIXED = ("state", "seconds", "job", "page", "error")
+"""The columns of every table."""
+
+_ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
+_FILE = "file://"
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
+_PARTS = {"summary": dict, "columns": list, "rows": list}  # of results.json
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A point of a sweep, as the table shows it.
+
+    Attributes:
+        parameters: those that tell the points apart, name -> value.
+        state: of its job (``SUCCEEDED``, ``RUNNING``, ...), or ``PENDING`` before it is submitted.
+        result: name -> value; empty while there is none.
+        seconds: from the start of its job to the end; None while it is not known.
+        job: the name of its latest submission; empty before the first.
+        page: URL of that job's page.
+        error: why it failed, in a line; empty if it has not.
+    """
+
+    parameters: Mapping[str, Any]
+    state: str
+    result: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    job: str = ""
+    page: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is true of a whole sweep.
+
+    Attributes:
+        sweep: its name.
+        points: their number.
+        complete: the sweep has ended as it should; the table does not change any more.
+        started_ms, updated_ms: when the sweep began, and when this was written: ms since 1970 UTC.
+        digest: of the points that it is about, see ``points_digest``.
+        counts: state -> number of rows; ``SweepResults.write`` counts them.
+    """
+
+    sweep: str
+    points: int
+    complete: bool
+    started_ms: int
+    updated_ms: int
+    digest: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def points_digest(names: Iterable[str]) -> str:
+    """Return a hash of the names of a sweep's points, in any order."""
+    return hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class SweepResults(luigi.Target):
+    """The table of a sweep in a folder. Making one makes no request.
+
+    Each of its three files is replaced in one step, ``results.json`` last: a reader finds the old file or
+    the new one.
+
+    Args:
+        folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
+        digest: of the points that ``exists()`` asks for; any points where None.
+    """
+
+    def __init__(self, folder: str, digest: str | None = None) -> None:
+        self.folder = folder.removeprefix(_FILE).rstrip("/") or "/"
+        self.digest = digest
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.folder!r})"
+
+    def __str__(self) -> str:
+        return self.folder
+
+    @property
+    def is_on_hdfs(self) -> bool:
+        """Whether the folder is on HDFS."""
+        return self.folder.startswith(_ON_HDFS)
+
+    def path(self, ending: str) -> str:
+        """Return the path of a file: of ``json``, ``csv`` or ``html``."""
+        return f"{self.folder.rstrip('/')}/results.{ending}"
+
+    def exists(self) -> bool:
+        """Return whether there is a complete table of these points.
+
+        Raises:
+            HdfsError: HDFS failed.
+            ValueError: ``results.json`` is not a table.
+        """
+        if not self._file("json").exists():
+            return False
+        summary = self.summary()
+        return summary.complete and self.digest in (None, summary.digest)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the table: a dict of column -> value for each point.
+
+        Raises:
+            FileNotFoundError: there is no table, in a local folder.
+            HdfsError: there is no table on HDFS, or HDFS failed.
+            ValueError: ``results.json`` is not a table.
+        """
+        rows: list[dict[str, Any]] = self._read()["rows"]
+        return rows
+
+    def columns(self) -> list[str]:
+        """Return the columns of the table, in their order; errors as ``rows()``."""
+        return list(self._read()["columns"])
+
+    def summary(self) -> Summary:
+        """Return what is true of the whole sweep; errors as ``rows()``."""
+        fields = self._read()["summary"]
+        try:
+            return Summary(**fields)
+        except TypeError:
+            raise self._is_no_table() from None
+
+    def write(self, rows: Iterable[Row], summary: Summary) -> None:
+        """Replace the table.
+
+        Raises:
+            HdfsError: HDFS failed.
+            OSError: the local folder cannot be written.
+        """
+        from luigi_pai.sweep.results_page import results_page  # noqa: PLC0415  only sweeps that run need it
+
+        given = list(rows)
+        facts = asdict(summary) | {"counts": dict(Counter(row.state for row in given))}
+        columns, flat = flattened(given)
+        self._replace("csv", csv_text(columns, flat))
+        self._replace("html", results_page(facts, columns, flat))
+        self._replace("json", _json(facts, columns, flat))
+
+    def _file(self, ending: str) -> Any:
+        if not self.is_on_hdfs:
+            return luigi.LocalTarget(self.path(ending), format=luigi.format.Nop)
+        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
+
+        return HdfsTarget(self.path(ending), format=luigi.format.Nop)
+
+    def _replace(self, ending: str, text: str) -> None:
+        with self._file(ending).open("w") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+
+    def _read(self) -> dict[str, Any]:
+        with self._file("json").open("r") as file:
+            data = file.read()
+        try:
+            document = json.loads(data)
+            parts = [(document[key], kind) for key, kind in _PARTS.items()]
+            if all(isinstance(part, kind) for part, kind in parts):
+                return dict(document)
+        except (ValueError, TypeError, KeyError):
+            pass
+        raise self._is_no_table()
+
+    def _is_no_table(self) -> ValueError:
+        return ValueError(
+            f"{self.path('json')} is not the table of a sweep; remove the file, and run the sweep again: it "
+            "collects the points anew"
+        )
+
+
+def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns of a table, and its rows with a value of JSON in each of them."""
+    parameters: list[dict[str, Any]] = []
+    for row in rows:
+        plain = dict(_plain(row.parameters, ""))
+        parameters.append({f"parameter.{key}" if key in FIXED else key: plain[key] for key in plain})
+    names = list(dict.fromkeys(key for own in parameters for key in own))
+    taken = {*names, *FIXED}
+    results = [
+        {f"result.{key}" if key in taken else key: value for key, value in _plain(row.result, "")}
+        for row in rows
+    ]
+    values = list(dict.fromkeys(key for own in results for key in own))
+    columns = [*names, "state", *values, "seconds", "job", "page", "error"]
+    table = []
+    for row, own, result in zip(rows, parameters, results, strict=True):
+        fixed = {
+            "state": row.state,
+            "seconds": None if row.seconds is None else _value(row.seconds),
+            "job": row.job or None,
+            "page": row.page or None,
+            "error": row.error or None,
+        }
+        found = {**own, **result, **fixed}
+        table.append({column: found.get(column) for column in columns})
+    return columns, table
+
+
+def _plain(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _plain(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", _value(value)
+
+
+def _value(value: Any) -> Any:
+    """Return a value as one of JSON."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (list, tuple)):
+        return json.dumps(value, default=str)
+    return str(value)
+
+
+def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the document, with a line for each row."""
+    head = f'"summary": {json.dumps(summary)},\n"columns": {json.dumps(columns)}'
+    lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
+    return f'{{{head},\n"rows": [\n{lines}\n]}}\n'
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of a table as CSV; no text of it is a formula to a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_cell, columns))
+    for row in rows:
+        writer.writerow(_cell(row[column]) for column in columns)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return a value for CSV; a text that a spreadsheet would run as a formula begins with ``'``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
+    return f"'{text}" if text.startswith(_FORMULA) and text not in _NOT_FINITE else text

@@ -1,0 +1,178 @@
+"""The page of a sweep's table: one HTML file with its style and its script, which loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime, timezone
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["results_page"]
+
+_ASSETS = Path(__file__).parent / "assets"
+_COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
+_LINKS = ("http://", "https://")
+_DIGITS = 6
+_ROWS = 100  # of one tbody
+_LINE = 2.1  # rem, height of a row
+_HEADING, _STATE = 1.1, 1.45  # ch, mean width of a character
+_WIDEST = 40  # characters of a column; longer texts are wrapped
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+def results_page(
+    summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the page: counts, a picture drawn by its script, and the table, which needs no script.
+
+    Args:
+        summary: the fields of a ``Summary``.
+        columns: of the table, as ``results.json`` has them.
+        rows: column -> value of JSON.
+    """
+    shown = [column for column in columns if column != "page"]  # the link of the job
+    numbers = {column for column in shown if _is_number(column, rows)}
+    style = _asset("results.css") + "".join(_column_styles(shown, numbers, rows))
+    script = _asset("results.js")
+    policy = (
+        f"default-src 'none'; style-src {_hash_of(style)}; script-src {_hash_of(script)}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    name = escape(str(summary["sweep"]))
+    heads = "".join(
+        f'<th scope="col" data-kind="{_kind(column, columns)}"{" data-number" * (column in numbers)}>'
+        f"{escape(column)}</th>"
+        for column in shown
+    )
+    lines = [f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows]
+    bodies = "".join(
+        "<tbody>\n" + "\n".join(lines[at : at + _ROWS]) + "\n</tbody>\n" for at in range(0, len(lines), _ROWS)
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width">
+<meta name="referrer" content="no-referrer">
+<title>{name}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{name}</h1>
+<p>{_counts(summary)}</p>
+<p>{_times(summary)}</p>
+<figure hidden>
+<label>Value <select id="value"></select></label>
+<div class="scroll"><div id="picture"></div></div>
+<figcaption></figcaption>
+</figure>
+<p id="narrow" hidden><label>Sort by <select id="sort"></select></label></p>
+<div class="table">
+<table>
+<caption>Points</caption>
+<thead><tr>{heads}</tr></thead>
+{bodies}</table>
+</div>
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _counts(summary: Mapping[str, Any]) -> str:
+    counts = ", ".join(
+        f"{count:,} <b{_class(state)}>{escape(state)}</b>" for state, count in summary["counts"].items()
+    )
+    points = summary["points"]
+    return f"{points:,} point{'' if points == 1 else 's'}{': ' * bool(counts)}{counts}."
+
+
+def _times(summary: Mapping[str, Any]) -> str:
+    started, updated = (
+        f"{datetime.fromtimestamp(summary[key] / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+        for key in ("started_ms", "updated_ms")
+    )
+    state = "Complete." if summary["complete"] else "Not complete."
+    return f"{state} Began {started}, this page was written {updated}."
+
+
+def _kind(column: str, columns: Sequence[str]) -> str:
+    if column in ("state", "seconds", "job", "error"):
+        return "fixed"
+    return "parameter" if columns.index(column) < columns.index("state") else "result"
+
+
+def _is_number(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    values = [row[column] for row in rows if row[column] is not None and row[column] not in _NOT_FINITE]
+    return bool(values) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+    )
+
+
+def _cell(column: str, row: Mapping[str, Any]) -> str:
+    value = row[column]
+    text = escape(_text(value))
+    if isinstance(value, float) and float(text) != value:
+        return f'<td><data value="{value!r}">{text}</data></td>'
+    if column == "state":
+        return f"<td{_class(value)}>{text}</td>"
+    if column == "job" and str(row["page"]).startswith(_LINKS):
+        return f'<td><a href="{escape(row["page"])}">{text}</a></td>'
+    return f"<td>{text}</td>"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def _class(state: str) -> str:
+    return f' class="{state}"' if state in _COLOURED else ""
+
+
+def _column_styles(
+    columns: Sequence[str], numbers: set[str], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the rules of single columns: widths, numbers at the right, names of cells on narrow screens."""
+    sizes = " ".join(f"{_width(column, rows):.1f}ch" for column in columns[:-1])
+    count = min(len(rows), _ROWS)
+    yield (
+        f":root {{ --columns: {sizes} minmax(20ch, 1fr); --height: {count * _LINE:.0f}rem; "
+        f"--narrow-height: {count * len(columns) * _LINE:.0f}rem }}\n"
+    )
+    for number, column in enumerate(columns, start=1):
+        cell = f":nth-child({number})"
+        if column in numbers:
+            yield f"@media (min-width: 44.01rem) {{ th{cell}, td{cell} {{ text-align: right }} }}\n"
+        name = "".join(
+            character if character.isalnum() else f"\\{ord(character):06x}" for character in column
+        )
+        yield f'@media (max-width: 44rem) {{ td{cell}::before {{ content: "{name}" }} }}\n'
+
+
+def _width(column: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the width of a column in ch: that of its heading, or of its longest text up to a limit."""
+    longest = max((len(_text(row[column])) for row in rows), default=0)
+    return max(_HEADING * len(column) + 1.5, (_STATE if column == "state" else 1.05) * min(longest, _WIDEST))
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text("utf-8")
+
+
+def _hash_of(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,216 @@
+"""PaiSweep: many tasks of the user's, run and collected as one."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import luigi
+
+from luigi_pai.config import OpenPai
+from luigi_pai.sweep.limits import LIMITS
+from luigi_pai.sweep.points import requirements_of
+from luigi_pai.sweep.results import SweepResults, points_digest
+from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.luigi_page import has_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from luigi_pai.tasks.job_task import JobTask
+
+__all__ = ["PaiSweep", "default_folder"]
+
+_HASH = 10  # characters
+
+
+def default_folder(name: str) -> str:
+    """Return the folder of a sweep's table that has no ``results_dir``."""
+    account = OpenPai.current().hdfs_account()
+    home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
+    return f"{home}sweeps/{name}"
+
+
+class PaiSweep(Task):
+    """Runs many tasks, its points, as jobs of one process, and collects their results in a table.
+
+    Subclass it and define ``points``::
+
+        class Study(PaiSweep):
+            parallel_jobs = 50
+            tolerance = 0.05
+
+            def points(self):
+                return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
+
+    A point is the task that it is alone: it has its own job, submissions, completion flag and output, and
+    its ``complete()``. What is done is not done again, what runs is taken over, by the next run of the sweep
+    as by another sweep that has the same point. ``output()`` is the table; the sweep is complete if that has
+    all of its current points.
+
+    A sweep that defines ``tell`` is a search: its ``points()`` is a generator, which is asked for a point
+    whenever there is a place for a job.
+    """
+
+    @abc.abstractmethod
+    def points(self) -> Iterable[JobTask | None]:
+        """Return the points: PaiTasks and PaiProtocolTasks, each with a name of its own. Required.
+
+        In a search, a generator of them; it yields None to wait for the end of another point.
+        """
+
+    def tell(self, point: Any, row: Mapping[str, Any]) -> None:
+        """Take the result of a point; define it to make the sweep a search.
+
+        Args:
+            point: the task.
+            row: its row of the table: column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or PRUNED.
+        """
+
+    def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
+        """Return whether a point shall go on; define it to stop poor ones early.
+
+        It is called every 10 s or more while the job of a point runs, once its containers have reported.
+        The job of a point that is not kept is stopped; the state of its row is PRUNED, which is no failure.
+
+        Args:
+            point: the task.
+            reports: what its containers have written with ``luigi_pai.runtime.report``, oldest first.
+        """
+        del point, reports
+        return True
+
+    @attribute
+    def name(self) -> str:
+        """Name of the sweep: of its folder and of its lines in the log.
+
+        The default is the name of the class; if the sweep has significant Luigi parameters, a hash of them
+        is added.
+        """
+        parameters = self.to_str_params(only_significant=True)  # type: ignore[no-untyped-call]
+        own = {key: text for key, text in parameters.items() if key not in LIMITS}
+        if not own:
+            return str(self.task_family)
+        digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+        return f"{self.task_family}_{digest[:_HASH]}"
+
+    @attribute
+    def best(self) -> str | None:
+        """``max COLUMN`` or ``min COLUMN``: which point the log shows as the best; None for no such word."""
+        return None
+
+    @attribute
+    def results_dir(self) -> str | None:
+        """Folder of the table, on HDFS or local.
+
+        None: ``sweeps/NAME`` in the user's home folder on HDFS where one is configured, else in the
+        current folder.
+        """
+        return None
+
+    @attribute
+    def accepts_messages(self) -> bool:
+        """Whether Luigi's web page may send messages: ``parallel_jobs = 100``, ``status``, ``stop``."""
+        return has_page()
+
+    if TYPE_CHECKING:
+
+        @attribute
+        def parallel_jobs(self) -> int:
+            """How many jobs wait or run at once."""
+            ...
+
+        @attribute
+        def tolerance(self) -> float:
+            """Share (below 1) or number of points that may fail."""
+            ...
+
+        @attribute
+        def max_attempts(self) -> int:
+            """How often a run of the sweep submits a point whose job fails."""
+            ...
+
+        @attribute
+        def points_per_job(self) -> int:
+            """How many points share a job."""
+            ...
+
+        @attribute
+        def max_points(self) -> int:
+            """The most points; more are an error."""
+            ...
+
+    else:
+        parallel_jobs = luigi.IntParameter(
+            default=50, significant=False, description="jobs that wait or run at once"
+        )
+        tolerance = luigi.FloatParameter(
+            default=0.0, significant=False, description="share (below 1) or number of points that may fail"
+        )
+        max_attempts = luigi.IntParameter(
+            default=1, significant=False, description="how often a point is submitted that fails"
+        )
+        points_per_job = luigi.IntParameter(
+            default=1, significant=False, description="points that share a job"
+        )
+        max_points = luigi.IntParameter(default=10_000, significant=False, description="most points")
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it is a search: it defines ``tell``."""
+        return type(self).tell is not PaiSweep.tell
+
+    @property
+    def prunes(self) -> bool:
+        """Whether it defines ``keep``."""
+        return type(self).keep is not PaiSweep.keep
+
+    @property
+    def requires_other_tasks(self) -> bool:
+        """Whether it defines ``requires``, in place of the requirements of its points."""
+        return type(self).requires is not PaiSweep.requires
+
+    @property
+    def results(self) -> SweepResults:
+        """The table."""
+        return SweepResults(default_folder(self.name) if self.results_dir is None else self.results_dir)
+
+    def requires(self) -> Any:
+        """Return what the points require; nothing for a search, whose points are not known beforehand."""
+        return [] if self.is_search else list(requirements_of(self.points()))
+
+    def output(self) -> Any:
+        """Return the table, a ``SweepResults``; its ``rows()`` are dicts, column -> value."""
+        return self.results
+
+    def complete(self) -> bool:
+        """Return whether there is a table of exactly the current points; for a search, of any points.
+
+        Raises:
+            HdfsError: HDFS failed.
+            ValueError: the table cannot be read.
+        """
+        if type(self).output is not PaiSweep.output:
+            return bool(super().complete())  # type: ignore[no-untyped-call]
+        results = self.results
+        if not results.exists():
+            return False
+        return self.is_search or results.summary().digest == points_digest(
+            getattr(point, "name", "") for point in self.points()
+        )
+
+    def run(self) -> None:
+        """Run the points that are not complete, and collect the results of all.
+
+        Raises:
+            SpecError: the sweep or points of it are not valid; nothing was sent.
+            ConfigError: a setting is wrong.
+            PaiSweepFailed: more points failed than the tolerance allows.
+            PaiApiError: the cluster cannot be reached, or refuses the user; jobs that run continue.
+            HdfsError, OSError: the table cannot be written.
+        """
+        from luigi_pai.sweep.sweep_run import SweepRun  # noqa: PLC0415  only runs need it
+
+        SweepRun(self).execute()

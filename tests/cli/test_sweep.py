@@ -1,0 +1,131 @@
+"""``luigi-pai sweep``: the table of a sweep, its failures, and the end of its jobs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from luigi_pai import PaiJob, TaskRole
+from luigi_pai.sweep.results import Row, Summary, SweepResults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = """
+import luigi
+from luigi_pai import PaiSweep, PaiTask
+
+class TableStudy(PaiSweep):
+    top = luigi.IntParameter()
+    results_dir = "FOLDER"
+    def points(self):
+        return []
+"""
+
+
+def write(folder: Path, rows: list[Row], *, complete: bool = True) -> str:
+    """Write a table, and return its folder."""
+    about = {"started_ms": 1_763_815_000_000, "updated_ms": 1_763_815_061_000, "digest": ""}
+    SweepResults(str(folder)).write(rows, Summary("study", len(rows), complete, **about))
+    return str(folder)
+
+
+def points() -> list[Row]:
+    good = [
+        Row(
+            {"rate": rate, "same": 1}, "SUCCEEDED", {"accuracy": 1 - rate, "loss": {"test": 0.5}}, 3700.0, "j"
+        )
+        for rate in (0.1, 0.25)
+    ]
+    return [*good, Row({"rate": 0.5, "same": 1}, "FAILED", {}, 60.0, "train_3", "", "exit code 9:\nno GPU")]
+
+
+def test_the_table_and_its_counts(pai_command, tmp_path):
+    """The parameters that vary, the state and the results."""
+    lines = pai_command("sweep", write(tmp_path, points())).stdout.splitlines()
+    assert lines[0] == "study: 3 points: 2 SUCCEEDED, 1 FAILED; complete"
+    assert lines[1].endswith(f"page: {tmp_path}/results.html")
+    assert lines[2:] == [
+        "RATE  STATE      ACCURACY  LOSS.TEST  TOOK",
+        "0.1   SUCCEEDED  0.9       0.5        1 h 1 min",
+        "0.25  SUCCEEDED  0.75      0.5        1 h 1 min",
+        "0.5   FAILED                          1 min",
+    ]
+    assert max(map(len, lines[2:])) <= 80
+
+
+def test_failed_points_have_their_jobs_and_reasons(pai_command, tmp_path):
+    """Exit code 1: the table is not complete."""
+    lines = pai_command(
+        "sweep", write(tmp_path, points(), complete=False), "--failed", expect=1
+    ).stdout.splitlines()
+    assert lines[2:] == [
+        "RATE  SAME  STATE   JOB      ERROR",
+        "0.5   1     FAILED  train_3  exit code 9: no GPU",
+    ]
+    none = pai_command("sweep", write(tmp_path, points()[:2]), "--failed")
+    assert none.stderr == "no point has failed\n"
+
+
+def test_for_other_programs(pai_command, tmp_path):
+    """All columns, as JSON or CSV, of all points or of those that failed."""
+    folder = write(tmp_path, points())
+    document = json.loads(pai_command("sweep", folder, "--json").stdout)
+    assert document["summary"]["counts"] == {"SUCCEEDED": 2, "FAILED": 1}
+    assert document["rows"] == SweepResults(folder).rows()
+    text = pai_command("sweep", folder, "--csv", "--failed").stdout
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert list(row) == document["columns"]
+    assert (row["rate"], row["job"], row["error"]) == ("0.5", "train_3", "exit code 9:\nno GPU")
+
+
+def test_a_large_table_is_cut(pai_command, tmp_path):
+    many = [Row({"n": n}, "SUCCEEDED", {f"r{k}": k for k in range(9)}) for n in range(250)]
+    lines = pai_command("sweep", write(tmp_path, many)).stdout.splitlines()
+    assert lines[-2] == "and 150 more points: see the page, or --csv"
+    assert lines[-1] == "further results: r5, r6, r7, r8"
+
+
+def test_by_task_or_name(pai_command, tmp_path, monkeypatch):
+    """The task says where its table is; a name means the default folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "studies.py").write_text(MODULE.replace("FOLDER", write(tmp_path / "own", points())))
+    assert "3 points" in pai_command("sweep", "studies", "TableStudy", "--top", "3").stdout
+    write(tmp_path / "sweeps" / "Study", points()[:1])
+    assert "1 point:" in pai_command("sweep", "Study").stdout
+
+
+def test_what_is_no_sweep(pai_command, tmp_path, monkeypatch):
+    """Usage is 2; a table that is not there, or is none, is 1."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "others.py").write_text("import luigi\n\nclass NoSweep(luigi.Task):\n    pass\n")
+    assert "NoSweep of others is not a PaiSweep" in pai_command("sweep", "others", "NoSweep", expect=2).stderr
+    assert "--csv, --json and --stop exclude" in pai_command("sweep", "x", "--csv", "--json", expect=2).stderr
+    missing = pai_command("sweep", "Missing", expect=1).stderr
+    assert "sweeps/Missing/results.json is not there: the sweep has not run" in missing
+    (tmp_path / "results.json").write_text("{}")
+    assert "is not the table of a sweep" in pai_command("sweep", f"{tmp_path}/", expect=1).stderr
+
+
+@pytest.mark.parametrize("dialect", ["v1"], indirect=True)
+def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
+    """Those that wait or run, and newer submissions of its points; nothing else."""
+    command = [TaskRole("main", "sleep 600", memoryMB=100)]
+    for job in (f"{name}-1", f"{name}-2__attempt2", f"{name}-other"):
+        here.submit(PaiJob(job, "x", command))
+    rows = [
+        Row({"n": 1}, "RUNNING", job=f"{name}-1"),
+        Row({"n": 2}, "FAILED", job=f"{name}-2"),
+        Row({"n": 3}, "SUCCEEDED", job=f"{name}-3"),
+    ]
+    folder = write(tmp_path, rows, complete=False)
+    assert "2 jobs match; give --yes" in pai_command("sweep", folder, "--stop", expect=2).stderr
+    lines = pai_command("sweep", folder, "--stop", "--yes").stdout.splitlines()
+    assert sorted(lines) == [f"{name}-1: STOPPED", f"{name}-2__attempt2: STOPPED"]
+    assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is going on\n"
+    assert not here.status(f"{name}-other").finished
+    here.stop(f"{name}-other")

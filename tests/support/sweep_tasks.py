@@ -1,0 +1,86 @@
+"""A sweep as users write it, whose jobs end as the server of a test lets them."""
+
+from __future__ import annotations
+
+import luigi
+
+from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
+
+__all__ = ["Message", "Study", "Train", "end_of", "run_with_messages"]
+
+
+class Train(PaiTask):
+    """A point."""
+
+    rate = luigi.FloatParameter(default=0.1)
+    batch = luigi.IntParameter(default=16)
+    image = "python:3"
+    tasks = [TaskRole("main", "python train.py", memoryMB=100)]
+
+    @property
+    def name(self):
+        return f"train-{self.rate}-{self.batch}"
+
+    def result(self):
+        return {"accuracy": round(1 - self.rate, 3)}
+
+
+class Study(PaiSweep):
+    """Six points, unless a test says other ones."""
+
+    rates = (0.1, 0.2, 0.3)
+    batches = (16, 32)
+    parallel_jobs = 4
+    results_dir = "results"
+
+    def points(self):
+        return grid(Train, rate=self.rates, batch=self.batches)
+
+
+def end_of(*, failing=(), runs_for=0.0, **more):
+    """Return a plan of a server: jobs whose names contain one of some texts fail."""
+
+    def plan(name):
+        ends = {"ends_as": "FAILED", "exit_code": 3} if any(part in name for part in failing) else {}
+        return {"runs_for": runs_for, **ends, **more}
+
+    return plan
+
+
+class Message(str):
+    """A message as Luigi's scheduler hands it over."""
+
+    __slots__ = ("answers",)
+
+    def respond(self, text):
+        self.answers.append(text)
+
+
+class _Inbox:
+    """A queue that hands a message over each time that a task waits."""
+
+    def __init__(self, messages, answers):
+        self._messages = [*messages]
+        self._answers = answers
+
+    def get(self, timeout):
+        import queue  # noqa: PLC0415
+        import time  # noqa: PLC0415
+
+        if not self._messages:
+            time.sleep(min(timeout, 0.05))
+            raise queue.Empty
+        message = Message(self._messages.pop(0))
+        message.answers = self._answers
+        return message
+
+
+def run_with_messages(sweep, *messages):
+    """Run a sweep that gets messages one after the other; return the responses."""
+    answers: list[str] = []
+    sweep.scheduler_messages = _Inbox(messages, answers)
+    try:
+        sweep.run()
+    finally:
+        del sweep.scheduler_messages
+    return answers

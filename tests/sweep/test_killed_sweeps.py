@@ -1,0 +1,132 @@
+"""A worker that is killed in a sweep: the next run takes over, and nothing is submitted twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from faulty_pai import PASSWORD
+from places import ROOT
+
+from luigi_pai.spec.names import base_name
+
+SWEEP = """
+import sys
+from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
+import luigi
+
+class Point(PaiTask):
+    number = luigi.IntParameter()
+    image, tasks = "x", [TaskRole("main", "x")]
+
+    @property
+    def name(self):
+        return f"point-{self.number}"
+
+class Many(PaiSweep):
+    parallel_jobs = 8
+    results_dir = "results"
+
+    def points(self):
+        return grid(Point, number=range(20))
+
+sys.exit(not luigi.build([Many()], local_scheduler=True))
+"""
+
+
+@pytest.fixture
+def log(tmp_path):
+    """The file that the workers write their output to."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def worker(pai, tmp_path, log):
+    """Start a worker that runs the sweep; return its process."""
+    started = []
+
+    def start(**openpai):
+        settings = {"pai_url": pai.url, "username": "admin", "password": PASSWORD, "poll_max": 0.2, **openpai}
+        lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}")
+        with log.open("a") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", SWEEP],
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg"),
+                    "PYTHONPATH": str(ROOT),
+                },
+                stdout=output,
+                stderr=output,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def wait_for(holds, limit=60.0):
+    end = time.monotonic() + limit
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_killed_at_random_moments(pai, worker, log, seed):
+    """Each time the next run goes on; each point has one submission, and all succeed."""
+    pai.plan = {"runs_for": 0.5}
+    for count in sorted(random.Random(seed).sample(range(1, 20), 3)):
+        process = worker()
+        wait_for(lambda: pai.submissions >= count)  # noqa: B023  called in this round
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert worker().wait(60) == 0
+    assert "Many: 20 points: 20 done" in log.read_text()
+    assert sorted(pai.posts(), key=lambda name: int(name.split("-")[1])) == [f"point-{n}" for n in range(20)]
+    assert pai.refused_submissions == 0
+
+
+def test_killed_while_points_fail(pai, worker):
+    """A point that has failed is submitted again by the next run; one that runs is not."""
+    pai.plan = lambda name: (
+        {"runs_for": 2.0, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 2.0}
+    )
+    process = worker()
+    wait_for(lambda: pai.submissions >= 8)
+    process.kill()
+    process.wait()
+    wait_for(lambda: pai.jobs["point-3"].state == "FAILED")
+    pai.plan = {}
+    assert worker().wait(60) == 0
+    names = pai.posts()
+    assert "point-3__attempt2" in names
+    assert sorted({base_name(name) for name in names}) == sorted(f"point-{n}" for n in range(20))
+    assert len(names) == 21
+
+
+@pytest.mark.parametrize(("on_kill", "state"), [("stop", "STOPPED"), ("leave", "RUNNING")])
+def test_what_becomes_of_the_jobs(pai, worker, log, on_kill, state):
+    """on_kill counts for all that run; the log says what was done, and what the next run does."""
+    pai.plan = {"runs_for": 600}
+    process = worker(on_kill=on_kill)
+    wait_for(lambda: re.search("Many: 20 points: 8 (running|waiting)", log.read_text()))
+    process.terminate()
+    process.wait(30)
+    assert [job.state for job in pai.jobs.values()] == [state] * 8
+    expected = {
+        "stop": "Many: interrupted: 8 jobs asked to stop; to go on, run the sweep again",
+        "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes over",
+    }
+    assert expected[on_kill] in log.read_text()

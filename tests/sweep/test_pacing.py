@@ -1,0 +1,123 @@
+"""A server's limit of submissions: kept, explained once, and obeyed where it was not known."""
+
+from __future__ import annotations
+
+import pytest
+from clocks import SkippingClock
+from faulty_pai import FaultyPai
+from sweep_tasks import Train
+
+from luigi_pai import PaiSweep, grid
+from luigi_pai.api.registry import CLUSTERS
+from luigi_pai.api.request_limits import Window
+from luigi_pai.sweep.pacing import duration, pace, seconds_to_submit
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SkippingClock(limit=24 * HOUR)
+    monkeypatch.setattr(CLUSTERS, "clock", clock)
+    return clock
+
+
+@pytest.fixture
+def server(clock, settings, tmp_path, monkeypatch):
+    """An OpenPAI 1.0, on a clock that skips what is waited for."""
+    monkeypatch.chdir(tmp_path)
+    pai = FaultyPai(clock)
+    pai.release = "1.8.0"
+    pai.plan = {"runs_for": 10.0}
+    settings(pai_url=pai.url, username="admin", password="admin-password", api_version="v2")
+    yield pai
+    pai.close()
+
+
+class Paced(PaiSweep):
+    results_dir = "results"
+    parallel_jobs = 5
+    count = 12
+
+    def points(self):
+        return grid(Train, batch=range(self.count))
+
+
+def test_submissions_are_kept_within_the_window(server, clock, caplog):
+    """None is refused; what is submitted meanwhile ends; the plan is said once."""
+    caplog.set_level("INFO", logger="luigi-interface")
+    server.limits = {"submit": 5}
+    Paced().run()
+    assert (server.submissions, server.refused_submissions) == (12, 0)
+    assert HOUR < clock.elapsed < 2.2 * HOUR
+    assert len(Paced().output().rows()) == 12
+    plans = [record.getMessage() for record in caplog.records if "submissions an hour" in record.getMessage()]
+    assert len(plans) == 1
+    assert plans[0].startswith("Paced: 5 submissions an hour: ")
+
+
+def test_a_refusal_is_obeyed(server, clock):
+    """Where others have used up the window: one submission is refused, and the rest wait for its end."""
+    server.limits = {"submit": 5}
+    for _ in range(8):
+        server._limits.count("submit")
+    Paced().run()
+    assert server.refused_submissions == 1
+    assert server.submissions == 13
+    assert HOUR * 0.9 < clock.elapsed < 4 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("window", "points", "per_job", "expected"),
+    [
+        (None, 1000, 1, None),
+        (Window(60, HOUR, 60, HOUR), 60, 1, None),
+        (Window(60, HOUR, None, HOUR), 1000, 1, None),
+        (
+            Window(59, HOUR, 60, HOUR),
+            1000,
+            1,
+            "60 submissions an hour: 1,000 points take 16 h 40 min; points_per_job = 50 would take 20 min",
+        ),
+        (
+            Window(60, HOUR, 60, HOUR),
+            1000,
+            10,
+            "60 submissions an hour: 1,000 points take 1 h 40 min; points_per_job = 50 would take 20 min",
+        ),
+        (
+            Window(5, 60, 10, 60),
+            30,
+            1,
+            "10 submissions every 1 min: 30 points take 3 min; points_per_job = 2 would take 2 min",
+        ),
+    ],
+)
+def test_the_plan_says_how_long_a_limit_makes_it(window, points, per_job, expected):
+    assert pace(window, points, per_job, packs=True) == expected
+
+
+def test_the_plan_advises_no_packing_where_there_is_none():
+    assert (
+        pace(Window(60, HOUR, 60, HOUR), 100, 1, packs=False)
+        == "60 submissions an hour: 100 points take 1 h 40 min"
+    )
+
+
+def test_the_last_submission_is_as_late_as_the_windows_make_it():
+    window = Window(10, 600, 60, HOUR)
+    assert seconds_to_submit(None, 100) == seconds_to_submit(window, 10) == 0
+    assert seconds_to_submit(window, 11) == seconds_to_submit(window, 70) == 600
+    assert seconds_to_submit(window, 71) == 600 + HOUR
+    assert seconds_to_submit(Window(0, 600, None, HOUR), 5) == 600
+
+
+def test_durations_are_for_people():
+    assert [duration(seconds) for seconds in (0.5, 59.2, 60, 3599, 3600, 60000)] == [
+        "1 s",
+        "60 s",
+        "1 min",
+        "1 h",
+        "1 h",
+        "16 h 40 min",
+    ]

@@ -1,0 +1,362 @@
+"""Many points in one job: the same results as one job a point, and no point submitted twice."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import luigi
+import pytest
+from pipelines import new_process
+from sweep_tasks import Study, Train
+
+from luigi_pai import (
+    Cluster,
+    ConfigError,
+    JobNotFound,
+    OpenPai,
+    PaiJobError,
+    PaiSweep,
+    PaiSweepFailed,
+    PaiTask,
+    PermissionRefused,
+    SpecError,
+    TaskRole,
+    grid,
+)
+from luigi_pai.spec.arrays.commands import jobs_in
+from luigi_pai.spec.names import is_array_name
+from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.sweep_run import SweepRun
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Results go to a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    luigi.task_register.Register.clear_instance_cache()
+
+
+@pytest.fixture
+def v2(pai, settings):
+    """A server of OpenPAI 1.8 that shows how each instance has ended."""
+    pai.release = "1.8.0"
+    pai.plan = {"task_codes": {}}
+    settings(api_version="v2")
+    return pai
+
+
+class Packed(Study):
+    """Six points in jobs of four."""
+
+    points_per_job = 4
+    rates = (1, 2, 3)
+
+
+def packed(pai) -> list[list[str]]:
+    """Return the submissions of points in each job of a server, in the order of their submission."""
+    return [jobs_in(job.config) or [name] for name, job in pai.jobs.items()]
+
+
+# ---------------------------------------------------------------- as one job a point
+
+
+class OfSweep(PaiTask):
+    """A point that writes its result, and fails for number 2."""
+
+    prefix = luigi.Parameter()
+    number = luigi.IntParameter()
+    image = "python:3"
+
+    @property
+    def name(self):
+        return f"{self.prefix}-{self.number}"
+
+    @property
+    def tasks(self):
+        command = (
+            f'echo "point $PAI_JOB_NAME, task $PAI_TASK_INDEX of $PAI_TASKS_NUM"; [ {self.number} != 2 ] || '
+            '{ echo "number 2 fails" >&2; exit 9; }; '
+            f"""echo '{{"square": {self.number**2}}}' | hdfs dfs -put - "$PAI_OUTPUT_DIR/metrics.json" """
+        )
+        return [TaskRole("main", command, memoryMB=100)]
+
+
+class OfNumbers(PaiSweep):
+    """A sweep of them."""
+
+    prefix = luigi.Parameter()
+    tolerance = 1
+
+    def points(self):
+        return grid(OfSweep, prefix=[self.prefix], number=range(5))
+
+
+def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
+    """State, result, error, output folder and completion flag; each point is complete alone, too."""
+    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.2})
+    tables = []
+    for points_per_job in (1, 3):
+        prefix = f"p{uuid.uuid4().hex[:8]}"
+        sweep = OfNumbers(prefix=prefix, points_per_job=points_per_job)
+        sweep.run()
+        rows = sweep.output().rows()
+        jobs = {row["job"] for row in rows}
+        assert len(jobs) == (5 if points_per_job == 1 else 2)
+        assert all(row["seconds"] > 0 and row["page"].endswith(row["job"]) for row in rows)
+        unlike = ("prefix", "seconds", "job", "page")
+        tables.append([{key: row[key] for key in row if key not in unlike} for row in rows])
+        assert [point.complete() for point in sweep.points()] == [True, True, False, True, True]
+        assert [(point.output() / "_SUCCESS").exists() for point in sweep.points()] == [
+            True,
+            True,
+            False,
+            True,
+            True,
+        ]
+        assert sweep.complete()
+    assert tables[0] == tables[1]
+    assert [row["square"] for row in tables[1]] == [0, 1, None, 9, 16]
+    assert tables[1][2]["error"].startswith("exit code 255, its command with 9")
+    assert tables[1][2]["error"].endswith("number 2 fails")
+
+
+# ---------------------------------------------------------------- submissions
+
+
+@pytest.mark.slow
+def test_two_thousand_points_are_forty_submissions(v2, monkeypatch):
+    """At 50 points a job."""
+
+    class Wide(Study):
+        rates = range(1000)
+        points_per_job = 50
+
+    def status(cluster, name):
+        if "-array-" not in name:  # 2,000 requests that are not what this is about
+            raise JobNotFound(f"no job {name}")
+        return of_server(cluster, name)
+
+    of_server = Cluster.status
+    monkeypatch.setattr(Cluster, "status", status)
+    Wide().run()
+    assert v2.submissions == 40
+    assert sorted(name for jobs in packed(v2) for name in jobs) == sorted(
+        point.name for point in Wide().points()
+    )
+
+
+def test_a_failed_point_is_packed_again_alone(v2):
+    """As NAME__attempt2; what has succeeded is not run again, by this run or by a later one."""
+    v2.plan = {"task_codes": {1: 255}}
+
+    class Twice(Packed):
+        max_attempts = 2
+        tolerance = 1
+
+    with pytest.raises(PaiSweepFailed, match="2 of 6 points failed"):
+        Packed().run()
+    first = packed(v2)
+    assert [len(jobs) for jobs in first] == [4, 2]
+    v2.plan = {"task_codes": {0: 255}}
+    Packed(tolerance=2).run()
+    second = packed(v2)[2:]
+    assert second == [[f"{first[0][1]}__attempt2", f"{first[1][1]}__attempt2"]]
+    v2.plan = {"task_codes": {}}
+    Packed().run()
+    assert packed(v2)[3:] == [[f"{first[0][1]}__attempt3"]]
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    Packed().run()
+    assert len(packed(v2)) == 4
+
+
+@pytest.mark.parametrize("points_per_job", [1, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
+    """With another points_per_job too: the points are found in the jobs that run."""
+    v2.plan = {"task_codes": {}, "runs_for": 1000}
+    with monkeypatch.context() as patched:
+        step = Engine.step
+
+        def killed(engine):
+            step(engine)
+            if v2.submissions == 2:
+                raise KeyboardInterrupt
+
+        patched.setattr(Engine, "step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Packed().run()
+    new_process()
+    assert not any(point.complete() for point in Packed().points())
+    for job in v2.jobs.values():
+        job.runs_for = 0.0
+    new_process()
+    v2.plan = {"task_codes": {}}
+
+    class Otherwise(Packed):
+        name = "Packed"
+
+    Otherwise.points_per_job = points_per_job
+    Otherwise().run()
+    assert v2.submissions == 2
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypatch):
+    """The same submissions have the same name, which the server refuses."""
+    Packed().run()
+    monkeypatch.setattr(Cluster, "list", lambda *_, **__: [])
+    Path("results/results.json").unlink()
+    new_process()
+    Packed().run()
+    assert len(v2.jobs) == 2
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
+    """Points that other sweeps share, too."""
+    points = Packed().points()
+    points[1].run()
+    v2.add(points[3].name, runs_for=0.3)
+    v2.plan = {"task_codes": {}}
+    Packed().run()
+    assert packed(v2)[2:] == [[points[number].name for number in (0, 2, 4, 5)]]
+    rows = Packed().output().rows()
+    assert [row["state"] for row in rows] == ["SUCCEEDED"] * 6
+    assert rows[3]["job"] == points[3].name
+
+
+def test_a_point_is_found_without_hdfs(v2):
+    """Alone, by another sweep and by another process: in the jobs of the user's list."""
+    Packed().run()
+
+    class Overlaps(Packed):
+        rates = (2, 3, 4)
+        results_dir = "others"
+
+    assert all(point.complete() for point in Packed().points())
+    Overlaps().run()
+    assert packed(v2)[2:] == [[point.name for point in Overlaps().points()[4:]]]
+    new_process()
+    assert all(point.complete() for point in [*Packed().points(), *Overlaps().points()])
+    points = len(v2.jobs)
+    Packed().points()[0].run()
+    assert len(v2.jobs) == points
+
+
+def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
+    """A point that has ended is recorded at once."""
+    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
+    prefix = f"p{uuid.uuid4().hex[:8]}"
+
+    class Uneven(PaiSweep):
+        points_per_job = 2
+        results_dir = "results"
+
+        def points(self):
+            return [
+                OfSweep(prefix=prefix, number=0),
+                Sleeping(prefix=prefix, number=1, seconds=600),
+            ]
+
+    class Sleeping(OfSweep):
+        seconds = luigi.IntParameter()
+
+        @property
+        def tasks(self):
+            return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
+
+    sweep = Uneven()
+    first, second = sweep.points()
+    ended = []
+
+    class Stop(Exception):
+        pass
+
+    run = SweepRun(sweep)
+    noted = run.ended
+
+    def note(each):
+        row = noted(each)
+        ended.append((each.point.task, row["square"]))
+        raise Stop
+
+    run.ended = note
+    with pytest.raises(Stop):
+        run.execute()
+    assert ended == [(first, 0)]
+    assert first.complete()
+    assert not second.complete()
+    with pytest.raises(
+        PaiJobError, match=rf"'{prefix}-1' was not submitted: it is RUNNING as a part of job "
+    ):
+        second.run()
+    (job,) = (job.name for job in OpenPai.current().cluster().list() if is_array_name(job.name, sweep.name))
+    OpenPai.current().cluster().stop(job)
+
+
+# ---------------------------------------------------------------- what cannot be packed
+
+
+class Unlike(Study):
+    """Points of which one has another image."""
+
+    points_per_job = 2
+
+    def points(self):
+        class Other(Train):
+            image = "python:2"
+
+        return [Train(rate=1), Train(rate=2), Other(rate=3)]
+
+
+def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
+    with pytest.raises(
+        SpecError, match=r"(?s)'train-3.*prerequisites\[0\]\.uri.*differs from that of 'train-1"
+    ):
+        Unlike().run()
+    assert not [call for call in v2.calls if "jobs" in call[1]]
+
+
+def test_points_of_a_job_are_on_one_cluster(v2):
+    """Each array is on one."""
+
+    class Elsewhere(Packed):
+        def points(self):
+            class There(Train):
+                cluster = "gpu2"
+
+            return [Train(rate=1), There(rate=2)]
+
+    luigi.configuration.get_config().set("OpenPai:gpu2", "pai_url", v2.url)
+    luigi.configuration.get_config().set("OpenPai:gpu2", "username", "anna")
+    try:
+        with pytest.raises(ConfigError, match=r"on one cluster, not on several: that of \[OpenPai\], 'gpu2'"):
+            Elsewhere().run()
+    finally:
+        luigi.configuration.get_config().remove_section("OpenPai:gpu2")
+
+
+@pytest.mark.parametrize("version", ["v1", "auto"])
+def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
+    settings(api_version=version)
+    with pytest.raises(ConfigError, match=r"points_per_job needs a cluster of OpenPAI 0\.15 to 1\.8 or LTP"):
+        Packed().run()
+    assert pai.submissions == 0
+
+
+@pytest.mark.usefixtures("v2")
+def test_a_refused_job_fails_its_points_and_no_others(monkeypatch):
+    """Here the server accepts the second one only."""
+    refuse = iter([True])
+    post = Cluster.post
+
+    def posted(cluster, job):
+        if next(refuse, False):
+            raise PermissionRefused("no such virtual cluster")
+        post(cluster, job)
+
+    monkeypatch.setattr(Cluster, "post", posted)
+    with pytest.raises(PaiSweepFailed, match="4 of 6 points failed"):
+        Packed(tolerance=3).run()
+    states = [row["state"] for row in Packed().output().rows()]
+    assert states.count("FAILED") == 4

@@ -1,0 +1,140 @@
+"""The table of a sweep: its values, its three files, and when it exists."""
+
+from __future__ import annotations
+
+import csv
+import math
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from luigi_pai.sweep.results import Row, Summary, SweepResults, points_digest
+
+DIGEST = points_digest(["a", "b"])
+
+
+def summary(**changes) -> Summary:
+    fields = {"sweep": "study", "points": 2, "complete": True, "started_ms": 1000, "updated_ms": 61_000}
+    return Summary(**{**fields, "digest": DIGEST, **changes})
+
+
+@pytest.fixture
+def results(tmp_path) -> SweepResults:
+    return SweepResults(str(tmp_path / "folder" / "study"))
+
+
+def cells(results: SweepResults) -> list[dict[str, str]]:
+    """Return the rows as a spreadsheet has them."""
+    with Path(results.path("csv")).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_row_has_parameters_state_result_and_where_it_ran(results):
+    """Every row has every column, in one order; what a point does not have is None."""
+    ran = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", "http://p/1")
+    results.write([ran, Row({"rate": 0.2, "batch": 32}, "PENDING")], summary())
+    assert results.rows() == [
+        {
+            "rate": 0.1,
+            "batch": 16,
+            "state": "SUCCEEDED",
+            "accuracy": 0.97,
+            "seconds": 61.5,
+            "job": "train_1",
+            "page": "http://p/1",
+            "error": None,
+        },
+        {
+            "rate": 0.2,
+            "batch": 32,
+            "state": "PENDING",
+            "accuracy": None,
+            "seconds": None,
+            "job": None,
+            "page": None,
+            "error": None,
+        },
+    ]
+    assert list(results.rows()[1]) == list(cells(results)[1])
+    assert results.summary() == summary(counts={"SUCCEEDED": 1, "PENDING": 1})
+
+
+def test_values_are_those_of_json(results):
+    """Mappings get dots, lists are texts, NaN and infinities too, and so is all that JSON does not have."""
+    given = {
+        "loss": {"train": math.nan, "test": {"best": -math.inf}},
+        "layers": [1, 2],
+        "good": True,
+        "nothing": None,
+        "big": math.inf,
+    }
+    results.write([Row({"day": date(2024, 5, 1), "name": "ä"}, "SUCCEEDED", given)], summary())
+    (row,) = results.rows()
+    assert (row["day"], row["name"]) == ("2024-05-01", "ä")
+    assert (row["loss.train"], row["loss.test.best"], row["big"]) == ("NaN", "-Infinity", "Infinity")
+    assert (row["layers"], row["good"], row["nothing"]) == ("[1, 2]", True, None)
+    (cell,) = cells(results)
+    assert (cell["good"], cell["nothing"], cell["loss.test.best"]) == ("true", "", "-Infinity")
+
+
+def test_a_result_does_not_replace_a_parameter_or_a_fixed_column(results):
+    """Of the same name, both are there."""
+    results.write([Row({"rate": 1, "job": "x"}, "FAILED", {"rate": 2, "state": "odd"}, job="j")], summary())
+    (row,) = results.rows()
+    assert (row["rate"], row["result.rate"], row["state"], row["result.state"]) == (1, 2, "FAILED", "odd")
+    assert (row["job"], row["parameter.job"]) == ("j", "x")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"])
+def test_a_spreadsheet_runs_no_text_as_a_formula(results, text):
+    """Names of columns neither; numbers stay numbers."""
+    results.write([Row({"text": text}, "SUCCEEDED", {"=x": -1.5})], summary())
+    (row,) = cells(results)
+    assert row["text"] == f"'{text}".replace("\r", "\n")
+    assert row["'=x"] == "-1.5"
+    assert results.rows()[0]["text"] == text
+
+
+def test_it_exists_when_it_is_complete_and_about_the_same_points(results):
+    """Not while the sweep goes on, and not once it has further points."""
+    assert not results.exists()
+    results.write([], summary(complete=False))
+    assert not results.exists()
+    results.write([], summary())
+    assert results.exists()
+    assert SweepResults(results.folder, points_digest(["b", "a"])).exists()
+    assert not SweepResults(results.folder, points_digest(["a", "b", "c"])).exists()
+
+
+def test_a_broken_file_is_not_an_empty_table(results):
+    """The error names the file, and says what to do."""
+    results.write([], summary())
+    for text in ("", "[]", '{"rows": [], "summary": {"sweep": "x"}}'):
+        Path(results.path("json")).write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"results.json is not the table of a sweep; remove the file"):
+            results.exists()
+
+
+def test_a_table_that_cannot_be_written_leaves_the_old_one(results, monkeypatch):
+    """A reader finds the old files or the new ones, never a part of one."""
+    results.write([Row({"rate": 1}, "RUNNING")], summary(complete=False))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
+    assert [row["state"] for row in results.rows()] == ["RUNNING"]
+    assert not results.summary().complete
+
+
+def test_a_table_on_hdfs(hdfs):
+    """A folder with a scheme, or $PAI_DEFAULT_FS_URI, is on HDFS."""
+    results = SweepResults("$PAI_DEFAULT_FS_URI/study")
+    assert not results.exists()
+    results.write([Row({"rate": 1}, "SUCCEEDED", {"text": "ü\ud800"})], summary())
+    assert results.exists()
+    assert results.rows()[0]["text"] == "ü\ud800"
+    assert sorted(path.name for path in (hdfs / "study").iterdir()) == [
+        "results.csv",
+        "results.html",
+        "results.json",
+    ]

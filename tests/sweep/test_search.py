@@ -1,0 +1,249 @@
+"""Searches: points that are proposed while others run, told their results, and stopped early."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pipelines import new_process
+from sweep_tasks import Study, Train, end_of
+from webhdfs_server import serving
+
+from luigi_pai import PaiSweep, PaiSweepFailed, SpecError, grid
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def hdfs(tmp_path, settings):
+    root = tmp_path / "hdfs"
+    with serving(root) as url:
+        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"))
+        yield root
+
+
+class Descent(PaiSweep):
+    """Halves the rate of the last point, as long as that helps."""
+
+    parallel_jobs = 2
+    results_dir = "results"
+    told: list
+
+    def points(self):
+        self.told = []
+        rate = 0.8
+        for _ in range(4):
+            yield Train(rate=rate)
+            while not self.told:
+                yield None
+            row = self.told[-1]
+            rate = row["rate"] / 2
+            self.told.clear()
+
+    def tell(self, point, row):
+        assert point.rate == row["rate"]
+        self.told.append(row)
+
+
+def test_a_search_proposes_points_from_results(pai):
+    """One after the other here, as it waits for each; a search is complete when it has ended."""
+    pai.plan = end_of(runs_for=0.05)
+    Descent().run()
+    assert [row["rate"] for row in Descent().output().rows()] == [0.8, 0.4, 0.2, 0.1]
+    assert Descent().complete()
+    assert Descent().requires() == []
+
+
+def test_the_next_run_finds_what_a_search_has_done(pai):
+    """It begins anew, and its points are the same work."""
+    Descent().run()
+    new_process()
+    Descent().run()
+    assert pai.submissions == 4
+
+
+class Asks(Study):
+    """Proposes what a test wants."""
+
+    told: list
+
+    def points(self):
+        self.told = []
+        yield from self.proposed()
+
+    def tell(self, point, row):
+        self.told.append((point.name, row["state"]))
+
+
+def test_points_are_drawn_when_a_place_is_free(pai):
+    """Not before: a later proposal knows more."""
+    drawn = []
+
+    class Lazy(Asks):
+        parallel_jobs = 2
+
+        def proposed(self):
+            for number in range(5):
+                drawn.append((number, len(self.told)))
+                yield Train(batch=number)
+
+    pai.plan = end_of(runs_for=0.1)
+    Lazy().run()
+    assert [number for number, _ in drawn] == list(range(5))
+    assert all(number - told < 2 for number, told in drawn)
+
+
+def test_a_point_that_is_proposed_twice_runs_once(pai):
+    """It is told each time, while the first runs as after its end."""
+
+    class Twice(Asks):
+        def proposed(self):
+            yield Train(batch=1)
+            yield Train(batch=1)
+            while len(self.told) < 2:
+                yield None
+            yield Train(batch=1)
+            yield Train(batch=2)
+
+    sweep = Twice()
+    sweep.run()
+    assert sweep.told == [("train-0.1-1", "SUCCEEDED")] * 3 + [("train-0.1-2", "SUCCEEDED")]
+    assert pai.submissions == 2
+
+
+def test_failures_are_told_and_count(pai):
+    """A number of points, as the number of all is not known; invalid jobs fail alone."""
+    pai.plan = end_of(failing=["-0.2-"])
+
+    class Invalid(Train):
+        tasks = []
+
+    class Fails(Asks):
+        tolerance = 1
+
+        def proposed(self):
+            yield from grid(Train, rate=[0.1, 0.2, 0.3])
+            if self.wrong:
+                yield Invalid(rate=0.9)
+
+    Fails.wrong = False
+    sweep = Fails()
+    sweep.run()
+    assert sorted(sweep.told) == [
+        ("train-0.1-16", "SUCCEEDED"),
+        ("train-0.2-16", "FAILED"),
+        ("train-0.3-16", "SUCCEEDED"),
+    ]
+    Fails.wrong = True
+    with pytest.raises(PaiSweepFailed, match=r"tasks is \[\]; it must be a list"):
+        Fails().run()
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_search_that_waits_for_nothing_is_an_error():
+    class Waits(Asks):
+        def proposed(self):
+            yield None
+
+    with pytest.raises(ValueError, match="has yielded None, to wait for the end of a point, but none runs"):
+        Waits().run()
+
+
+def test_a_search_has_a_most_number_of_points_too(pai):
+    class Endless(Asks):
+        max_points = 5
+
+        def proposed(self):
+            number = 0
+            while True:
+                number += 1
+                yield Train(batch=number)
+
+    with pytest.raises(SpecError, match="more than max_points = 5"):
+        Endless().run()
+    assert pai.submissions == 5
+
+
+@pytest.mark.usefixtures("pai")
+def test_what_is_no_task_is_an_error():
+    class Odd(Asks):
+        def proposed(self):
+            yield {"rate": 1}
+
+    with pytest.raises(SpecError, match=r"points\(\)\[0\], \{'rate': 1\}: is dict; a point is a PaiTask"):
+        Odd().run()
+
+
+# ---------------------------------------------------------------- stopping points early
+
+
+class Reporting(Train):
+    """A point whose containers write reports; result() is the package's own."""
+
+    def result(self):
+        return super(Train, self).result()
+
+    @property
+    def output_dir(self):
+        return f"/out/{self.name}"
+
+
+class Pruning(Study):
+    """Stops what has an accuracy below 0.5 after its second step."""
+
+    best = "max accuracy"
+
+    def points(self):
+        return grid(Reporting, rate=[0.1, 0.6, 0.2])
+
+    def keep(self, point, reports):
+        assert isinstance(point, Reporting)
+        assert [report["step"] for report in reports] == [1, 2]
+        return reports[-1]["accuracy"] >= 0.5
+
+
+def reports(hdfs, name, *, rate):
+    folder = hdfs / "out" / name / "_reports"
+    folder.mkdir(parents=True)
+    lines = [{"time": step, "attempt": 1, "step": step, "accuracy": 1 - rate} for step in (2, 1)]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"time": 3, "atte'
+    (folder / "main-0.jsonl").write_text(text)
+
+
+def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
+    """It is stopped, and is no failure; its last reports are its result."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
+
+    def plan(name):
+        rate = float(name.split("-")[1])
+        reports(hdfs, name, rate=rate)
+        return {"waits_for": 0.1, "runs_for": 60 if rate > 0.5 else 0.5}
+
+    pai.plan = plan
+    Pruning().run()
+    rows = Pruning().output().rows()
+    assert [row["state"] for row in rows] == ["SUCCEEDED", "PRUNED", "SUCCEEDED"]
+    assert [row["accuracy"] for row in rows] == [0.9, 0.4, 0.8]
+    assert [row["error"] for row in rows] == [None] * 3
+    assert pai.jobs["train-0.6-16"].state == "STOPPED"
+
+
+def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
+    """Its job was stopped, and is not submitted again; its row stays."""
+    test_keep_stops_a_point_early(pai, hdfs, monkeypatch)
+    new_process()
+
+    class Wider(Pruning):
+        name = "Pruning"
+
+        def points(self):
+            return grid(Reporting, rate=[0.1, 0.6, 0.2, 0.3])
+
+    Wider().run()
+    rows = Wider().output().rows()
+    assert [row["state"] for row in rows] == ["SUCCEEDED", "PRUNED", "SUCCEEDED", "SUCCEEDED"]
+    assert rows[1]["accuracy"] == 0.4
+    assert pai.submissions == 4

@@ -1,0 +1,562 @@
+"""Sweeps as users run them: results, failures, what is done already, limits and messages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import luigi
+import luigi.scheduler
+import pytest
+from pipelines import build, new_process
+from sweep_tasks import Study, Train, end_of, run_with_messages
+
+from luigi_pai import AuthenticationError, PaiSweep, PaiSweepFailed, SpecError, TaskRole, grid, zipped
+from luigi_pai.sweep.results import SweepResults
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Results go to a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    luigi.task_register.Register.clear_instance_cache()
+
+
+def rows(sweep):
+    return sweep.output().rows()
+
+
+def states(sweep):
+    return [row["state"] for row in rows(sweep)]
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_a_downstream_task_reads_a_row_for_each_point(pai):
+    """Parameters, state, result, seconds, job and page; the sweep is complete, and each of its points."""
+
+    class Best(luigi.Task):
+        def requires(self):
+            return Study()
+
+        def output(self):
+            return luigi.LocalTarget("best.json")
+
+        def run(self):
+            best = max(self.input().rows(), key=lambda row: row["accuracy"])
+            with self.output().open("w") as file:
+                json.dump(best, file)
+
+    assert build(Best())
+    assert states(Study()) == ["SUCCEEDED"] * 6
+    best = json.loads(Path("best.json").read_text())
+    assert (best["rate"], best["batch"], best["accuracy"], best["job"]) == (0.1, 16, 0.9, "train-0.1-16")
+    assert best["seconds"] is not None
+    assert best["page"].startswith("http://")
+    assert Study().complete()
+    assert all(point.complete() for point in Study().points())
+    assert sorted(pai.posts()) == sorted(point.name for point in Study().points())
+
+
+def test_it_keeps_the_number_of_jobs_at_once(pai):
+    most = 0
+    running = pai.plan = end_of(runs_for=0.2)
+
+    def plan(name):
+        nonlocal most
+        most = max(most, 1 + sum(job.state == "RUNNING" for job in pai.jobs.values()))
+        return running(name)
+
+    pai.plan = plan
+    Study().run()
+    assert most == Study.parallel_jobs
+
+
+def test_what_is_done_is_not_done_again(pai):
+    """Alone or in a sweep it is the same work; a widened sweep is not complete, and submits what is new."""
+    Train(rate=0.2, batch=32).run()
+    Study().run()
+    assert pai.submissions == 6
+
+    class Widened(Study):
+        name = "Study"
+        rates = (0.1, 0.2, 0.3, 0.4)
+
+    new_process()
+    assert not Widened().complete()
+    Widened().run()
+    assert pai.submissions == 8
+    assert states(Widened()) == ["SUCCEEDED"] * 8
+    assert Widened().complete()
+    assert not Study().complete()  # the table has other points now
+
+
+def test_what_runs_is_taken_over(pai):
+    """By the name of its job, whoever submitted it."""
+    pai.add("train-0.1-16", runs_for=0.3)
+    Study().run()
+    assert pai.submissions == 5
+    assert states(Study()) == ["SUCCEEDED"] * 6
+
+
+@pytest.mark.usefixtures("pai")
+def test_points_may_differ_in_class_and_have_requirements():
+    """Requirements of points are run before; the table says the class where there are several."""
+
+    class Data(luigi.Task):
+        def output(self):
+            return luigi.LocalTarget("data")
+
+        def run(self):
+            with self.output().open("w"):
+                pass
+
+    class Fit(Train):
+        def requires(self):
+            return Data()
+
+        @property
+        def name(self):
+            return f"fit-{self.rate}"
+
+    class Both(Study):
+        def points(self):
+            return [Train(), *zipped(Fit, rate=[0.5, 0.6])]
+
+    assert Both().requires() == [Data()]
+    assert build(Both())
+    assert [row.get("task") for row in rows(Both())] == [None, "Fit", "Fit"]
+
+
+def test_own_requirements_are_checked_against_those_of_the_points(pai):
+    """Else a job would run without what it needs."""
+
+    class Missing(luigi.Task):
+        def complete(self):
+            return False
+
+    class Fit(Train):
+        def requires(self):
+            return Missing()
+
+    class Own(Study):
+        def points(self):
+            return [Fit()]
+
+        def requires(self):
+            return []
+
+    with pytest.raises(SpecError, match=r"rate=0.1, batch=16: requires Missing\(\), which is not complete"):
+        Own().run()
+    assert pai.posts() == []
+
+
+@pytest.mark.usefixtures("pai")
+def test_the_results_of_a_point_may_fail(tmp_path):
+    """Its row says why, whatever the user's code or file is; the sweep goes on, and its table stays small."""
+
+    class Reads(Train):
+        def output(self):
+            return luigi.LocalTarget(tmp_path / f"{self.batch}")
+
+        def result(self):
+            if self.batch == 1:
+                raise KeyError("loss")
+            if self.batch == 2:
+                return 7
+            if self.batch == 3:
+                return {"loss": 0.5, "curve": list(range(1000)), **{f"v{n}": n for n in range(200)}}
+            return super(Train, self).result()
+
+    class Files(Study):
+        def points(self):
+            return grid(Reads, batch=range(1, 9))
+
+    for batch, content in {5: '{"loss": 0.25}', 6: "loss: 1", 7: "[1]", 8: " " * 1_000_001}.items():
+        (tmp_path / str(batch)).mkdir()
+        (tmp_path / str(batch) / "metrics.json").write_text(content)
+    Files().run()
+    table = rows(Files())
+    assert [row["state"] for row in table] == ["SUCCEEDED"] * 8
+    assert [row["loss"] for row in table] == [None, None, 0.5, None, 0.25, None, None, None]
+    errors = [row["error"] for row in table]
+    assert errors[0] == "no result: KeyError: 'loss'"
+    assert errors[1] == "no result: TypeError: 'int' object is not iterable"
+    assert errors[2].startswith(
+        "left out of the result: curve, v99, v100, v101, v102, ... (a row has at most"
+    )
+    assert errors[3] is None
+    assert errors[5].endswith("metrics.json is not JSON: it begins with b'loss: 1'")
+    assert errors[6].endswith('metrics.json is not a JSON object such as {"accuracy": 0.97}')
+    assert errors[7].endswith("metrics.json is larger than 1 MB; write fewer values into it")
+
+
+def test_rows_are_written_while_it_runs(pai, monkeypatch):
+    """As points end, and never more than needed; the table is not complete then."""
+    monkeypatch.setattr("luigi_pai.sweep.table._EVERY", 0.01)
+    found = []
+    write = SweepResults.write
+
+    def noted(self, table, summary):
+        table = list(table)
+        found.append((summary.complete, [row.state for row in table]))
+        write(self, table, summary)
+
+    monkeypatch.setattr(SweepResults, "write", noted)
+    pai.plan = end_of(runs_for=0.2)
+    Study().run()
+    assert found[-1] == (True, ["SUCCEEDED"] * 6)
+    assert all(not complete for complete, _ in found[:-1])
+    assert any("PENDING" in of for _, of in found[:-1])
+    assert any("SUCCEEDED" in of for _, of in found[:-1])
+    assert {state for _, of in found for state in of} <= {"PENDING", "WAITING", "RUNNING", "SUCCEEDED"}
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_a_failed_point_does_not_stop_the_others(pai):
+    """Within the tolerance, as a share or a number; the table has its reason."""
+    pai.plan = end_of(failing=["-0.2-16"])
+
+    class Tolerant(Study):
+        tolerance = 0.2
+
+    Tolerant().run()
+    assert states(Tolerant()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
+    assert rows(Tolerant())[2]["error"].startswith("exit code 3")
+    assert Tolerant().complete()
+
+
+@pytest.mark.parametrize(("tolerance", "fails"), [(0, True), (0.15, True), (0.17, False), (1, False)])
+def test_the_tolerance_is_a_share_or_a_number(pai, tolerance, fails):
+    """0.15 of six points is none, 0.17 is one."""
+    pai.plan = end_of(failing=["-0.3-32"])
+    sweep = type("Tolerates", (Study,), {"tolerance": tolerance})()
+    if fails:
+        with pytest.raises(PaiSweepFailed, match="1 of 6 points failed"):
+            sweep.run()
+    else:
+        sweep.run()
+    assert sweep.complete() is not fails
+
+
+def test_a_sweep_that_cannot_succeed_stops_early(pai):
+    """It submits no more, and says which points failed, why, and what becomes of those that run."""
+
+    class Long(Study):
+        batches = tuple(range(16, 46))
+        parallel_jobs = 3
+        tolerance = 1
+
+    pai.plan = lambda name: {
+        "ends_as": "FAILED",
+        "exit_code": 3,
+        "runs_for": 0 if name[-2:] in ("16", "17") else 60,
+    }
+    with pytest.raises(PaiSweepFailed) as caught:
+        Long().run()
+    assert pai.submissions < 10
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "sweep 'Long' failed: 2 of 90 points failed, and tolerance = 1 allows 1"
+    assert lines[1].startswith("  rate=0.1, batch=1")
+    assert ": exit code 3" in lines[1]
+    assert lines[3] == "  all points: results/results.html"
+    assert re.fullmatch("  [12] jobs? continues?; the next run of the sweep takes over", lines[4])
+    assert caught.value.sweep == "Long"
+    assert len(caught.value.failed) == 2
+    assert not Long().complete()
+
+
+def test_a_point_that_fails_is_submitted_again(pai):
+    """As often as max_attempts says, in a run of the sweep; as NAME__attempt2, as if it were alone."""
+    pai.plan = lambda name: (
+        end_of(failing=["-0.1-16", "-0.2-16"])(name) if name != "train-0.1-16__attempt2" else {}
+    )
+
+    class Again(Study):
+        max_attempts = 2
+        tolerance = 1
+
+    Again().run()
+    assert states(Again()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
+    assert [row["job"] for row in rows(Again())][::2] == [
+        "train-0.1-16__attempt2",
+        "train-0.2-16__attempt2",
+        "train-0.3-16",
+    ]
+    assert pai.submissions == 8
+
+
+def test_a_job_that_somebody_stopped_is_not_submitted_again(pai):
+    pai.plan = lambda name: {"ends_as": "STOPPED", "exit_code": 214} if "0.1-16" in name else {}
+    sweep = type("Stopped", (Study,), {"max_attempts": 5, "tolerance": 1})()
+    sweep.run()
+    assert states(sweep).count("STOPPED") == 1
+    assert pai.submissions == 6
+
+
+def test_a_point_that_cannot_be_submitted_fails_alone(pai):
+    """The name of another user, and users' own code, concern no other point."""
+    pai.add("train-0.1-16", username="bob")
+    made = []
+
+    class Odd(Train):
+        def job(self):
+            made.append(self)
+            if len(made) > 1:  # the first is validated before anything is sent
+                raise RuntimeError("no data")
+            return super().job()
+
+    class Mixed(Study):
+        tolerance = 2
+
+        def points(self):
+            return [*grid(Train, rate=[0.1, 0.2]), Odd(rate=0.9)]
+
+    Mixed().run()
+    assert pai.posts() == ["train-0.1-16", "train-0.2-16"]
+    taken, done, odd = rows(Mixed())
+    assert taken["error"].startswith("the name 'train-0.1-16' belongs to a job of user 'bob'")
+    assert done["state"] == "SUCCEEDED"
+    assert (odd["state"], odd["error"]) == ("FAILED", "RuntimeError: no data")
+
+
+def test_what_concerns_all_points_ends_the_sweep(pai, settings):
+    """A refused login is one error, and says what becomes of jobs that run."""
+    settings(password="wrong")
+    with pytest.raises(AuthenticationError, match="to go on, run the sweep again"):
+        Study().run()
+    assert pai.posts() == []
+
+
+# ---------------------------------------------------------------- what is wrong with a sweep
+
+
+class Bad(Train):
+    memory = luigi.IntParameter()
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", "", memoryMB=self.memory)]
+
+    @property
+    def name(self):
+        return f"bad-{self.memory}"
+
+
+class SameName(Train):
+    name = "same"
+
+
+WRONG = {
+    "no points": (list, ["points: there are none"]),
+    "not tasks": (
+        lambda: [Train, luigi.Task(), {"rate": 1}],
+        ["is the class itself, not a task of it", "is Task; a point is", "points()[2], {'rate': 1}: is dict"],
+    ),
+    "one name twice": (
+        lambda: grid(SameName, rate=[0.1, 0.2]),
+        ["points()[1], rate=0.2, batch=16: has the name 'same', as point 0 (rate=0.1, batch=16) has"],
+    ),
+    "invalid jobs": (
+        lambda: grid(Bad, memory=[1, 2, 200]),
+        [
+            "points()[0], rate=0.1, batch=16, memory=1: taskRoles[0].memoryMB: 1 is not",
+            "and 2 more: taskRoles[0].command",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_all_problems_are_said_before_anything_is_sent(pai, case):
+    """Of the sweep's limits and of its points, in one error."""
+    points, expected = WRONG[case]
+
+    class Wrong(Study):
+        tolerance = 1.5
+        parallel_jobs = -1
+        max_attempts = 0
+        best = "accuracy"
+
+        def points(self):
+            return points()
+
+    with pytest.raises(SpecError) as caught:
+        Wrong().run()
+    text = str(caught.value)
+    assert text.startswith("sweep 'Wrong' was not submitted: ")
+    for part in (
+        "tolerance: 1.5 is not a share below 1, such as 0.05, or a whole number of points",
+        "parallel_jobs: -1 is not a whole number, 0 to submit nothing more",
+        "max_attempts: 0 is not a whole number from 1 on",
+        "best: 'accuracy' is not max or min and a column, such as 'max accuracy'",
+        *expected,
+    ):
+        assert part in text
+    assert pai.answers == []
+
+
+def test_too_many_points_are_an_error_that_says_what_to_do(pai):
+    """Also of a generator without an end."""
+
+    class Endless(Study):
+        max_points = 30
+
+        def points(self):
+            return (Train(rate=float(number)) for number in itertools.count())
+
+    with pytest.raises(SpecError, match="more than max_points = 30; set max_points to a higher number"):
+        Endless().run()
+    assert pai.posts() == []
+
+
+# ---------------------------------------------------------------- limits and messages
+
+
+def test_limits_are_luigis_parameters_too(pai):
+    """They change neither the task's id nor its name; other parameters do."""
+
+    class Sized(PaiSweep):
+        size = luigi.IntParameter(default=2)
+        results_dir = "results"
+
+        def points(self):
+            return grid(Train, batch=range(self.size))
+
+    plain, wide = Sized(), Sized(parallel_jobs=500, tolerance=0.5, max_attempts=7)
+    assert (plain.task_id, plain.name) == (wide.task_id, wide.name)
+    assert wide.parallel_jobs == 500
+    assert Sized(size=3).name != plain.name
+    assert Study().name == "Study"
+    wide.run()
+    assert pai.submissions == 2
+
+
+def test_messages_change_limits_while_it_runs(pai):
+    """Each is answered; what is wrong changes nothing."""
+    pai.plan = end_of(runs_for=0.3)
+
+    class Slow(Study):
+        parallel_jobs = 1
+
+    answers = run_with_messages(
+        Slow(),
+        "dance",
+        "parallel_jobs = many",
+        "tolerance = 1.5",
+        "max_attempts=3",
+        "status",
+        "parallel_jobs = 6",
+    )
+    assert answers[0].startswith("'dance' is not a valid message; send: stop, status, or NAME = VALUE with")
+    assert answers[1] == "parallel_jobs = many is not a whole number, 0 to submit nothing more; it is still 1"
+    assert answers[2].startswith("tolerance = 1.5 is not a share below 1, such as 0.05, or a whole number")
+    assert answers[3] == "max_attempts = 3 (before: 1)"
+    assert re.fullmatch("6 points: 1 (running|waiting)", answers[4])
+    assert answers[5] == "parallel_jobs = 6 (before: 1)"
+    assert states(Slow()) == ["SUCCEEDED"] * 6
+
+
+def test_a_stop_message_stops_the_jobs(pai):
+    """No more are submitted, and the sweep fails."""
+    pai.plan = end_of(runs_for=60)
+    sweep = type("ToStop", (Study,), {"tolerance": 5})()
+    with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
+        run_with_messages(sweep, "stop")
+    assert pai.submissions == 4
+    assert {job.state for job in pai.jobs.values()} == {"STOPPED"}
+    assert sorted(states(sweep)) == ["PENDING"] * 2 + ["STOPPED"] * 4
+
+
+def test_what_it_holds_of_a_resource_is_given_back(pai):
+    """A sweep keeps to Luigi's resource pai, and gives back what its last jobs do not need."""
+    given_back = []
+    most = 0
+
+    class Holds(Study):
+        resources = {"pai": 3}
+        parallel_jobs = 50
+
+    def plan(name):
+        nonlocal most
+        most = max(most, 1 + sum(job.state == "RUNNING" for job in pai.jobs.values()))
+        return {"runs_for": 0.1 * len(name) if name.endswith("0.3-32") else 0.1}
+
+    pai.plan = plan
+    sweep = Holds()
+    sweep.decrease_running_resources = given_back.append
+    sweep.run()
+    assert most == 3
+    assert sum(each["pai"] for each in given_back) == 2  # its last job needs one
+
+
+def test_luigis_scheduler_takes_back_what_is_given(pai):
+    """Through the callback of a real worker."""
+    scheduler = luigi.scheduler.Scheduler(resources={"pai": 3})
+    seen = []
+
+    class Holds(Study):
+        resources = {"pai": 3}
+
+        def tell_of(self):
+            seen.append(scheduler.resource_list()[0]["num_used"])
+
+    class Point(Train):
+        def result(self):
+            holds.tell_of()
+            return {}
+
+    class Last(Holds):
+        def points(self):
+            return grid(Point, batch=range(6))
+
+    holds = Last()
+    pai.plan = lambda name: {"runs_for": 0.4 if name.endswith("-5") else 0.1}
+    worker = luigi.worker.Worker(scheduler=scheduler, worker_processes=1)
+    worker.add(holds)
+    assert worker.run()
+    assert seen[0] == 3
+    assert seen[-1] == 1
+
+
+# ---------------------------------------------------------------- the log and the page
+
+
+def test_it_says_where_it_stands(pai, caplog):
+    """Counts, the best point, and the end; each failure once, with its reason."""
+    caplog.set_level("INFO", logger="luigi-interface")
+    pai.plan = end_of(failing=["-0.3-32"])
+    sweep = type("Says", (Study,), {"tolerance": 1, "best": "max accuracy"})()
+    told = []
+    sweep.set_status_message = lambda text: told.append(("message", text))
+    sweep.set_progress_percentage = lambda share: told.append(("percentage", share))
+    sweep.run()
+    own = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Says: ")]
+    assert own[0] == "Says: results go to results"
+    assert own[-1].startswith("Says: 6 points: 5 done, 1 failed; best accuracy 0.9 (rate=0.1, batch=")
+    assert [line for line in own if "exit code" in line] == [
+        "Says: rate=0.3, batch=32 (train-0.3-32): exit code 3 (NON_TRANSIENT)"
+    ]
+    assert not [
+        record
+        for record in caplog.records
+        if record.getMessage().startswith("Submitted") and record.levelno >= 20
+    ]
+    assert told[0][1].startswith("6 points: ")
+
+
+@pytest.mark.usefixtures("pai")
+def test_the_default_folder_of_results(settings):
+    """In the user's home on HDFS where one is configured, else in the current folder."""
+
+    class Plain(Study):
+        results_dir = None
+
+    assert Plain().output().folder == "sweeps/Plain"
+    settings(webhdfs_url="http://127.0.0.1:9", hdfs_user="anna")
+    assert Plain().output().folder == "$PAI_DEFAULT_FS_URI/user/anna/sweeps/Plain"
