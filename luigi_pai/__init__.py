@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.grids import grid, sample, zipped
     from luigi_pai.sweep.sweep import PaiSweep
     from luigi_pai.task import PaiTask
+    from luigi_pai.tasks.events import PaiEvent
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,7 @@ __all__ = [
     "OpenPai",
     "PaiApiError",
     "PaiError",
+    "PaiEvent",
     "PaiHttpError",
     "PaiJob",
     "PaiJobError",
@@ -121,6 +123,7 @@ _HOMES = {
     "luigi_pai.sweep.grids": ("grid", "sample", "zipped"),
     "luigi_pai.sweep.sweep": ("PaiSweep",),
     "luigi_pai.task": ("PaiTask",),
+    "luigi_pai.tasks.events": ("PaiEvent",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -169,6 +169,30 @@ class OpenPai(luigi.Config):
         description="what becomes of a job when the process that watches it is ended: leave it to the "
         "next run, or stop it",
     )
+    logs = luigi.Parameter(
+        default="none",
+        description="what Luigi's log shows of the containers' output while a job runs: none of it, tail "
+        "(the last lines from time to time), or stream (all lines)",
+    )
+    keep_logs = luigi.BoolParameter(
+        default=False, description="keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs"
+    )
+    max_attempts = luigi.IntParameter(
+        default=1, description="how often one run submits a job that fails, the first time included"
+    )
+    retry_exit_codes = luigi.OptionalParameter(
+        default=None,
+        description="exit codes after which the same run submits the job again, such as 75, 134-139; "
+        "default: all",
+    )
+    tags = luigi.OptionalParameter(
+        default=None, description="further tags of jobs, separated by commas (OpenPAI 1.3 and later)"
+    )
+    notify = luigi.OptionalParameter(
+        default=None,
+        description="of what the cluster notifies you: some of running, succeeded, stopped, failed, retried "
+        "(OpenPAI 1.5 and later)",
+    )
     console = luigi.Parameter(
         default="luigi",
         description="what a terminal shows: all that luigi logs, or quiet, a line for each change of a job",
@@ -235,8 +259,7 @@ class OpenPai(luigi.Config):
                 else:
                     wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
-                kind = "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
-                wrong.append(f"{key} is not {kind}")
+                wrong.append(f"{key} is not {_kind_of(parameter)}")
         return wrong
 
     @classmethod
@@ -363,6 +386,12 @@ def _settings_of(section: str) -> type[OpenPai]:
         made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
         known = _SETTINGS.setdefault(section, made)
     return known
+
+
+def _kind_of(parameter: luigi.Parameter) -> str:
+    if isinstance(parameter, luigi.BoolParameter):
+        return "true or false"
+    return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
 
 
 def _registry() -> Clusters:

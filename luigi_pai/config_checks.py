@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from luigi_pai.api.exit_codes import EXIT_CODES_ADVICE, exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["problems", "split_urls", "task_problems", "tls_verify"]
+__all__ = ["problems", "split_urls", "task_problems", "tls_verify", "words_of"]
 
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _WORDS = {
@@ -23,7 +26,11 @@ _WORDS = {
     "on_forgotten": ("fail", "submit"),
     "on_kill": ("leave", "stop"),
     "console": ("luigi", "quiet"),
+    "logs": ("none", "tail", "stream"),
 }
+_DURATIONS_OF_TASKS = ("queue_timeout", "run_timeout")
+_WORDS_OF_TASKS = ("on_forgotten", "on_kill", "logs")
+_NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
 _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
@@ -32,8 +39,8 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 def problems(settings: OpenPai) -> Iterator[str]:
     """Yield what is wrong with settings: the key, its value, and what to write."""
     yield from _url_problems(settings)
-    for name in _WORDS:
-        yield from _word_problems(name, getattr(settings, name))
+    for name in (*_WORDS, *_CHECKS):
+        yield from _problem(name, getattr(settings, name))
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
     if not _SHORTEST_LOGIN <= settings.expiration <= _LONGEST_LOGIN:
@@ -46,27 +53,71 @@ def problems(settings: OpenPai) -> Iterator[str]:
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Yield what is wrong with the settings that a task has of its own; None is that of [OpenPai]."""
-    for name in ("on_forgotten", "on_kill"):
+    """Yield what is wrong with the attributes of a task that are settings; None is the setting itself."""
+    for name in (*_WORDS_OF_TASKS, *_CHECKS):
         value = getattr(task, name)
         if value is not None:
-            yield from _word_problems(name, value)
-    for name in ("queue_timeout", "run_timeout"):
+            yield from _problem(name, value)
+    for name in _DURATIONS_OF_TASKS:
         value = getattr(task, name)
         if value is not None:
             yield from _seconds_problems(name, value)
 
 
-def _word_problems(name: str, value: object) -> Iterator[str]:
-    words = _WORDS[name]
-    if value not in words:
-        yield f"{name} = {value!r} is not valid; use {', '.join(words[:-1])} or {words[-1]}"
+def words_of(value: object) -> tuple[str, ...]:
+    """Return the words of a setting that has several: ``"a, b"``, or a list of texts."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return tuple(map(str, value)) if isinstance(value, Iterable) else ()
+
+
+def _problem(name: str, value: object) -> Iterator[str]:
+    """Yield what is wrong with a setting of the kind that tasks have, too."""
+    words = _WORDS.get(name)
+    if words is not None:
+        is_valid, advice = value in words, f"{', '.join(words[:-1])} or {words[-1]}"
+    else:
+        check, advice = _CHECKS[name]
+        is_valid = value is None or check(value)
+    if not is_valid:
+        yield f"{name} = {value!r} is not valid; use {advice}"
 
 
 def _seconds_problems(name: str, value: object) -> Iterator[str]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value < math.inf:  # type: ignore[operator]  # it is a number
         yield f"{name} = {value!r} is not valid; use a number of seconds greater than 0"
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are_exit_codes(value: object) -> bool:
+    try:
+        exit_codes(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_words(value: object) -> bool:
+    is_list = isinstance(value, Iterable) and all(isinstance(word, str) for word in value)
+    return is_list and not any("," in word or not word.strip() for word in words_of(value))
+
+
+def _are_notifications(value: object) -> bool:
+    return _are_words(value) and set(words_of(value)).issubset(_NOTIFICATIONS)
+
+
+_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "keep_logs": (lambda value: isinstance(value, bool), "True or False"),
+    "max_attempts": (_is_count, "a whole number from 1 on"),
+    "retry_exit_codes": (_are_exit_codes, EXIT_CODES_ADVICE),
+    "tags": (_are_words, "texts without commas"),
+    "notify": (_are_notifications, f"some of {', '.join(_NOTIFICATIONS)}"),
+}
+"""Settings of tasks: whether a value is valid, and which ones are."""
 
 
 def _url_problems(settings: OpenPai) -> Iterator[str]:

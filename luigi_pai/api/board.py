@@ -59,7 +59,7 @@ class Listing:
         took: seconds until its reply.
         jobs: by the name on the server; at most 20,000, the newest.
         latest: see ``latest_attempts``.
-        served: names of unfinished jobs whose lookup was answered from it.
+        served: names of jobs that have been looked up since: it does not answer for them until they end.
     """
 
     version: str
@@ -182,13 +182,14 @@ class Board:
         full = dialect.job_name(name)
         listing = self.current(dialect)
         job = self.usable(listing).get(full) if listing is not None else None
-        ended = self._finished.get((dialect.version, full), self._session.connection_epoch, listed=True)
-        if listing is not None and job is not None and full not in listing.served:
-            self._answered += 1
-            if not job.finished:
-                listing.served.add(full)
-                return ended or job  # it may have ended after the list
-        return ended
+        known = self._finished.get((dialect.version, full), self._session.connection_epoch, listed=True)
+        if listing is None or job is None or full in listing.served:
+            return known
+        self._answered += 1
+        if known is not None or job.finished:
+            return known
+        listing.served.add(full)
+        return job
 
     def is_worth_it(self, dialect: Dialect, name: str) -> bool:
         """Return whether to make a list now, in order to look up a job that the last one does not answer."""
@@ -207,9 +208,17 @@ class Board:
         self._alone += 1
         self._alone_at = self._clock.monotonic()
 
-    def found(self, version: str, name: str) -> None:
-        """Note that a lookup of its name has found a job."""
-        if version != "v1" or self._flat:
+    def seen(self, version: str, name: str, *, found: bool) -> None:
+        """Record a lookup of a job alone: its next one is not answered by a list that is older.
+
+        Args:
+            version: the dialect.
+            name: on the server.
+            found: whether the server knows the job.
+        """
+        if self._listing is not None:
+            self._listing.served.add(name)
+        if version != "v1" or self._flat or not found:
             return
         self._found = name
         if self._listing is not None and self._shows_flat(self._listing):

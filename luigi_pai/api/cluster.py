@@ -197,7 +197,7 @@ class Cluster:
 
         The first two are looked up alone, as ``status`` does; then the user's list answers for all, unless
         it lacks a job. It has no tasks and no diagnostics. The status of a job that has not ended may be 10 s
-        old, but not if it is looked up again.
+        old, and is newer each time.
 
         Args:
             name: of the job.
@@ -290,6 +290,10 @@ class Cluster:
     def ssh(self, name: str) -> SshAccess:
         """Return how the running containers of a job are reached by ssh."""
         return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
+
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
+        self._detector.call(lambda dialect: dialect.add_tag(dialect.job_name(name), tag))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
@@ -408,8 +412,7 @@ class Cluster:
         dialect = self.dialect
         key = dialect.version, dialect.job_name(name)
         self._finished.update(key, status, self._session.connection_epoch)
-        if status is not None:
-            self._board.found(*key)
+        self._board.seen(*key, found=status is not None)
 
 
 def _default_portal(url: str) -> str:

@@ -1,10 +1,12 @@
-"""What the exit code of a container usually means: those of Unix, shells and OpenPAI's own."""
+"""Exit codes: what that of a container usually means, and sets of them as settings write them."""
 
 from __future__ import annotations
 
+import re
 import signal
+from collections.abc import Iterable
 
-__all__ = ["usual_cause"]
+__all__ = ["EXIT_CODES_ADVICE", "exit_codes", "usual_cause"]
 
 _CAUSES = {
     1: "the program failed; its log says why",
@@ -21,6 +23,8 @@ _CAUSES = {
     -220: "stopped because its job was over",
 }
 _SIGNALS = 128
+EXIT_CODES_ADVICE = "exit codes and ranges of them, such as 1, 75 or 134-139"
+_RANGE = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
 
 
 def usual_cause(exit_code: int | None) -> str | None:
@@ -33,3 +37,36 @@ def usual_cause(exit_code: int | None) -> str | None:
         return f"ended by {signal.Signals(exit_code - _SIGNALS).name}" if exit_code > _SIGNALS else None
     except ValueError:
         return None
+
+
+def exit_codes(value: object) -> tuple[range, ...]:
+    """Return the ranges of exit codes that a value stands for.
+
+    Args:
+        value: ``"1, 128-255"``, a code, or a list of codes, ranges and such texts.
+
+    Raises:
+        ValueError: it stands for none; the text says what is valid.
+    """
+    if isinstance(value, str):
+        parts: list[object] = [*value.split(",")]
+    elif isinstance(value, Iterable) and not isinstance(value, range):
+        parts = [*value]
+    else:
+        parts = [value]
+    found = tuple(_codes(part) for part in parts)
+    if not all(found):
+        raise ValueError(EXIT_CODES_ADVICE)
+    return found
+
+
+def _codes(part: object) -> range:
+    if isinstance(part, range):
+        return part
+    if isinstance(part, int) and not isinstance(part, bool):
+        return range(part, part + 1)
+    written = _RANGE.fullmatch(part) if isinstance(part, str) else None
+    if written is None:
+        raise ValueError(EXIT_CODES_ADVICE)
+    first = int(written[1])
+    return range(first, int(written[2] or first) + 1)

@@ -105,6 +105,7 @@ class JobStatus:
         retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
             ``resource`` (0.12 and later).
         tags: its tags (1.3 and later).
+        takes_tags: whether the server has tags: the reply shows those of the job, or that it has none.
         gpus: of all its instances; only in lists (1.2 and later).
         legacy: a list of 0.8 to 0.14 has it as a job that is looked up by its name alone.
     """
@@ -131,6 +132,7 @@ class JobStatus:
     tasks: tuple[TaskStatus, ...] = ()
     retry_causes: tuple[tuple[str, int], ...] = ()
     tags: tuple[str, ...] = ()
+    takes_tags: bool = False
     gpus: int | None = None
     legacy: bool = False
 

@@ -17,6 +17,7 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.job import FS_URI, PaiJob
 from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.protocol_extras import NOTIFICATION
 from luigi_pai.spec.validate import validate_job
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ class _Converter:
         document["taskRoles"] = roles
         if job.get("virtualCluster"):
             document["defaults"] = {"virtualCluster": job["virtualCluster"]}
+        notification = (job.get("extras") or {}).get(NOTIFICATION)
+        if isinstance(notification, dict):
+            document["extras"] = {NOTIFICATION: notification}
         return Conversion(JobProtocol.from_dict(document), tuple(self._losses))
 
     def _lose(self, path: str, message: str) -> None:
@@ -141,8 +145,9 @@ class _Converter:
             )
         if job.get("killAllOnCompletedTaskNumber"):
             self._lose("killAllOnCompletedTaskNumber", "is left out; use minSucceededTaskCount of a role")
-        if job.get("extras"):
-            self._lose("extras", f"are left out: {', '.join(job['extras'])}; v2 gives extras another meaning")
+        others = [key for key in job.get("extras") or () if key != NOTIFICATION]
+        if others:
+            self._lose("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
 
     def _retry_count(self) -> int:
         count = int(self._job.get("retryCount") or 0)

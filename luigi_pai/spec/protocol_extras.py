@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "NOTIFICATION",
     "Extras",
     "HivedRole",
     "HivedScheduler",
@@ -22,6 +23,9 @@ __all__ = [
     "StatusNotification",
     "Storage",
 ]
+
+NOTIFICATION = "jobStatusChangeNotification"
+"""The field of extras with the changes of state that the user is notified of."""
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
 from luigi_pai.sweep.units import Ended
-from luigi_pai.tasks.luigi_page import messages_within
+from luigi_pai.tasks.messages import messages_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ class SweepRun:
         """
         logger.info("%s: results go to %s", self._name, self._sweep.results.folder)
         try:
-            with before_signals(self._killed):
+            with before_signals(self._killed) as check_signals:
                 while not self._step():
+                    check_signals()
                     self._pause(min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0))
         except PaiApiError as error:
             self._save()
@@ -174,8 +175,9 @@ class SweepRun:
             self._check_requirements(points)
             if self._limits.points_per_job > 1:
                 check_points(points)
-            for point in points if best is not None else ():
-                best.note(parameters_of(point.task))
+            if best is not None:
+                for point in points:
+                    best.note(parameters_of(point.task))
             for warning in warnings:
                 logger.warning("%s: %s", self._name, warning)
             table = Table(sweep.results, self._name, points, self._clock)

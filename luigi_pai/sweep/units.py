@@ -185,7 +185,7 @@ class PointUnit:
 
     def reports(self) -> list[dict[str, Any]]:
         """Return what the containers have reported in this submission."""
-        return self._run.reports(None if self._begun is None else self._begun.status.name)
+        return self._run.outputs.reports(None if self._begun is None else self._begun.status.name)
 
 
 def run_of(point: Point) -> TaskRun:
@@ -208,6 +208,7 @@ def end_of(point: Point, run: TaskRun, begun: Begun, update: Update) -> Ended:
         run.finish(begun, update)
     except PaiJobFailed as error:
         may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
+        may_retry = may_retry and run.settings.is_retried((status.exit_code, status.command_exit_code))
         return replace(ended, error=_reason(error), may_retry=may_retry)
     except PaiError as error:
         return replace(ended, state="FAILED", error=first_line(error))

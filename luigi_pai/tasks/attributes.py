@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
+    Handler = TypeVar("Handler", bound=Callable[..., object])
 
     class Computed(Protocol[T_co]):
         """A descriptor that returns a value when read from a task: a property or a Luigi parameter."""
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
         """A Luigi task whose constructor takes any arguments."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+        @classmethod
+        def event_handler(cls, event: str) -> Callable[[Handler], Handler]:
+            """Register a handler of an event for this class and those derived from it."""
+            ...
 
 else:
     attribute = property

@@ -1,9 +1,13 @@
-"""JobDefinition: what a run needs of a task: its job, outputs, uploads and secrets."""
+"""JobDefinition: what a run needs of a task; Forecast: what it would do."""
 
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.protocol_extras import NOTIFICATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,11 +15,23 @@ if TYPE_CHECKING:
     import luigi
 
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["JobDefinition"]
+__all__ = ["Forecast", "JobDefinition"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run of a task would do.
+
+    Attributes:
+        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
+        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
+    """
+
+    state: str
+    number: int
 
 
 class JobDefinition(abc.ABC):
@@ -47,6 +63,24 @@ class JobDefinition(abc.ABC):
     @abc.abstractmethod
     def job_named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job under the name of a submission."""
+
+    def job_for(self, name: str, api_version: str, notify: Sequence[str]) -> PaiJob | JobProtocol:
+        """Return the job under the name of a submission, with the notifications that the user wants.
+
+        Args:
+            name: of the submission.
+            api_version: of the cluster, ``v1`` or ``v2``; v1 clusters send no notifications.
+            notify: the changes of the job's state, of which the cluster is to notify the user.
+        """
+        job = self.job_named(name)
+        if not notify or api_version != "v2":
+            return job
+        if isinstance(job, PaiJob):
+            job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
+        else:
+            for change in notify:
+                setattr(job.extras.jobStatusChangeNotification, change, True)
+        return job
 
     @abc.abstractmethod
     def targets(self) -> list[luigi.Target]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
 from luigi_pai.config_file import cluster_option
-from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
+from luigi_pai.errors import PaiApiError, PaiError, PaiJobError, PaiJobForgotten, PaiOutputElsewhere
 from luigi_pai.spec.comparison import differing_fields, job_digest
 
 if TYPE_CHECKING:
@@ -17,14 +17,35 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import JobDefinition
     from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.tasks.record import Submission, SubmissionRecord
+    from luigi_pai.tasks.task_settings import TaskSettings
 
-__all__ = ["History"]
+__all__ = ["History", "RunsInArrayError"]
 
 logger = logging.getLogger("luigi-interface")
 
 _DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
 _COMPARED = 10  # jobs without a record whose stored config a process requests
+
+
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array."""
+
+    @classmethod
+    def of(cls, name: str, status: JobStatus, page: str) -> RunsInArrayError:
+        """Return the error.
+
+        Args:
+            name: of the task's job.
+            status: of the instance, under the name of the array.
+            page: of the array.
+        """
+        return cls(
+            f"job {name!r} was not submitted: it is {status.raw_state} as a part of job {status.name!r}, "
+            f"which has several points of a sweep ({page}); run the sweep, or run the task again when that "
+            "job has ended",
+            status.name,
+        )
 
 
 class History:
@@ -36,12 +57,16 @@ class History:
         definition: of the job.
         cluster: of the job.
         outputs: of the task.
+        settings: of the task.
     """
 
-    def __init__(self, definition: JobDefinition, cluster: Cluster, outputs: Outputs) -> None:
+    def __init__(
+        self, definition: JobDefinition, cluster: Cluster, outputs: Outputs, settings: TaskSettings
+    ) -> None:
         self._definition = definition
         self._cluster = cluster
         self._outputs = outputs
+        self._settings = settings
         self._key = ("flag", definition.output_folder or "", definition.name)
         self._before: Submission | None = None
 
@@ -147,6 +172,15 @@ class History:
         self._cluster.cache.pop(self._key)
         if self._record is not None and self.last is None:
             self._check_folder(status)
+
+    def lacks_end(self, status: JobStatus) -> bool:
+        """Return whether the last recorded submission is this ended job, and its end is not recorded.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        last = self.last
+        return last is not None and last.job == status.name and last.state is None and status.finished
 
     def record_success(self, status: JobStatus) -> None:
         """Write the completion flag, if the output folder is on HDFS.
@@ -255,9 +289,8 @@ class History:
             if self._record is None:
                 raise
             return []
-        fields = differing_fields(
-            self._cluster.dialect.document(self._definition.job_named(status.name)), stored
-        )
+        mine = self._definition.job_for(status.name, self._cluster.dialect.version, self._settings.notify)
+        fields = differing_fields(self._cluster.dialect.document(mine), stored)
         return fields or ([] if self._record is not None else None)
 
     def _may_compare(self) -> bool:

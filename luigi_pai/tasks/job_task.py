@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from luigi.task import MixinNaiveBulkComplete
 
-from luigi_pai.config_checks import task_problems
-from luigi_pai.errors import ConfigError
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.definition import JobDefinition
-    from luigi_pai.tasks.task_run import Forecast, TaskRun
+    from luigi_pai.tasks.definition import Forecast, JobDefinition
+    from luigi_pai.tasks.task_run import TaskRun
 
 __all__ = ["JobTask"]
 
@@ -65,13 +63,65 @@ class JobTask(Task):
         return None
 
     @attribute
+    def logs(self) -> str | None:
+        """``none``, ``tail`` or ``stream``: what Luigi's log shows of the containers' output.
+
+        ``tail``: the last lines of the first task after 10 s, then once a minute; ``stream``: all lines of
+        all tasks. None: the setting of the same name.
+        """
+        return None
+
+    @attribute
+    def keep_logs(self) -> bool | None:
+        """Whether the logs are kept in ``OUTPUT_DIR/_logs/JOB`` on HDFS when the job has ended.
+
+        None: the setting of the same name.
+        """
+        return None
+
+    @attribute
+    def max_attempts(self) -> int | None:
+        """How often one run submits a job that fails, the first time included.
+
+        A job that was stopped, or has missed a deadline, is not submitted again. None: the setting of the
+        same name.
+        """
+        return None
+
+    @attribute
+    def retry_exit_codes(self) -> Sequence[int | range | str] | str | None:
+        """Exit codes, of the job or its command, after which the same run submits it again.
+
+        A list of codes, ranges and texts such as ``"134-139"``. None: the setting of the same name; without
+        it, all.
+        """
+        return None
+
+    @attribute
+    def tags(self) -> Sequence[str] | None:
+        """Tags of the job besides ``luigi`` and ``luigi:FAMILY`` (1.3 and later).
+
+        None: the setting of the same name.
+        """
+        return None
+
+    @attribute
+    def notify(self) -> Sequence[str] | None:
+        """Changes that the cluster notifies you of (1.5 and later).
+
+        Some of ``running``, ``succeeded``, ``stopped``, ``failed``, ``retried``. None: the setting of the
+        same name.
+        """
+        return None
+
+    @attribute
     def runtime(self) -> bool:
         """Whether the containers have ``pai_runtime.py``, a copy of ``luigi_pai.runtime``."""
         return False
 
     @attribute
     def accepts_messages(self) -> bool:
-        """Whether Luigi's web page may send ``stop``, which stops the job."""
+        """Whether Luigi's web page may send messages: ``stop``, ``poll_interval = SECONDS``."""
         return has_page()
 
     @abc.abstractmethod
@@ -128,7 +178,7 @@ class JobTask(Task):
         """
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
 
-        return TaskRun(self._definition()).result()
+        return TaskRun(self._definition()).outputs.result(self)
 
     @classmethod
     def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:
@@ -167,9 +217,6 @@ class JobTask(Task):
         """
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
-        wrong = list(task_problems(self))
-        if wrong:
-            raise ConfigError(f"{type(self).__name__}: {'; '.join(wrong)}")
         return TaskRun(self._definition())
 
     @abc.abstractmethod

@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
-from luigi_pai.tasks.luigi_page import link_job_page, messages_within
+from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.tasks.job_logs import job_logs
+from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
+from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +51,27 @@ class JobWatch:
         self._outputs = outputs
         self._settings = settings
         self._reasons = WaitingReasons(cluster)
+        self._messages = Messages(definition.task, cluster)
         self._watched: str | None = None
         self._logged = ""
+        self._event: tuple[str, str] | None = None
         self._progress: int | None = None
+
+    def announce(self, status: JobStatus, event: str) -> None:
+        """Add the tags of a job that was submitted or taken over, and trigger its event.
+
+        Args:
+            status: of the job.
+            event: ``PaiEvent.SUBMITTED`` or ``PaiEvent.TAKEN_OVER``.
+        """
+        self._watched = status.name
+        try:
+            with before_signals(self._killed) as check_signals:
+                add_tags(self._cluster, status, self._settings.tags)
+                trigger(self._definition.task, event, status)
+                check_signals()
+        finally:
+            self._watched = None
 
     def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
         """Watch a job, and return its last update.
@@ -60,9 +83,14 @@ class JobWatch:
         Raises:
             PaiApiError: lookups failed for too long; the text says that the job continues.
         """
-        self._watched = status.name
-        link_job_page(self._definition.task, self._cluster.page(status.name))
+        self._watched = name = status.name
+        self._event = None
+        link_job_page(self._definition.task, self._cluster.page(name))
         watcher = Watcher(self._cluster)
+        self._messages.concern(name, watcher)
+        logs = job_logs(
+            self._settings["logs"], self._cluster, name, self._definition.secrets(), self._show_below
+        )
         watcher.add(
             status,
             new=submitted,
@@ -72,17 +100,21 @@ class JobWatch:
         folder = self._definition.output_folder
         reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
         self._show(status)
+        last: Update | None = None
         try:
-            with before_signals(self._killed):
-                while True:
-                    yield min(watcher.idle(), self._reasons.idle(status))
+            with before_signals(self._killed) as check_signals:
+                self._tell(status)
+                while last is None:
+                    check_signals()
+                    yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
                     for update in watcher.step():
                         status = update.status
-                        if update.outcome is not Outcome.CHANGED:
-                            self._show(status)
-                            return update
+                        last = update if update.outcome is not Outcome.CHANGED else None
                     self._show(status)
-                    reports.show(status.name, self._logged)
+                    self._tell(status)
+                    if last is None:
+                        logs.step(status)
+                        reports.show(name, self._logged)
         except PaiApiError as error:
             raise error.extended(self._continues(status.name)) from None
         except PaiError:
@@ -94,6 +126,10 @@ class JobWatch:
             raise
         finally:
             self._watched = None
+            self._messages.end()
+        if last.outcome is Outcome.ENDED:
+            yield from logs.end(status)
+        return last
 
     def _killed(self) -> None:
         """Stop the job if ``on_kill`` says so, or say that it goes on."""
@@ -129,6 +165,23 @@ class JobWatch:
             self._progress = progress
             self._report("set_progress_percentage", progress)
 
+    def _tell(self, status: JobStatus) -> None:
+        """Trigger the event of a status that is new."""
+        task, reason = self._definition.task, self._reasons.of(status)
+        known, self._event = self._event, None
+        if status.state is JobState.RUNNING:
+            self._event = PaiEvent.RUNNING, str(status.retries)
+            if self._event != known:
+                trigger(task, PaiEvent.RUNNING, status)
+        elif status.state is JobState.WAITING:
+            self._event = PaiEvent.WAITING, reason or ""
+            if reason and self._event != known:
+                trigger(task, PaiEvent.WAITING, status, reason)
+
+    def _show_below(self, lines: str) -> None:
+        """Show lines below the status on Luigi's web page."""
+        self._report("set_status_message", f"{self._logged}\n{lines}")
+
     def _report(self, callback: str, value: object) -> None:
         """Call one of the callbacks that a Luigi worker sets on a running task."""
         report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
@@ -136,18 +189,5 @@ class JobWatch:
             report(value)
 
     def pause(self, seconds: float) -> None:
-        """Wait, and handle messages of the scheduler meanwhile."""
-        for message in messages_within(self._definition.task, seconds, self._cluster.clock):
-            message.respond(self._handle(str(message)))
-
-    def _handle(self, message: str) -> str:
-        """Handle a message of the scheduler and return the response."""
-        if message.strip().lower() != "stop":
-            return f"{message!r} is not a valid message; send: stop"
-        if self._watched is None:
-            return "the job is not submitted yet; send the message again later"
-        try:
-            self._cluster.stop(self._watched)
-        except PaiError as error:
-            return f"{self._watched} could not be stopped: {error}"
-        return f"{self._watched} is being stopped"
+        """Wait, and answer messages of the scheduler meanwhile."""
+        self._messages.pause(seconds)

@@ -1,4 +1,4 @@
-"""Luigi's web page of a running task: the link to its job, and the messages that it sends.
+"""Luigi's web page of a running task: the link to its job, and the button that stops it.
 
 What the page of ``luigid`` shows (Luigi 3.8): behind the eye, the job's page; behind the speech bubble,
 the status message and the progress, read anew twice a second; behind the paper plane, a form for messages,
@@ -9,8 +9,6 @@ Link and status message stay when the task has ended, the form goes. There is no
 
 from __future__ import annotations
 
-import queue
-import time
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -20,11 +18,9 @@ from luigi.cmdline_parser import CmdlineParser
 from luigi.task_status import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from luigi_pai.api.clock import Clock
-
-__all__ = ["has_page", "link_job_page", "messages_within"]
+__all__ = ["has_page", "link_job_page"]
 
 
 def link_job_page(task: luigi.Task, url: str) -> None:
@@ -60,23 +56,3 @@ def has_page() -> bool:
     if known is not None and getattr(known, "core_local_scheduler", None) is not None:
         return not known.core_local_scheduler
     return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)
-
-
-def messages_within(task: luigi.Task, seconds: float, clock: Clock) -> Iterator[Any]:
-    """Wait, and yield the messages of the scheduler to a running task that come meanwhile.
-
-    Args:
-        task: the task.
-        seconds: how long to wait.
-        clock: waits, for a task that gets no messages.
-    """
-    messages = getattr(task, "scheduler_messages", None)
-    if messages is None:
-        clock.sleep(seconds)
-        return
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        try:
-            yield messages.get(timeout=left)
-        except queue.Empty:
-            return

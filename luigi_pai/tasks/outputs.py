@@ -1,20 +1,29 @@
-"""Outputs: a task's output folder and targets, and the completion that they show."""
+"""Outputs: a task's output folder and targets, the completion that they show, and its results."""
 
 from __future__ import annotations
 
+import json
+import posixpath
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.task
 
+from luigi_pai.runtime import attempt_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.record import CompletionFlag, SubmissionRecord
 
-__all__ = ["Outputs", "overridden_targets"]
+__all__ = ["Outputs", "overridden_targets", "read_metrics"]
+
+_METRICS = "metrics.json"
+_LARGEST_METRICS = 1_000_000  # bytes
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
@@ -130,6 +139,38 @@ class Outputs:
             )
         return f"{why}; once the server no longer knows the job, the task is not complete"
 
+    def reports(self, job: str | None = None) -> list[dict[str, Any]]:
+        """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
+
+        Args:
+            job: the name of a submission; the last one that has reported where not given.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        hdfs = self.hdfs_of(self._folder)
+        if hdfs is None or self._folder is None:
+            return []
+        from luigi_pai.tasks.reports import read_reports  # noqa: PLC0415  as above
+
+        return read_reports(hdfs, self._folder, None if job is None else attempt_of(job)[1])
+
+    def result(self, task: JobTask) -> dict[str, Any]:
+        """Return the values of ``metrics.json``, and of the last reports; ``result()`` of the task."""
+        try:
+            targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
+        except NotImplementedError:  # the output folder is not on HDFS
+            targets = []
+        if self._hdfs is None:
+            targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
+        metrics = read_metrics(targets)
+        if metrics is not None and not task.runtime:
+            return metrics
+        values: dict[str, Any] = {}
+        for report in self.reports():
+            values |= report
+        return {key: values[key] for key in values if key not in ("time", "attempt")} | (metrics or {})
+
     def _is_local(self, folder: str) -> bool:
         inside = f"{folder.rstrip('/')}/"
         local = (target for target in self._targets() if isinstance(target, luigi.LocalTarget))
@@ -142,3 +183,58 @@ class Outputs:
         if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
             return ()
         return targets
+
+
+def read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
+    """Return the object in the first ``metrics.json`` among targets, or in a folder of them.
+
+    Returns:
+        the object; None where there is no such file.
+
+    Raises:
+        ValueError: the file is larger than 1 MB, or not a JSON object.
+        HdfsError: HDFS failed.
+    """
+    for target in targets:
+        path = getattr(target, "path", None)
+        if not isinstance(path, str):
+            continue
+        if posixpath.basename(path) != _METRICS:
+            path = f"{path.rstrip('/')}/{_METRICS}"
+        data = _start_of(target, path)
+        if data is not None:
+            return _metrics(data, path)
+    return None
+
+
+def _start_of(target: Any, path: str) -> bytes | None:
+    """Return a file up to a byte more than it may have; None where there is none."""
+    if isinstance(target, luigi.LocalTarget):
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(_LARGEST_METRICS + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    from luigi_pai.hdfs import HdfsError, HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
+
+    if not isinstance(target, HdfsTarget):
+        return None
+    try:
+        with target.fs.open_reader(path) as reader:
+            return bytes(reader.read(_LARGEST_METRICS + 1))
+    except HdfsError as error:
+        if error.exception in ("FileNotFoundException", "ParentNotDirectoryException"):
+            return None
+        raise
+
+
+def _metrics(data: bytes, path: str) -> dict[str, Any]:
+    if len(data) > _LARGEST_METRICS:
+        raise ValueError(f"{path} is larger than 1 MB; write fewer values into it")
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path} is not JSON: it begins with {data[:40]!r}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f'{path} is not a JSON object such as {{"accuracy": 0.97}}')  # noqa: TRY004  its content
+    return values

@@ -27,18 +27,29 @@ class _Signalled(BaseException):
 
 
 @contextlib.contextmanager
-def before_signals(act: Callable[[], None]) -> Iterator[None]:
+def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Call a function when SIGTERM or SIGINT comes, for 5 s at most; then the signal takes its course.
 
     Handlers are set in the main thread only, and restored. A signal that is ignored stays ignored.
+
+    Yields:
+        a function to call after foreign code that catches every exception: it lets a signal that came
+        meanwhile take its course.
     """
+    came: list[int] = []
+
+    def check() -> None:
+        if came:
+            raise _Signalled(came[0])
+
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield check
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
 
     def raise_it(number: int, _: FrameType | None) -> None:
+        came.append(number)
         for other in handled:  # a main process that ends sends SIGTERM to its children after a Ctrl-C
             signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
@@ -50,7 +61,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[None]:
     for number in handled:
         signal.signal(number, raise_it)
     try:
-        yield
+        yield check
     except _Signalled as signalled:
         thread = threading.Thread(target=act, daemon=True)
         thread.start()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import luigi
-import luigi.task
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
@@ -16,12 +13,15 @@ from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submissions import LatestSubmission, Submissions
 from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError
-from luigi_pai.runtime import attempt_of
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError, PaiJobFailed
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
-from luigi_pai.tasks.history import History
+from luigi_pai.tasks.attempts import Attempts
+from luigi_pai.tasks.definition import Forecast
+from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.tasks.history import History, RunsInArrayError
 from luigi_pai.tasks.job_watch import JobWatch
+from luigi_pai.tasks.kept_logs import KeptLogs
 from luigi_pai.tasks.outputs import Outputs
 from luigi_pai.tasks.task_settings import TaskSettings
 
@@ -33,24 +33,11 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Begun", "Forecast", "RunsInArrayError", "TaskRun"]
+__all__ = ["Begun", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a run of a task would do.
-
-    Attributes:
-        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
-        number: of the submission: 1 for NAME, 2 for NAME__attempt2.
-    """
-
-    state: str
-    number: int
 
 
 @dataclass(frozen=True)
@@ -68,16 +55,16 @@ class Begun:
     submitted: bool
 
 
-class RunsInArrayError(PaiJobError):
-    """A task's job waits or runs as an instance of an array."""
-
-
 class TaskRun:
     """A run, or a lookup, of a task's job with the current settings.
 
     Args:
         definition: of the job.
         alone: it is not one of many: its submission is logged (INFO), and then looked up.
+
+    Attributes:
+        settings: of the task.
+        outputs: of the task.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -95,14 +82,19 @@ class TaskRun:
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
         self._hdfs = _hdfs(self._settings, definition.task.cluster)
-        self._outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
-        self._history = History(definition, self._cluster, self._outputs)
+        self.outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self.settings = TaskSettings(definition.task, self._settings)
+        self.settings.check()
+        self._history = History(definition, self._cluster, self.outputs, self.settings)
+        self._attempts = Attempts(self.settings)
         self._submissions = Submissions(self._cluster, self._name, alone=alone)
 
     @functools.cached_property
     def _watch(self) -> JobWatch:
-        return JobWatch(self._definition, self._cluster, self._outputs, self.settings)
+        return self._new_watch()
+
+    def _new_watch(self) -> JobWatch:
+        return JobWatch(self._definition, self._cluster, self.outputs, self.settings)
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
@@ -110,6 +102,8 @@ class TaskRun:
         found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
         if found.status is None:
             return self._history.is_completed()
+        if found.status.finished:
+            self._keep_logs(found.status, watched=False)
         if found.status.succeeded:
             self._history.record_success(found.status)
         elif found.status.finished:
@@ -141,14 +135,23 @@ class TaskRun:
         run_steps(self.steps(), self._watch.pause)
 
     def steps(self) -> Steps[None]:
-        """Do the same in steps that do not sleep."""
-        begun = yield from self.begin()
-        if begun is None:
-            return
-        update = Update(begun.status.name, begun.status, Outcome.ENDED)
-        if not begun.status.finished:
-            update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
-        self.finish(begun, update)
+        """Do the same in steps that do not sleep; after a failure, up to ``max_attempts`` times."""
+        while True:
+            begun = yield from self.begin()
+            if begun is None:
+                return
+            self._attempts.made += 1
+            update = Update(begun.status.name, begun.status, Outcome.ENDED)
+            if not begun.status.finished:
+                update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
+            try:
+                self.finish(begun, update, next_step=self._attempts.next_step(update))
+            except PaiJobFailed as error:
+                if not self._attempts.another_follows(update):
+                    raise
+                logger.warning("%s", error)
+            else:
+                return
 
     # the same in its three parts, for a program that watches many jobs
 
@@ -165,6 +168,8 @@ class TaskRun:
     def begin(self) -> Steps[Begun | None]:
         """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
 
+        A job that is submitted or taken over gets its tags, and triggers an event.
+
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
             RunsInArrayError: it is an instance of an array, which waits or runs.
@@ -173,15 +178,22 @@ class TaskRun:
         found = yield from self.find()
         if found is None:
             return None
-        status = found.status
-        if status is not None and not status.finished and status.name != self.submission_name(found.number):
-            raise RunsInArrayError(
-                f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
-                f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
-                "run the sweep, or run the task again when that job has ended",
-                status.name,
-            )
-        return (yield from self._ensure(found))
+        status, name = found.status, self.submission_name(found.number)
+        if status is not None and not status.finished and status.name != name:
+            raise RunsInArrayError.of(self._name, status, self._cluster.page(status.name))
+        begun = yield from self._ensure(found)
+        self.announce(begun)
+        return begun
+
+    def announce(self, begun: Begun, *, with_tags: bool = True) -> None:
+        """Trigger the event of a job that was submitted or taken over, and give it its tags."""
+        if not begun.submitted and begun.status.finished:
+            return
+        event = PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER
+        if with_tags:
+            self._new_watch().announce(begun.status, event)
+        else:
+            self._trigger(event, begun.status)
 
     def find(self) -> Steps[LatestSubmission | None]:
         """Find the latest submission; None if the outputs are complete, and the server knows none."""
@@ -189,15 +201,10 @@ class TaskRun:
         if found is None:
             found = yield from self._find(self._submissions)
         if found.status is None and self._history.is_completed():
-            logger.log(
-                self._level,
-                "Job %s is complete: its outputs show it; the server no longer knows the job",
-                self._name,
-            )
+            text = "Job %s is complete: its outputs show it; the server no longer knows the job"
+            logger.log(self._level, text, self._name)
             return None
         return found
-
-    # and as an instance of an array
 
     def next_submission(self, found: LatestSubmission) -> tuple[int, str]:
         """Return the number and the name of the submission that comes after one that did not succeed.
@@ -226,78 +233,63 @@ class TaskRun:
         """Undo the record of the last submission: the server refused the job."""
         self._history.undo_submission()
 
-    def finish(self, begun: Begun, update: Update) -> None:
-        """Record how a submission has ended.
+    def finish(self, begun: Begun, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
+        """Record how a submission has ended, and keep its logs; the end triggers an event.
 
         Args:
             begun: the submission, as ``begin`` returned it.
             update: its last one.
+            next_step: last line of the error.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobLost: the server no longer knows it.
         """
+        status, is_news = update.status, begun.submitted or not begun.status.finished
+        error: PaiJobError
         if update.outcome is Outcome.LOST:
-            raise lost_job(self._cluster, update.name)
-        status = update.status
+            error = lost_job(self._cluster, update.name)
+            self._trigger(PaiEvent.FAILED, status, error)
+            raise error
         if not begun.status.finished:
             self._submissions.cache_end(begun.number, status)
+        self._keep_logs(status, watched=is_news)
         if status.succeeded:
             self._history.record_success(status)
+            if is_news:
+                self._trigger(PaiEvent.SUCCEEDED, status)
             return
         self._history.record_failure(status)
-        raise job_failure(
+        error = job_failure(
             self._cluster,
             status,
             missed=update.missed,
             secrets=self._definition.secrets(),
-            next_step=NEXT_SUBMISSION,
+            next_step=next_step,
         )
+        self._trigger(PaiEvent.FAILED, status, error)
+        raise error
 
-    # what its containers have written
+    def _trigger(self, event: str, *arguments: object) -> None:
+        trigger(self._definition.task, event, *arguments)
 
-    def reports(self, job: str | None = None) -> list[dict[str, Any]]:
-        """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
+    def _keep_logs(self, status: JobStatus, *, watched: bool) -> None:
+        """Keep the logs of an ended job, before its end is recorded: if this is killed, the next run does it.
 
         Args:
-            job: the name of a submission; the last one that has reported where not given.
-
-        Raises:
-            HdfsError: HDFS failed.
+            status: of the job.
+            watched: this process has watched its end; else they are kept if the end is not recorded yet.
         """
-        folder = self._definition.output_folder
-        hdfs = self._outputs.hdfs_of(folder)
-        if hdfs is None or folder is None:
-            return []
-        from luigi_pai.tasks.reports import read_reports  # noqa: PLC0415  costs what only HDFS needs
-
-        return read_reports(hdfs, folder, None if job is None else attempt_of(job)[1])
-
-    def result(self) -> dict[str, Any]:
-        """Return the values of ``metrics.json``, and of the last reports; ``result()`` of the task."""
-        from luigi_pai.tasks.metrics import read_metrics  # noqa: PLC0415  as above
-
-        task = self._definition.task
-        try:
-            targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
-        except NotImplementedError:  # the output folder is not on HDFS
-            targets = []
-        if self._hdfs is None:
-            targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
-        metrics = read_metrics(targets)
-        if metrics is not None and not task.runtime:
-            return metrics
-        values: dict[str, Any] = {}
-        for report in self.reports():
-            values |= report
-        return {key: values[key] for key in values if key not in ("time", "attempt")} | (metrics or {})
+        if self.settings["keep_logs"] and (watched or self._history.lacks_end(status)):
+            folder = self._definition.output_folder
+            KeptLogs(self._cluster, self.outputs.hdfs_of(folder), folder).keep(status)
 
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
         try:
             self._cluster.check_reachable()
             found = yield from submissions.latest()
-            if not (found.succeeded or (found.status is not None and not found.status.finished)):
+            if found.has_failed:
                 found = yield from self._find_in_array(submissions, found)
                 submissions.cache(found)
             if found.status is None:
@@ -318,11 +310,9 @@ class TaskRun:
     def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
         """Return a later submission in an array, by the record or the list of jobs; else what was found."""
         last = self._history.last
-        if last is None:
-            if self._cluster.dialect.can.shared_names:  # v1
-                return found
+        if last is None and not self._cluster.dialect.can.shared_names:  # of v1
             return (yield from submissions.latest_in_arrays(found))
-        if last.number <= found.number or last.job == submissions.job_name(last.number):
+        if last is None or last.number <= found.number or last.job == submissions.job_name(last.number):
             return found
         status = yield from submissions.in_array(last.number, last.job)
         return found if status is None else LatestSubmission(last.number, status)
@@ -371,19 +361,24 @@ class TaskRun:
                 self._name,
                 name,
             )
-        job = definition.job_named(name)
+        notify, api_version = self.settings.notify, self._cluster.dialect.version
+        if notify and api_version == "v1":
+            logger.warning(
+                "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications", name
+            )
+        job = definition.job_for(name, api_version, notify)
         if isinstance(job, PaiJob):
             if number > 1 or not self._cluster.dialect.can.output_folders:
                 job.outputDir = job.outputDir or definition.output_folder
             definition.send_uploads(job.codeDir, self._hdfs)
-        flag = self._outputs.completion_flag()
+        flag = self.outputs.completion_flag()
         if flag is None and definition.output_folder is not None:
-            fallback = self._outputs.completion_fallback()
+            fallback = self.outputs.completion_fallback()
             logger.log(self._level, "Job %s gets no completion flag: %s", name, fallback)
         elif flag is not None and number > 1:
             flag.discard(self._name)
         folder = job.outputDir if isinstance(job, PaiJob) else None
-        hdfs = self._outputs.hdfs_of(folder) if folder else None
+        hdfs = self.outputs.hdfs_of(folder) if folder else None
         if folder and hdfs is not None:
             hdfs.mkdir(folder)
         return job

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.exit_codes import exit_codes
+from luigi_pai.config_checks import task_problems, words_of
+from luigi_pai.errors import ConfigError
+
 if TYPE_CHECKING:
     import luigi
 
@@ -27,3 +31,31 @@ class TaskSettings:
     def __getitem__(self, name: str) -> Any:
         own = getattr(self._task, name)
         return getattr(self._settings, name) if own is None else own
+
+    def check(self) -> None:
+        """Check the task's own attributes; the section was checked when it was read.
+
+        Raises:
+            ConfigError: some are wrong; names each and what to write.
+        """
+        wrong = list(task_problems(self._task))
+        if wrong:
+            raise ConfigError(f"{type(self._task).__name__}: {'; '.join(wrong)}")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the job: ``luigi``, ``luigi:FAMILY`` and the user's."""
+        own = ("luigi", f"luigi:{self._task.task_family}")
+        return tuple(dict.fromkeys((*own, *words_of(self["tags"]))))
+
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """The changes of state that the cluster is to notify the user of."""
+        return words_of(self["notify"])
+
+    def is_retried(self, codes: tuple[int | None, ...]) -> bool:
+        """Return whether a job that ended with one of these exit codes is submitted again in the same run."""
+        wanted = self["retry_exit_codes"]
+        if wanted is None:
+            return True
+        return any(code in some for some in exit_codes(wanted) for code in codes if code is not None)

@@ -326,7 +326,8 @@ def test_a_token_that_the_server_does_not_take_names_the_setting(logged_in, say,
         logged_in.submit(JOB)
     assert str(caught.value) == (
         f"POST {JOBS}: 401 UnauthorizedUserError: Guest is not allowed to do this operation.; "
-        "the server does not accept the token of [OpenPai] in luigi.cfg"
+        "the server does not accept the token of [OpenPai] in luigi.cfg: make a new application token on "
+        "your profile page of the web portal, and write token = ... there"
     )
     assert (caught.value.status, caught.value.code) == (401, "UnauthorizedUserError")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
 import pytest
 from click.shell_completion import ShellComplete
 
+from luigi_pai import reset_clusters
 from luigi_pai.cli import main
 
 if TYPE_CHECKING:
@@ -27,12 +26,12 @@ MODULE = """
 import luigi
 from luigi_pai import PaiTask, TaskRole
 
-class Train(PaiTask):
+class OnOneCluster(PaiTask):
     name = "NAME"
     image = "x"
     tasks = [TaskRole("main", "true", memoryMB=100)]
 
-class Somewhere(Train):
+class OnAnyCluster(OnOneCluster):
     cluster = luigi.OptionalParameter(default=None)
 """
 
@@ -88,7 +87,7 @@ def test_jobs(job, gpu2, cluster, pai_command):
     shown = pai_command("status", job, *there).stdout
     assert "page" in shown
     assert gpu2.url in shown
-    assert f"logs: luigi-pai logs --cluster gpu2 {job}  " in shown
+    assert f"logs: luigi-pai logs --cluster gpu2 {job}\n" in shown
     assert f"again: luigi-pai submit --cluster gpu2 --like {job}" in shown
     pai_command("status", job, expect=1)
     assert "on gpu2" in pai_command("logs", *there, job).stdout
@@ -194,29 +193,23 @@ def test_completion(job):
     assert job not in [item.value for item in shell.get_completions(["status"], "cli-")]
 
 
-def test_plan_and_run(gpu2, cluster, name, tmp_path):
+def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
     """--cluster before MODULE is of the command; after it, it is a parameter of the task."""
-    (tmp_path / "pipeline.py").write_text(MODULE.replace("NAME", name))
+    module = name.replace("-", "_")
+    (tmp_path / f"{module}.py").write_text(MODULE.replace("NAME", name))
     lines = []
     for section, server in ("OpenPai", cluster), ("OpenPai:gpu2", gpu2):
         lines += [f"[{section}]", *(f"{key} = {value}" for key, value in server.luigi_section.items())]
     (tmp_path / "luigi.cfg").write_text("\n".join([*lines, "[worker]", "wait_interval = 0.2", ""]))
-
-    def luigi_pai(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "luigi_pai.cli", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    code, said = luigi_pai("run", "--cluster", "gpu2", "pipeline", "Train", "--local-scheduler")
-    assert code == 0, said
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    there = ("--cluster=gpu2", module, "OnOneCluster")
+    assert "OnOneCluster()  to submit" in pai_command("plan", *there, expect=1).stdout
+    pai_command("run", "--cluster", "gpu2", module, "OnOneCluster", "--local-scheduler")
     assert name in [job["name"] for job in gpu2.jobs()]
     assert name not in [job["name"] for job in cluster.jobs()]
-    assert luigi_pai("plan", "--cluster=gpu2", "pipeline", "Train")[0] == 0
-    assert luigi_pai("plan", "pipeline", "Train")[0] == 1
-    assert luigi_pai("plan", "pipeline", "Somewhere", "--cluster", "gpu2", "--json")[0] == 0
+    reset_clusters()
+    assert "OnOneCluster()  done" in pai_command("plan", *there).stdout
+    assert "OnOneCluster()  to submit" in pai_command("plan", module, "OnOneCluster", expect=1).stdout
+    shown = pai_command("plan", module, "OnAnyCluster", "--cluster", "gpu2", "--json").stdout
+    assert json.loads(shown)["task"] == "OnAnyCluster(cluster=gpu2)"

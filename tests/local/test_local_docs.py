@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def test_every_link_leads_to_a_page_and_a_heading(name):
 
 
 def test_pictures_are_small():
-    pictures = list((DOCS / "pictures").glob("*.png"))
-    assert {picture.name for picture in pictures} == {"job.png", "jobs.png"}
+    """Those that docs/pictures/make.py makes, and no others."""
+    pictures = list((DOCS / "pictures").glob("*.*g"))
+    names = {"demo.svg", "job.png", "jobs.png", "luigi.png", "report.png"}
+    assert {picture.name for picture in pictures} == names
     assert max(picture.stat().st_size for picture in pictures) < LARGEST
+
+
+def test_the_demo_fits_a_terminal():
+    """Its lines are those of 80 columns, and of no machine's own folders."""
+    text = (DOCS / "pictures" / "demo.svg").read_text(encoding="utf-8")
+    lines = [html.unescape(line) for line in re.findall(r"<text[^>]*>(.*)</text>", text)]
+    assert len(lines) > 10
+    assert max(map(len, lines)) <= 80
+    assert not re.search(r"/(tmp|home|work|root)/", text)

@@ -1,4 +1,4 @@
-"""HDFS for the tests of tasks."""
+"""HDFS, and clusters of both APIs, for the tests of tasks."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ def hdfs(tmp_path, settings):
     with serving(root) as url:
         settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"), username="admin")
         yield root
+
+
+@pytest.fixture(params=["v1", "v2"])
+def either_cluster(request, as_settings, settings):
+    """The session's local OpenPAI of either API."""
+    server = request.getfixturevalue("local_pai" if request.param == "v1" else "local_pai_v2")
+    as_settings(server)
+    settings(api_version=request.param)
+    return server

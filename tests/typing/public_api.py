@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ from luigi_pai import (
     OpenPai,
     PaiApiError,
     PaiError,
+    PaiEvent,
     PaiHttpError,
     PaiJob,
     PaiJobError,
     PaiJobFailed,
     PaiJobTarget,
     PaiProtocolTask,
+    PaiSweep,
+    PaiSweepFailed,
     PaiTask,
     Port,
     Problem,
@@ -38,7 +41,10 @@ from luigi_pai import (
     SpecError,
     TaskRole,
     TaskStatus,
+    grid,
+    sample,
     slot_to_dict,
+    zipped,
 )
 from luigi_pai.config import HdfsAccount
 from luigi_pai.spec.protocol import (
@@ -91,6 +97,12 @@ class ByAttribute(PaiTask):
     virtual_cluster = "default"
     gpu_type = None
     retry_count = 2
+    logs = "stream"
+    keep_logs = True
+    max_attempts = 3
+    retry_exit_codes = [75, range(80, 90), "134-139"]
+    tags = ("nightly",)
+    notify = ["failed"]
 
 
 class ByAnnotatedAttribute(PaiTask):
@@ -109,6 +121,8 @@ class ByParameter(PaiTask):
     image = luigi.Parameter(default="openpai/pai.example.sklearn")
     gpu_type = luigi.OptionalParameter(default=None)
     retry_count = luigi.IntParameter(default=1)
+    logs = luigi.ChoiceParameter(choices=["none", "stream"], default="none")
+    max_attempts = luigi.IntParameter(default=3)
     tasks = (TaskRole("main", "python train.py"),)
 
 
@@ -234,6 +248,18 @@ def any_task_is_used(task: PaiTask) -> None:
         task.gpu_type,
     ):
         assert_type(value, str | None)
+    assert_type(task.logs, str | None)
+    assert_type(task.keep_logs, bool | None)
+    assert_type(task.max_attempts, int | None)
+    assert_type(task.tags, Sequence[str] | None)
+    assert_type(task.notify, Sequence[str] | None)
+
+
+@PaiTask.event_handler(PaiEvent.FAILED)
+def events_are_handled(task: PaiTask, status: JobStatus, error: PaiJobError) -> None:
+    assert_type(task.name, str)
+    assert_type(status.takes_tags, bool)
+    assert_type(error.job_name, str)
 
 
 class WrongProtocol(PaiProtocolTask):
@@ -348,3 +374,56 @@ def settings_are_read() -> None:
     assert_type(settings.password, str | None)
     assert_type(settings.tls_verify(), bool | str)
     assert_type(settings.hdfs_account(), HdfsAccount | None)
+
+
+class Points(PaiSweep):
+    """Limits as plain attributes, as Luigi parameters, and as properties."""
+
+    rates = luigi.ListParameter(default=(0.1,))
+    parallel_jobs = 50
+    tolerance = luigi.FloatParameter(default=0.05)
+    results_dir = "results"
+    best = "max accuracy"
+
+    @property
+    def max_attempts(self) -> int:
+        return 2
+
+    def points(self) -> list[Sweepable]:
+        return grid(Sweepable, rate=self.rates, batch=[16, 32])
+
+
+class Sweepable(PaiTask):
+    rate = luigi.FloatParameter()
+    batch = luigi.IntParameter()
+    name = "x"
+    image = "x"
+    tasks = (TaskRole("w", "c"),)
+
+    def result(self) -> dict[str, float]:
+        return {"accuracy": 0.5}
+
+
+class Proposed(PaiSweep):
+    def points(self) -> Iterator[Sweepable | None]:
+        yield Sweepable(rate=0.1, batch=16)
+        yield None
+
+    def tell(self, point: Sweepable, row: Mapping[str, Any]) -> None:
+        self.accuracies = {point.rate: row["accuracy"]}
+
+    def keep(self, point: Sweepable, reports: list[dict[str, Any]]) -> bool:
+        return point.batch > 1 or bool(reports[-1]["loss"] < 1)
+
+
+def sweeps_are_written() -> None:
+    assert_type(grid(Sweepable, rate=[0.1]), list[Sweepable])
+    assert_type(zipped(Sweepable, rate=(0.1,)), list[Sweepable])
+    assert_type(sample(Sweepable, 3, seed=1, rate=lambda chance: chance.random()), list[Sweepable])
+    sample(Sweepable, 3, rate=[0.1])  # type: ignore[call-arg]
+    Points(parallel_jobs=100)
+    assert_type(Points().results.rows(), list[dict[str, Any]])
+    try:
+        Points().run()
+    except PaiSweepFailed as error:
+        assert_type(error.failed, tuple[str, ...])

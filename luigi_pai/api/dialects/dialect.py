@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import builtins
@@ -56,6 +57,11 @@ class LogFile:
     name: str
     uri: str = field(repr=False)
     paged: bool = False
+
+    @property
+    def node(self) -> str:
+        """Host and port that have it; "" for those of the web portal."""
+        return urlsplit(self.uri).netloc
 
 
 class Dialect(Protocol):
@@ -127,6 +133,10 @@ class Dialect(Protocol):
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job; an empty list without ``can.events``."""
+        ...
+
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job; nothing is sent without ``can.tags``."""
         ...
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:

@@ -28,7 +28,8 @@ def job_status(name: str, reply: Any) -> JobStatus:
     if not isinstance(status, dict) or not isinstance(status.get("state"), str):
         raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
     roles = reply.get("taskRoles")
-    return _status_of(name, status, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
+    fields = {**status, "tags": reply["tags"]} if "tags" in reply else status
+    return _status_of(name, fields, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
 
 
 def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
@@ -83,6 +84,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         tasks=tasks,
         retry_causes=_retry_causes(fields.get("retryDetails")),
         tags=tuple(tag for tag in fields.get("tags") or () if isinstance(tag, str)),
+        takes_tags="tags" in fields,
         gpus=_integer(fields.get("totalGpuNumber")),
         legacy=fields.get("legacy") is True,
     )

@@ -148,6 +148,9 @@ class V1Dialect:
         del name
         return []
 
+    def add_tag(self, name: str, tag: str) -> None:
+        """Send nothing: these servers have no tags."""
+
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
         """Return the pages of a task's logs on its YARN node, which a worker may or may not reach."""
         pages = [task.log_url for task in status.tasks if (task.role, task.index) == (role, index)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["deciding_task", "last_lines", "printable"]
+__all__ = ["deciding_task", "last_lines", "log_end", "printable"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +47,21 @@ def last_lines(cluster: Cluster, status: JobStatus) -> tuple[TaskStatus, str] | 
     if task is None or not cluster.dialect.can.logs:
         return None
     try:
-        files = cluster.dialect.task_logs(status, task.role, task.index, tail=True)
-        named = {file.name: file for file in files}
-        logs = (cluster.log_files.text(named[name]) for name in _STREAMS if name in named)
-        text = next((log for log in logs if log.strip()), "")
+        lines = log_end(cluster, status, task, _LAST_LINES)
     except PaiApiError as error:
         logger.debug("No log of %s: %s", status.name, error)
         return None
-    lines = printable(text.rstrip()).split("\n")[-_LAST_LINES:]
-    return (task, "\n".join(lines)) if any(lines) else None
+    return (task, lines) if lines.strip() else None
+
+
+def log_end(cluster: Cluster, status: JobStatus, task: TaskStatus, count: int) -> str:
+    """Return the last lines of a task's most complete log that is not empty, printable.
+
+    Raises:
+        PaiApiError: it cannot be read.
+    """
+    files = cluster.dialect.task_logs(status, task.role, task.index, tail=True)
+    named = {file.name: file for file in files}
+    logs = (cluster.log_files.text(named[name]) for name in _STREAMS if name in named)
+    text = next((log for log in logs if log.strip()), "")
+    return "\n".join(printable(text.rstrip()).split("\n")[-count:])

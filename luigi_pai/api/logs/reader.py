@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import collections
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.retries import TRANSIENT, Retry, run_steps
+from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import TypeVar
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
+
+    T = TypeVar("T")
+    Reading = Generator["LogLine | float", None, T]
+    """Yields lines, and the seconds to wait before the next request; returns a result."""
 
 __all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
 
@@ -28,6 +33,8 @@ _TAIL = 64 * 1024  # bytes that are looked through first for the last lines
 _LONGEST_LINE = 1024 * 1024
 _PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that says nothing
+_FIRST_BREAK, _LONGEST_BREAK = 10.0, 300.0  # seconds in which a node that does not answer is not asked
+_LAST_TRIES = 5  # rounds in which the logs of an ended job are tried again after a transient error
 _GONE = (403, 404, 410)  # an address that has expired, or a container that is not there (yet, any more)
 
 
@@ -64,6 +71,21 @@ class UnreadableLog:
 
 
 @dataclass
+class _Break:
+    """A node that does not answer.
+
+    Attributes:
+        until: on the monotonic clock; it is not asked before.
+        seconds: how long that is.
+        reason: its error.
+    """
+
+    until: float
+    seconds: float
+    reason: str
+
+
+@dataclass
 class _Stream:
     """One stream of one start of a task, and how far it has been read."""
 
@@ -75,12 +97,14 @@ class _Stream:
     offset: int = 0
     rest: bytes = b""  # of a line whose end has not come
     closed: bool = False
-    reasons: list[str] = field(default_factory=list)
+    reason: str | None = None  # why it could not be read last
+    cut_short: bool = False  # by an error that may pass
 
     @property
-    def start(self) -> tuple[int, int]:
-        """Which start of the job, and of the task in it."""
-        return self.status.attempt or 0, self.task.attempt or 0
+    def start(self) -> tuple[int, int, str | None]:
+        """Which start of the job, and of the task in it; on 0.x, which does not count them, its page."""
+        page = self.task.log_url if self.task.attempt is None else None
+        return self.status.attempt or 0, self.task.attempt or 0, page
 
 
 class LogReader:
@@ -118,11 +142,13 @@ class LogReader:
         self._attempt = attempt
         self._lines = lines
         self._streams: dict[tuple[str, int, str], _Stream] = {}
-        self._files: dict[tuple[str, int, tuple[int, int]], tuple[LogFile, ...]] = {}
+        self._files: dict[tuple[str, int, tuple[int, int, str | None]], tuple[LogFile, ...]] = {}
         self._first = True
         self._retry = Retry(cluster.polling.patience, cluster.clock, f"logs of {name}")
         self._next_request = 0.0
         self._following = False
+        self._breaks: dict[str, _Break] = {}
+        self._no_logs: str | None = None  # why the server gives no log out at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
 
@@ -140,9 +166,10 @@ class LogReader:
             JobNotFound: there is no such job.
             PaiApiError: the server does not answer, or refuses.
         """
+        self._following = False
         self._look_up()
         for stream in self._refresh():
-            yield from self._new_lines(stream)
+            yield from (step for step in self._new_lines(stream) if isinstance(step, LogLine))
             yield from self._last_line(stream)
         self._collect_unreadable()
 
@@ -152,26 +179,46 @@ class LogReader:
         Transient errors are retried for ``polling.patience`` seconds; two requests a second are made
         at most. A task that the cluster starts again begins a new log, which is read from its start.
         """
+        for step in self.follow_steps():
+            if isinstance(step, LogLine):
+                yield step
+            else:
+                self._cluster.clock.sleep(step)
+
+    def follow_steps(self, status: Callable[[], JobStatus] | None = None) -> Iterator[LogLine | float]:
+        """Do the same without sleeping: yield lines, and the seconds to wait before the next step.
+
+        After an error it may be called again, and goes on where the reading stopped.
+
+        Args:
+            status: returns the job's last known status; where not given, the server is asked.
+        """
         self._following = True
-        pause = _SHORTEST
+        pause, tries = _SHORTEST, 0
         while True:
-            run_steps(self._retry.call(self._look_up), self._cluster.clock.sleep)
-            status, found_some = self.status, False
+            if status is None:
+                yield from self._pace()
+                yield from self._retry.call(self._look_up)
+            else:
+                self.status = status()
+            found_some, ended = False, self.status is not None and self.status.finished
             for stream in self._refresh():
-                for line in self._new_lines(stream):
-                    found_some = True
-                    yield line
-                if stream.closed or (status is not None and status.finished):
+                for step in self._new_lines(stream):
+                    found_some |= isinstance(step, LogLine)
+                    yield step
+                if stream.closed or (ended and not stream.cut_short):
                     yield from self._last_line(stream)
             self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
-            if status is not None and status.finished:
+            if ended and (tries >= _LAST_TRIES or not any(each.cut_short for each in self._streams.values())):
+                for stream in self._streams.values():
+                    yield from self._last_line(stream)
                 self._collect_unreadable()
                 return
+            tries += ended
             pause = _SHORTEST if found_some else min(2 * pause, _LONGEST)
-            self._cluster.clock.sleep(pause)
+            yield pause
 
     def _look_up(self) -> None:
-        self._pace()
         dialect = self._cluster.dialect
         if self._attempt is not None and dialect.can.logs:
             self.status = self._cluster.attempt(self._name, self._attempt)
@@ -190,7 +237,7 @@ class LogReader:
                 known = self._streams.get(key)
                 now = _Stream(task, name, status, self._lines if self._first else None)
                 if known is None or known.start != now.start:
-                    if known is not None:
+                    if known is not None and (task.attempt is not None or known.task.log_url is not None):
                         known.closed = True
                         found.append(known)
                         logger.info("%s of job %s was started again", task, self._name)
@@ -199,13 +246,13 @@ class LogReader:
         self._first = self._first and not found
         return found
 
-    def _new_lines(self, stream: _Stream) -> Iterator[LogLine]:
+    def _new_lines(self, stream: _Stream) -> Reading[None]:
         """Yield the complete lines that a stream has got since it was last read."""
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
             yield from self._last_lines(stream, count)
         while True:
-            part, whole = self._part(stream, stream.offset, _PART)
+            part, whole = yield from self._part(stream, stream.offset, _PART)
             if whole < stream.offset:  # rotated: it begins anew
                 stream.offset, stream.rest = 0, b""
                 continue
@@ -216,15 +263,15 @@ class LogReader:
             if not part:
                 return
 
-    def _last_lines(self, stream: _Stream, count: int) -> Iterator[LogLine]:
+    def _last_lines(self, stream: _Stream, count: int) -> Reading[None]:
         """Yield the last lines of a stream, and go on from there."""
-        if self._file_of(stream) is None:
+        if (yield from self._file_of(stream)) is None:
             return
         kept: collections.deque[LogLine] = collections.deque(maxlen=count)
         if stream.file is not None and not stream.file.paged:
             size = _TAIL
             while True:
-                part, whole = self._part(stream, -size, size)
+                part, whole = yield from self._part(stream, -size, size)
                 if part.count(b"\n") > count or size >= whole:
                     break
                 size = min(2 * max(size, 1), max(whole, 1))
@@ -233,7 +280,7 @@ class LogReader:
             kept.extend(self._split(stream, cut))
         else:
             while True:
-                part, _ = self._part(stream, stream.offset, _PART)
+                part, _ = yield from self._part(stream, stream.offset, _PART)
                 stream.offset += len(part)
                 kept.extend(self._split(stream, part))
                 if len(part) < _PART:
@@ -260,41 +307,66 @@ class LogReader:
         task = stream.task
         return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
 
-    def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
+    def _part(self, stream: _Stream, start: int, size: int) -> Reading[tuple[bytes, int]]:
         """Return a part of a stream and its length; nothing where it cannot be read."""
+        stream.cut_short = False
         for is_last in (False, True):
-            file = self._file_of(stream)
-            if file is None:
+            file = yield from self._file_of(stream)
+            if file is None or self._is_taking_a_break(stream, file):
                 return b"", stream.offset
             try:
-                self._pace()
+                yield from self._pace()
                 answer = self._cluster.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     self._forget_file(stream)  # its address may have expired
                     continue
-                stream.reasons.append(str(error))
+                self._record_failure(stream, file, error)
                 if not self._following and isinstance(error, TRANSIENT) and not file.paged:
                     raise
                 return b"", stream.offset
-            stream.reasons.clear()
+            stream.reason = None
+            self._breaks.pop(file.node, None)
             return answer
         return b"", stream.offset
 
-    def _file_of(self, stream: _Stream) -> LogFile | None:
+    def _record_failure(self, stream: _Stream, file: LogFile, error: PaiApiError) -> None:
+        """Record why a stream could not be read; a node that does not answer is left alone for a while."""
+        stream.reason = str(error)
+        stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
+        if file.paged and isinstance(error, ClusterUnreachable):
+            last = self._breaks.get(file.node)
+            seconds = _FIRST_BREAK if last is None else min(2 * last.seconds, _LONGEST_BREAK)
+            until = self._cluster.clock.monotonic() + seconds
+            self._breaks[file.node] = _Break(until, seconds, stream.reason)
+
+    def _is_taking_a_break(self, stream: _Stream, file: LogFile) -> bool:
+        taken = self._breaks.get(file.node) if file.paged else None
+        if taken is None or self._cluster.clock.monotonic() >= taken.until:
+            return False
+        stream.reason = taken.reason
+        return True
+
+    def _file_of(self, stream: _Stream) -> Reading[LogFile | None]:
         if stream.file is not None:
             return stream.file
         task = stream.task
         key = (task.role, task.index, stream.start)
+        if self._no_logs is not None:
+            stream.reason = self._no_logs
+            return None
         if key not in self._files:
             try:
-                self._pace()
+                yield from self._pace()
                 dialect = self._cluster.dialect
                 self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
             except ClusterUnreachable:
                 raise
             except (JobNotFound, PaiHttpError) as error:
-                stream.reasons.append(str(error))
+                stream.reason = str(error)
+                stream.cut_short = isinstance(error, TRANSIENT)
+                if isinstance(error, PaiHttpError) and error.code == "NoApiError":  # 0.15 to 1.3
+                    self._no_logs = stream.reason
                 return None
         named = {file.name: file for file in self._files.get(key, ())}
         stream.file = named.get(stream.name)
@@ -304,23 +376,23 @@ class LogReader:
         stream.file = None
         self._files.pop((stream.task.role, stream.task.index, stream.start), None)
 
-    def _pace(self) -> None:
+    def _pace(self) -> Reading[None]:
         """Keep to two requests a second while logs are followed."""
         if not self._following:
             return
         clock = self._cluster.clock
         now = clock.monotonic()
         if now < self._next_request:
-            clock.sleep(self._next_request - now)
+            yield self._next_request - now
         self._next_request = max(now, self._next_request) + _PER_REQUEST
 
     def _collect_unreadable(self) -> None:
         unread: dict[tuple[str, int], UnreadableLog] = {}
         for stream in self._streams.values():
-            if stream.offset == 0 and stream.reasons:
+            if stream.reason is not None and (stream.offset == 0 or stream.cut_short):
                 task = stream.task
                 unread.setdefault(
                     (task.role, task.index),
-                    UnreadableLog(task.role, task.index, task.log_url, stream.reasons[-1]),
+                    UnreadableLog(task.role, task.index, task.log_url, stream.reason),
                 )
         self.unreadable = list(unread.values())

@@ -41,6 +41,7 @@ class Release:
         list_filters: keys of a list's query that it heeds.
         basic_logins: where there is a login besides ``/api/v1/token``.
         version: what it says that it is; its key in ``RELEASES`` where not given.
+        tags: jobs have tags.
         is_ltp: it answers as OpenPAI's successor does, LTP 1.5.
     """
 
@@ -51,6 +52,7 @@ class Release:
     list_filters: tuple[str, ...] = ("username",)
     basic_logins: tuple[str, ...] = ()
     version: str | None = None
+    tags: bool = False
     is_ltp: bool = False
 
 
@@ -60,9 +62,14 @@ RELEASES = {
     "0.15.0": Release("v2", guarded_reads=False, list_filters=()),
     "0.17.0": Release("v2", guarded_reads=False, list_filters=("username", "keyword")),
     "1.0.1": Release("v2"),
-    "1.8.0": Release(None, list_filters=("username", "keyword"), basic_logins=_LOGINS),
+    "1.8.0": Release(None, list_filters=("username", "keyword"), basic_logins=_LOGINS, tags=True),
     "ltp-1.5": Release(
-        None, list_filters=("username", "keyword"), basic_logins=_LOGINS, version="1.8.1", is_ltp=True
+        None,
+        list_filters=("username", "keyword"),
+        basic_logins=_LOGINS,
+        version="1.8.1",
+        tags=True,
+        is_ltp=True,
     ),
 }
 
@@ -270,6 +277,8 @@ class FaultyPai(FaultServer):
                 return trouble
         if job is None:
             return Reply(404, {"code": "NoJobError", "message": f"Job {route[0]} is not found."})
+        if route[1:] == ["tag"]:
+            return self._tag(request, job)
         if request.method == "PUT":
             job.stop(exit_code=-210)
             return Reply(202, {"status": 202, "message": f"Execute job {job.name} successfully."})
@@ -278,7 +287,15 @@ class FaultyPai(FaultServer):
             return Reply(200, body, {"Content-Type": "text/yaml; charset=utf-8"})
         if route[1:]:
             return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
-        return Reply(200, job.detail_v2() | ({"tags": ["others"]} if self._is_ltp else {}))
+        tags = {"tags": [*(["others"] if self._is_ltp else []), *job.tags]}
+        return Reply(200, job.detail_v2() | (tags if RELEASES[self.release].tags else {}))
+
+    def _tag(self, request: Request, job: Job) -> Reply:
+        if not RELEASES[self.release].tags:
+            return _no_api(request.path)
+        tag = json.loads(request.body)["value"]
+        job.tags.append(tag)
+        return Reply(200, {"status": 200, "message": f"Add tag {tag} for job {job.name} successfully."})
 
     def _ltp_trouble(self, request: Request, route: list[str], job: Job | None) -> Reply | None:
         """Return what LTP says of a job that 1.8 would not, or would say otherwise; None for the rest."""

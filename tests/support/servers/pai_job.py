@@ -18,6 +18,7 @@ class Job:
         runs_for: seconds that it runs.
         task_codes: v2: exit codes of instances, by index, which it shows then; 0 of those left out.
         clock: of the server.
+        tags: its tags.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Job:
     task_codes: dict[int, int] | None = None
     clock: Any = time
     created: float = field(default=0.0)
+    tags: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.created = self.created or self.clock.time()
@@ -71,7 +73,7 @@ class Job:
             "appExitDiagnostics": self.diagnostics if ended else None,
             "appExitType": "Failed" if ended and self.exit_code else None,
         }
-        return {"name": self.name, "tags": [], "jobStatus": status, "taskRoles": self._roles_v2()}
+        return {"name": self.name, "jobStatus": status, "taskRoles": self._roles_v2()}
 
     def _roles_v2(self) -> dict:
         if self.task_codes is None:

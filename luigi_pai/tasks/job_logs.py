@@ -1,0 +1,205 @@
+"""The output of a job's containers in Luigi's log, while the job runs: all lines, or the last ones."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.logs.failed_task import log_end, printable
+from luigi_pai.api.logs.reader import LogLine, LogReader
+from luigi_pai.api.status import JobState
+from luigi_pai.errors import PaiApiError
+from luigi_pai.redaction import redact, redact_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["JobLogs", "job_logs"]
+
+logger = logging.getLogger("luigi-interface")
+
+_AFTER_ERROR = 10.0  # seconds
+_ERRORS_AT_END = 3
+_FIRST_TAIL, _NEXT_TAIL = 10.0, 60.0  # seconds
+_TAIL_LINES = 10
+_NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
+
+
+def job_logs(
+    kind: str, cluster: Cluster, job: str, secrets: Sequence[str], show: Callable[[str], None]
+) -> JobLogs:
+    """Return what shows the logs of a job.
+
+    Args:
+        kind: ``stream``, ``tail`` or ``none``, the values of the setting.
+        cluster: of the job.
+        job: its name.
+        secrets: that its logs may contain.
+        show: shows the last lines on Luigi's web page.
+    """
+    if kind == "stream":
+        return LogStream(cluster, job, secrets)
+    return LogTail(cluster, job, secrets, show) if kind == "tail" else JobLogs()
+
+
+class JobLogs:
+    """Shows nothing of a job's logs."""
+
+    def idle(self, status: JobStatus) -> float:
+        """Return the seconds until ``step`` has something to do; infinity as long as the job waits."""
+        del status
+        return math.inf
+
+    def step(self, status: JobStatus) -> None:
+        """Show what there is now, if it is time for it; an error is no error of the job."""
+
+    def end(self, status: JobStatus) -> Steps[None]:
+        """Show what is left of an ended job."""
+        del status
+        yield from ()
+
+
+class LogStream(JobLogs):
+    """Logs every line that the tasks of a job write, with the task in front where there are several.
+
+    Two requests a second are made at most. Nothing here sleeps: ``step`` is called when ``idle`` says.
+
+    Args:
+        cluster: of the job.
+        job: its name.
+        secrets: redacted.
+    """
+
+    def __init__(self, cluster: Cluster, job: str, secrets: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._job = job
+        self._secrets = secrets
+        self._reader = LogReader(cluster, job)
+        self._status: JobStatus | None = None
+        self._steps: Iterator[LogLine | float] | None = None
+        self._due = -math.inf
+
+    def idle(self, status: JobStatus) -> float:
+        """Return the seconds until the next request."""
+        if status.state in _NOT_STARTED:
+            return math.inf
+        return max(0.0, self._due - self._cluster.clock.monotonic())
+
+    def step(self, status: JobStatus) -> None:
+        """Log the lines of the next request; after an error the logs are read again later."""
+        self._status = status
+        if self.idle(status) > 0:
+            return
+        try:
+            self._advance(status)
+        except PaiApiError as error:
+            self._put_off(error)
+
+    def end(self, status: JobStatus) -> Steps[None]:
+        """Log the lines that are left of an ended job, and of which tasks there may be more."""
+        self._status, self._steps = status, None  # a round that is under way does not know of the end
+        errors = 0
+        while True:
+            try:
+                if self._advance(status):
+                    break
+            except PaiApiError as error:
+                errors += 1
+                if errors > _ERRORS_AT_END:
+                    logger.warning("The logs of job %s could not be read to their end: %s", self._job, error)
+                    return
+                self._put_off(error)
+            yield self.idle(status)
+        for task in self._reader.unreadable:
+            page = f"; its page: {task.page}" if task.page else ""
+            logger.warning(
+                "Job %s: the log of %s/%d could not be read: %s%s",
+                self._job,
+                task.role,
+                task.index,
+                task.reason,
+                page,
+            )
+
+    def _advance(self, status: JobStatus) -> bool:
+        """Log lines up to the next wait; return whether all was read."""
+        if self._steps is None:
+            self._steps = self._reader.follow_steps(lambda: self._status or status)
+        for step in self._steps:
+            if not isinstance(step, LogLine):
+                self._due = self._cluster.clock.monotonic() + step
+                return False
+            self._log(step)
+        return True
+
+    def _put_off(self, error: PaiApiError) -> None:
+        logger.debug("The logs of job %s cannot be read now: %s", self._job, error)
+        self._steps = None
+        self._due = self._cluster.clock.monotonic() + _AFTER_ERROR
+
+    def _log(self, line: LogLine) -> None:
+        tasks = self._reader.tasks()
+        label = ""
+        if len(tasks) > 1:
+            width = max(len(f"{task.role}/{task.index}") for task in tasks)
+            label = f"{f'{line.role}/{line.index}':{width}} | "
+        logger.info("%s%s", label, _shown(line.text, self._secrets))
+
+
+class LogTail(JobLogs):
+    """Logs the last lines of a job's first task from time to time, and shows them on Luigi's page.
+
+    Args:
+        cluster: of the job.
+        job: its name.
+        secrets: redacted.
+        show: shows a text on the page.
+    """
+
+    def __init__(
+        self, cluster: Cluster, job: str, secrets: Sequence[str], show: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._job = job
+        self._secrets = secrets
+        self._show = show
+        self._due: float | None = None
+        self._last = ""
+
+    def idle(self, status: JobStatus) -> float:
+        """Return the seconds until the next request."""
+        if status.state in _NOT_STARTED:
+            return math.inf
+        now = self._cluster.clock.monotonic()
+        self._due = now + _FIRST_TAIL if self._due is None else self._due
+        return max(0.0, self._due - now)
+
+    def step(self, status: JobStatus) -> None:
+        """Show the last lines, if they have changed."""
+        if self.idle(status) > 0:
+            return
+        self._due = self._cluster.clock.monotonic() + _NEXT_TAIL
+        task = next(iter(status.tasks), None)
+        if task is None:
+            return
+        try:
+            text = log_end(self._cluster, status, task, _TAIL_LINES)
+        except PaiApiError as error:
+            logger.debug("The log of job %s cannot be read now: %s", self._job, error)
+            return
+        lines = _shown(text, self._secrets)
+        if lines and lines != self._last:
+            self._last = lines
+            indented = lines.replace("\n", "\n    ")
+            logger.info("Job %s, last lines of %s/%d:\n    %s", self._job, task.role, task.index, indented)
+            self._show(lines)
+
+
+def _shown(text: str, secrets: Sequence[str]) -> str:
+    """Return what may be shown of a log: no control characters, no secrets."""
+    return redact(redact_values(printable(text), secrets))

@@ -1,0 +1,151 @@
+"""KeptLogs: the logs of ended jobs on HDFS, for longer than a cluster has them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.logs.reader import STREAMS
+from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.status import JobStatus, TaskStatus
+    from luigi_pai.hdfs import WebHdfs
+
+    T = TypeVar("T")
+
+__all__ = ["KeptLogs"]
+
+logger = logging.getLogger("luigi-interface")
+
+_REST = "rest-server"
+_FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore
+_PART = 2 * 1024 * 1024  # bytes of one request
+_PATIENCE = 20.0  # seconds for which a transient error of the cluster is retried
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
+_SAID = "keep_logs without HDFS was said"
+
+
+class KeptLogs:
+    """Writes the logs of an ended job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
+
+    Each file is replaced whole when its log was read to the end. A task with a log that cannot be read
+    gets a file ``ROLE-INDEX.unreadable.txt`` with the reason instead.
+
+    Args:
+        cluster: of the job.
+        hdfs: of the output folder; None if it is not on HDFS.
+        folder: the output folder.
+    """
+
+    def __init__(self, cluster: Cluster, hdfs: WebHdfs | None, folder: str | None) -> None:
+        self._cluster = cluster
+        self._hdfs = hdfs
+        self._folder = folder
+        self._given_up: dict[str, PaiApiError] = {}
+
+    def keep(self, status: JobStatus) -> None:
+        """Keep the logs of a job's tasks. What fails is logged: the job's end does not depend on it."""
+        if self._hdfs is None or self._folder is None:
+            if not self._cluster.cache.get(_SAID):
+                self._cluster.cache.put(_SAID, value=True)
+                logger.warning(
+                    "keep_logs: no log of job %s, or of other jobs without output folder on HDFS, is kept",
+                    status.name,
+                )
+            return
+        folder = f"{self._folder.rstrip('/')}/{_FOLDER}/{status.name}"
+        unreadable = 0
+        try:
+            for task in status.tasks:
+                unreadable += not self._keep_task(self._hdfs, folder, status, task)
+        except (PaiError, OSError) as error:
+            logger.warning("The logs of job %s could not be kept in %s: %s", status.name, folder, error)
+            return
+        count = len(status.tasks)
+        lost = f"; those of {unreadable} could not be read" if unreadable else ""
+        logger.info(
+            "Kept the logs of job %s, %d task%s, in %s%s",
+            status.name,
+            count,
+            "" if count == 1 else "s",
+            folder,
+            lost,
+        )
+
+    def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
+        """Keep the logs of a task, or the reason why not; return whether they could be read."""
+        path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
+        reasons = {}
+        try:
+            files = {file.name: file for file in self._files(status, task)}
+            if not any(name in files for name in STREAMS):
+                reasons["no log"] = "the task has not run, or the cluster has no log of it"
+        except PaiApiError as error:
+            files, reasons = {}, {"no log": str(error)}
+        for name in STREAMS:
+            if name in files:
+                try:
+                    self._copy(files[name], hdfs, f"{path}.{name}")
+                except PaiApiError as error:
+                    reasons[name] = str(error)
+        if reasons:
+            with hdfs.open_writer(f"{path}.unreadable.txt", overwrite=True) as note:
+                note.write("".join(f"{name}: {reason}\n" for name, reason in reasons.items()).encode())
+        return not reasons
+
+    def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
+        dialect = self._cluster.dialect
+        return self._request(
+            _REST, lambda: dialect.task_logs(status, task.role, task.index, tail=False), _PATIENCE
+        )
+
+    def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
+        """Copy a log part by part; the file appears when it is complete.
+
+        Raises:
+            PaiApiError: the log cannot be read.
+            HdfsError: the file cannot be written.
+        """
+        with hdfs.open_writer(path, overwrite=True) as target:
+            start = 0
+            while True:
+                part, whole = self._request(
+                    file.node,
+                    functools.partial(self._cluster.log_files.part, file, start, _PART),
+                    0.0 if file.paged else _PATIENCE,
+                )
+                target.write(part)
+                start += len(part)
+                if not part or (len(part) < _PART and start >= whole):
+                    return
+
+    def _request(self, node: str, request: Callable[[], T], patience: float) -> T:
+        """Return the result of a request; a node that did not answer one is not asked again.
+
+        Args:
+            node: that is asked.
+            request: makes it.
+            patience: seconds for which transient errors are retried; 0 for not at all.
+        """
+        if node in self._given_up:
+            raise self._given_up[node]
+        try:
+            if not patience:
+                return request()
+            clock = self._cluster.clock
+            retry = Retry(patience, clock, "", self._cluster.polling.patience)
+            return run_steps(retry.call(request), clock.sleep)
+        except PaiApiError as error:
+            no_such_request = isinstance(error, PaiHttpError) and error.code == "NoApiError"  # 0.15 to 1.3
+            if isinstance(error, ClusterUnreachable) or no_such_request:
+                self._given_up[node] = error
+            raise

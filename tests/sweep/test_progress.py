@@ -1,0 +1,208 @@
+"""Where a sweep stands, in a line; and how it would be with a thousand jobs at once."""
+
+from __future__ import annotations
+
+import pytest
+from clocks import MovableClock
+
+from luigi_pai.api.polling import Polling
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.limits import SweepLimits
+from luigi_pai.sweep.progress import Best, Progress
+from luigi_pai.sweep.sources import ListedPoints
+from luigi_pai.sweep.units import Ended, Point
+from luigi_pai.tasks.task_run import Begun
+
+
+def status(name, state):
+    return JobStatus(name, JobState(state), raw_state=state)
+
+
+def row(rate, accuracy, state="SUCCEEDED"):
+    return {"rate": rate, "accuracy": accuracy, "state": state}, {"rate": rate, "steps": 7}
+
+
+def test_a_line_has_counts_changes_the_best_and_the_end():
+    """Not more often than a fifth of its age, and none where nothing has changed."""
+    clock = MovableClock()
+    progress = Progress(clock, Best("max accuracy"))
+    for number in range(4):
+        progress.changed(status(f"j{number}", "WAITING"))
+    assert progress.line(600) == "600 points: 4 waiting"
+    assert progress.line(600) is None
+    clock.advance(60)
+    assert progress.line(600) is None
+    progress.changed(status("j0", "RUNNING"))
+    progress.changed(status("j1", "RUNNING"))
+    progress.best.add(*row(0.1, 0.9))
+    assert (
+        progress.line(600)
+        == "600 points: 2 running (+2), 2 waiting (-2); best accuracy 0.9 (rate=0.1, steps=7)"
+    )
+    for number in range(6):
+        progress.changed(status(f"k{number}", "RUNNING"))
+        progress.left(f"k{number}")
+        progress.ended("SUCCEEDED")
+    progress.ended("FAILED")
+    progress.best.add(*row(0.01, 0.9734567))
+    clock.advance(5)
+    assert progress.line(600) is None
+    clock.advance(10)
+    line = progress.line(600)
+    assert line.startswith(
+        "600 points: 6 done (+6), 2 running, 2 waiting, 1 failed (+1); "
+        "best accuracy 0.973457 (rate=0.01); done by about "
+    )
+    assert progress.percentage(600) == 1
+    assert progress.text(None).startswith("search: 6 done, 2 running, 2 waiting, 1 failed")
+
+
+def test_the_end_is_forecast_from_the_last_ends():
+    """Not before a few jobs have ended, and not for a search, whose length is not known."""
+    clock = MovableClock()
+    progress = Progress(clock)
+    for number in range(10):
+        progress.changed(status(f"j{number}", "RUNNING"))
+        clock.advance(60)
+        progress.left(f"j{number}")
+        progress.ended("SUCCEEDED")
+        line = progress.line(1000)
+        assert ("done by about" in line) is (number >= 4)
+    assert progress.line(None) is None
+    clock.advance(60)
+    progress.ended("SUCCEEDED")
+    assert "done by" not in progress.line(None)
+
+
+def test_the_best_is_of_what_succeeded_and_has_a_number():
+    best = Best("min accuracy")
+    assert str(best) == ""
+    for values in (
+        row(1, None),
+        row(2, "low"),
+        row(3, float("nan")),
+        row(4, -1, "FAILED"),
+        row(5, accuracy=True),
+    ):
+        best.add(*values)
+    assert str(best) == ""
+    best.add(*row(6, 0.5))
+    best.add(*row(7, 0.7))
+    assert str(best) == "best accuracy 0.5 (rate=6)"
+
+
+@pytest.mark.parametrize("declaration", ["accuracy", "most accuracy", "max the accuracy", "", 7])
+def test_another_declaration_of_the_best_is_an_error(declaration):
+    with pytest.raises(ValueError, match="is not max or min and a column, such as 'max accuracy'"):
+        Best(declaration)
+
+
+# ---------------------------------------------------------------- a thousand at once
+
+
+class Simulated:
+    """A cluster of jobs that run for a time of its clock."""
+
+    url, username = "http://pai", "admin"
+    polling = Polling(0.1, 30.0, 1800.0)
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.ends = {}
+        self.lookups = self.most = 0
+        self.listed_at = 0.0
+
+    def submission_window(self):
+        return None
+
+    def polling_wait(self):
+        return 0.0
+
+    def list_wait(self):
+        return max(0.0, self.listed_at + 5.0 - self.clock.monotonic())
+
+    def running(self):
+        return sum(end > self.clock.monotonic() for end in self.ends.values())
+
+    def submit(self, name):
+        assert name not in self.ends
+        self.ends[name] = self.clock.monotonic() + 100 + len(self.ends) % 50
+        self.clock.advance(0.01)
+        return JobStatus(name, JobState.WAITING)
+
+    def status(self, name):
+        self.lookups += 1
+        ended = self.clock.monotonic() >= self.ends[name]
+        return JobStatus(name, JobState.SUCCEEDED if ended else JobState.RUNNING)
+
+    def listed(self, names):
+        self.listed_at = self.clock.monotonic()
+        return {name: self.status(name) for name in names}
+
+
+class Unit:
+    """A job of a simulated cluster."""
+
+    key = "simulated"
+    with_tasks = False
+    settings = {"queue_timeout": None, "run_timeout": None, "on_kill": "leave"}
+
+    def __init__(self, cluster, point):
+        self.cluster, self.points = cluster, (point,)
+
+    def begin(self):
+        yield from ()
+        return Begun(1, self.cluster.submit(self.points[0].name), submitted=True)
+
+    def further(self):
+        return ()
+
+    def changed(self, _):
+        return ()
+
+    def finish(self, update):
+        return [Ended(self.points[0], update.status.state.value, update.name)]
+
+
+class Counts:
+    def __init__(self):
+        self.rows = []
+
+    def changed(self, unit, status):
+        pass
+
+    def ended(self, ended):
+        self.rows.append(ended)
+        return {}
+
+
+def run(count, at_once):
+    """Run a simulated sweep; return its cluster, and what ended."""
+    clock = MovableClock()
+    cluster, counts = Simulated(clock), Counts()
+    points = [Point(None, f"p{number}", number) for number in range(count)]
+    source = ListedPoints(points, lambda _: 0, lambda _: None, lambda *_: None)
+    limits = SweepLimits(at_once, 0, 1, 1, 10_000)
+    engine = Engine(source, limits, clock, lambda drawn: [Unit(cluster, point) for point in drawn], counts)
+    while not engine.done:
+        engine.step()
+        cluster.most = max(cluster.most, len(engine.watched()))
+        clock.sleep(engine.idle())
+    return cluster, counts.rows
+
+
+def test_a_thousand_jobs_are_watched_by_one_engine():
+    """All at once, and each to its end; the lookups of a job do not grow with their number."""
+    few, _ = run(250, 250)
+    many, ended = run(1000, 1000)
+    assert {each.state for each in ended} == {"SUCCEEDED"}
+    assert len({each.job for each in ended}) == many.most == 1000
+    assert many.lookups / 1000 < 1.5 * few.lookups / 250
+
+
+def test_the_places_are_kept_full():
+    """As one job ends the next begins, and never more than the limit."""
+    cluster, ended = run(200, 20)
+    assert len(ended) == 200
+    assert cluster.most == 20

@@ -1,0 +1,214 @@
+"""max_attempts and retry_exit_codes: a job that fails is submitted again by the same run."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import luigi
+import pytest
+import responses
+from local_client import unique
+
+from luigi_pai import (
+    ConfigError,
+    PaiJobFailed,
+    PaiJobTimeout,
+    PaiProtocolTask,
+    PaiTask,
+    TaskRole,
+    reset_clusters,
+)
+
+
+class Train(PaiTask):
+    name = luigi.Parameter(default="train")
+    command = luigi.Parameter(default="x", significant=False)
+    image = "python"
+    max_attempts = 3
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", self.command, memoryMB=100)]
+
+
+def test_by_default_a_run_makes_one_attempt(pai, monkeypatch):
+    monkeypatch.setattr(Train, "max_attempts", None)
+    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
+    with pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    assert str(caught.value).endswith("\n  run the task again to submit the job again")
+    assert pai.posts() == ["train"]
+
+
+def test_the_error_says_how_many_attempts_were_made(pai, caplog):
+    """And each failure before is logged, with what happens next."""
+    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
+    with caplog.at_level(logging.WARNING, "luigi-interface"), pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
+    assert str(caught.value).startswith("job 'train__attempt3' ended as FAILED with exit code 1")
+    assert str(caught.value).endswith(
+        "\n  attempt 3 of 3 of this run, the last one: there are no more (max_attempts); "
+        "run the task again to submit the job again"
+    )
+    told = [message for message in caplog.messages if message.startswith("job 'train")]
+    assert [message.splitlines()[-1] for message in told] == [
+        f"  attempt {number} of 3 of this run; the job is submitted again" for number in (1, 2)
+    ]
+    with pytest.raises(PaiJobFailed, match="'train__attempt6' ended"):
+        Train().run()
+
+
+@pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
+def test_the_task_succeeds_with_the_attempt_that_does(request, as_settings, server):
+    as_settings(request.getfixturevalue(server))
+    task = Train(name=unique(), command='[ "$LUIGI_PAI_ATTEMPT" = 2 ]')
+    task.run()
+    assert task.complete()
+    reset_clusters()
+    assert task.complete()
+
+
+def test_a_job_that_is_taken_over_is_the_first_attempt(pai, settings, monkeypatch):
+    """Whoever submitted it; two more are made then."""
+    monkeypatch.setattr(Train, "max_attempts", None)
+    settings(max_attempts=3)
+    pai.add("train", runs_for=0.3, ends_as="FAILED", exit_code=1)
+    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
+    with pytest.raises(PaiJobFailed, match="attempt 3 of 3 of this run"):
+        Train().run()
+    assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "exit_code", "attempts"),
+    [
+        ([1, 7], 7, 3),
+        (["5-9"], 7, 3),
+        ("1, 5 - 9", 7, 3),
+        (range(5, 8), 7, 3),
+        (7, 7, 3),
+        ([-210, "-230--215"], -220, 3),
+        ([8], 7, 1),
+        ([], 7, 1),
+        ([range(5, 7), "9-255"], 7, 1),
+    ],
+)
+def test_only_some_exit_codes_are_retried(pai, monkeypatch, codes, exit_code, attempts):
+    monkeypatch.setattr(Train, "retry_exit_codes", codes)
+    pai.plan = {"ends_as": "FAILED", "exit_code": exit_code}
+    with pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    assert len(pai.posts()) == attempts
+    if attempts == 1:
+        assert "the last one: its exit code is not in retry_exit_codes; run" in str(caught.value)
+
+
+def test_the_exit_code_of_the_command_counts_as_well(local_pai_v2, as_settings, settings):
+    """1.8 reports most codes as 255; the command's own is in the diagnostics."""
+    as_settings(local_pai_v2)
+    settings(max_attempts=2, retry_exit_codes="40-49")
+
+    class Job(PaiProtocolTask):
+        command = luigi.Parameter()
+
+        @property
+        def protocol(self):
+            return json.dumps(
+                {
+                    "protocolVersion": 2,
+                    "name": unique(),
+                    "type": "job",
+                    "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
+                    "taskRoles": {
+                        "main": {
+                            "dockerImage": "image",
+                            "instances": 1,
+                            "commands": [self.command],
+                            "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
+                        }
+                    },
+                }
+            )
+
+    with pytest.raises(PaiJobFailed, match="attempt 2 of 2 of this run"):
+        Job(command="exit 42").run()
+    with pytest.raises(PaiJobFailed, match="attempt 1 of 2 of this run, the last one: its exit code is not"):
+        Job(command="exit 50").run()
+
+
+def test_a_stop_by_a_person_is_obeyed(pai):
+    pai.plan = {"ends_as": "STOPPED", "exit_code": 214}
+    with pytest.raises(
+        PaiJobFailed, match="attempt 1 of 3 of this run, the last one: the job was stopped; run"
+    ):
+        Train().run()
+    assert pai.posts() == ["train"]
+
+
+def test_a_missed_deadline_ends_it(pai, settings):
+    settings(run_timeout=0.2)
+    pai.plan = {"runs_for": 60}
+    with pytest.raises(PaiJobTimeout, match="the last one: run_timeout was missed; run"):
+        Train().run()
+    assert pai.posts() == ["train"]
+
+
+def test_further_attempts_of_a_run_cost_few_requests(pai):
+    """The job that has failed just now is not looked up again."""
+    pai.add("known")
+    assert Train(name="known").complete()  # the server is known
+    pai.calls.clear()
+    pai.plan = {"ends_as": "FAILED", "exit_code": 1}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    jobs = [f"{method} {path}" for method, path in pai.calls if "token" not in path]
+    assert jobs == [
+        "GET /api/v1/jobs/train",
+        "POST /api/v1/jobs",
+        "GET /api/v1/jobs/train",
+        "POST /api/v1/jobs",
+        "GET /api/v1/jobs/train__attempt2",
+        "POST /api/v1/jobs",
+        "GET /api/v1/jobs/train__attempt3",
+    ]
+
+
+@responses.activate
+def test_bare_replies_are_enough(settings):
+    """As tests written for luigi.contrib.pai mock them."""
+    settings(pai_url="http://pai", username="admin", password="secret")
+    jobs = "http://pai/api/v1/jobs"
+    responses.post("http://pai/api/v1/token", json={"token": "t"})
+    responses.post(jobs, status=202, json={})
+    responses.get(f"{jobs}/train", status=404, json={})
+    for _ in range(2):
+        responses.get(f"{jobs}/train", json={"jobStatus": {"state": "FAILED"}})
+    responses.get(f"{jobs}/train__attempt2", json={"jobStatus": {"state": "SUCCEED"}})
+    Train().run()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "valid"),
+    [
+        ("max_attempts", 0, "a whole number from 1 on"),
+        ("max_attempts", "3", "a whole number from 1 on"),
+        ("max_attempts", True, "a whole number from 1 on"),
+        ("retry_exit_codes", "all", "exit codes and ranges of them, such as 1, 75 or 134-139"),
+        ("retry_exit_codes", ["9-5"], "exit codes and ranges of them, such as 1, 75 or 134-139"),
+        ("retry_exit_codes", [1.5], "exit codes and ranges of them, such as 1, 75 or 134-139"),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_is_sent(pai, settings, monkeypatch, key, value, valid):
+    monkeypatch.setattr(Train, key, value)
+    with pytest.raises(ConfigError) as caught:
+        Train().run()
+    assert str(caught.value) == f"Train: {key} = {value!r} is not valid; use {valid}"
+    monkeypatch.setattr(Train, key, None)
+    if isinstance(value, (int, list)) or key == "max_attempts":
+        return
+    settings(**{key: value})
+    with pytest.raises(ConfigError, match=f"{key} = '{value}' is not valid; use {valid}"):
+        Train().run()
+    assert pai.calls == []

@@ -1,0 +1,253 @@
+"""PaiEvent: handlers of what becomes of a task's job, and messages of the scheduler to a running one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import luigi
+import luigi.configuration
+import pytest
+from clocks import MovableClock
+from process_state import install_clock
+
+from luigi_pai import (
+    JobStatus,
+    PaiEvent,
+    PaiJobFailed,
+    PaiJobLost,
+    PaiProtocolTask,
+    PaiTask,
+    TaskRole,
+)
+
+EVENTS = [name for name in vars(PaiEvent) if name.isupper()]
+
+
+class Train(PaiTask):
+    name = luigi.Parameter(default="train")
+    image = "python"
+    tasks = [TaskRole("main", "x")]
+
+
+@pytest.fixture
+def events(monkeypatch):
+    """What the handlers of all events were called with."""
+    monkeypatch.setattr(luigi.Task, "_event_callbacks", {})
+    seen = []
+    for event in EVENTS:
+
+        def handle(task, status, *rest, event=event):
+            assert isinstance(status, JobStatus)
+            seen.append((event, task.name, status.name, *rest))
+
+        PaiTask.event_handler(getattr(PaiEvent, event))(handle)
+    return seen
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_a_job_that_succeeds(pai, events):
+    pai.plan = {"runs_for": 0.3}
+    Train().run()
+    assert events == [(event, "train", "train") for event in ("SUBMITTED", "RUNNING", "SUCCEEDED")]
+
+
+def test_a_job_that_fails_and_is_submitted_again(pai, events, settings):
+    settings(max_attempts=2)
+    pai.plan = {"ends_as": "FAILED", "exit_code": 3}
+    with pytest.raises(PaiJobFailed) as caught:
+        Train().run()
+    assert [event[:3] for event in events] == [
+        ("SUBMITTED", "train", "train"),
+        ("FAILED", "train", "train"),
+        ("SUBMITTED", "train", "train__attempt2"),
+        ("FAILED", "train", "train__attempt2"),
+    ]
+    assert events[-1][3] is caught.value
+
+
+def test_a_job_that_is_taken_over(pai, events):
+    pai.add("train", runs_for=0.2)
+    Train().run()
+    assert [event[0] for event in events] == ["TAKEN_OVER", "RUNNING", "SUCCEEDED"]
+
+
+def test_a_job_that_has_ended_before_is_no_event(pai, events):
+    pai.add("train")
+    Train().run()
+    assert Train().complete()
+    assert events == []
+
+
+def test_a_job_that_the_server_loses(pai, events, monkeypatch):
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+    pai.clock = clock
+    pai.plan = {"runs_for": 1e6}
+
+    @PaiTask.event_handler(PaiEvent.RUNNING)
+    def lose(*_):
+        del pai.jobs["train"]
+
+    with pytest.raises(PaiJobLost) as caught:
+        Train().run()
+    assert [event[0] for event in events] == ["SUBMITTED", "RUNNING", "FAILED"]
+    assert events[-1][3] is caught.value
+
+
+def test_a_job_that_waits_says_why_and_when_that_changes(local_pai, as_settings, events, monkeypatch):
+    """The reason is asked for after a second in the queue."""
+    as_settings(local_pai)
+    monkeypatch.setattr("luigi_pai.api.waiting._FIRST_AFTER", 0.0)
+    monkeypatch.setattr("luigi_pai.api.waiting._AGAIN_AFTER", 0.2)
+    monkeypatch.setattr(Train, "tasks", [TaskRole("main", "true", gpuNumber=24, memoryMB=100)])
+    monkeypatch.setattr(Train, "queue_timeout", 1.5)
+    monkeypatch.setattr(Train, "virtual_cluster", "vc1")
+    with pytest.raises(PaiJobFailed):
+        Train(name=f"waits-{os.getpid()}-{time.monotonic_ns()}").run()
+    waiting = [event for event in events if event[0] == "WAITING"]
+    assert len(waiting) == 1
+    assert "virtual cluster vc1 has" in waiting[0][3]
+    assert [event[0] for event in events] == ["SUBMITTED", "WAITING", "FAILED"]
+
+
+@pytest.mark.usefixtures("pai")
+def test_handlers_belong_to_a_class(events):
+    """As those of Luigi's events do: here to protocol tasks only."""
+    seen = []
+    PaiProtocolTask.event_handler(PaiEvent.SUBMITTED)(lambda *args: seen.append(args))
+    Train().run()
+    assert events
+    assert seen == []
+
+
+def test_a_handler_that_raises_is_logged_and_hurts_nothing(pai, events, caplog):
+    @PaiTask.event_handler(PaiEvent.SUBMITTED)
+    def broken(_task, _status):
+        raise OSError("no mail today")
+
+    task = Train()
+    with caplog.at_level(logging.ERROR, "luigi-interface"):
+        task.run()
+    assert task.complete()
+    assert "no mail today" in caplog.text
+    assert [event[0] for event in events] == ["SUBMITTED", "SUCCEEDED"]
+    assert pai.posts() == ["train"]
+
+
+_PIPELINE = """
+import luigi, sys, time
+from luigi_pai import PaiEvent, PaiTask, TaskRole
+
+class Train(PaiTask):
+    name = "train"
+    image = "python"
+    tasks = [TaskRole("main", "x")]
+    on_kill = "stop"
+
+@PaiTask.event_handler(PaiEvent.EVENT)
+def slow(task, status):
+    print("handling", flush=True)
+    time.sleep(60)
+
+luigi.build([Train()], local_scheduler=True)
+"""
+
+
+@pytest.mark.parametrize("event", ["SUBMITTED", "RUNNING"])
+def test_a_signal_during_a_handler_takes_its_course(pai, tmp_path, event):
+    """Luigi catches whatever a handler raises; the job is stopped all the same."""
+    pai.plan = {"runs_for": 600}
+    config = luigi.configuration.get_config()
+    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
+    worker = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", _PIPELINE.replace("EVENT", event)],
+        env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert worker.stdout.readline() == "handling\n"
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=30)
+    assert worker.returncode == -signal.SIGTERM
+    assert pai.jobs["train"].state == "STOPPED"
+
+
+# ---------------------------------------------------------------- messages
+
+
+class Message(str):
+    """A message as Luigi's scheduler hands it over."""
+
+    __slots__ = ("answers",)
+
+    def respond(self, text):
+        self.answers.put(text)
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    """Send a message to a task that runs, and return the answer."""
+    inbox = queue.Queue()
+    monkeypatch.setattr(Train, "scheduler_messages", inbox, raising=False)
+
+    def send(word):
+        message = Message(word)
+        message.answers = queue.Queue()
+        inbox.put(message)
+        return message.answers.get(timeout=20)
+
+    return send
+
+
+def test_the_interval_of_lookups_is_changed_while_the_job_runs(pai, settings, ask):
+    """It is in effect at once, though the next lookup was a minute away."""
+    settings(poll_min=60, poll_max=60)
+    pai.plan = {"runs_for": 600}
+    running = threading.Thread(target=Train().run, daemon=True)
+    running.start()
+    while not (answer := ask("poll_interval = 0.1")).startswith("train"):
+        assert "not submitted yet" in answer
+    assert answer == "train is looked up every 0.1 s from now on"
+    before = pai.count("GET", "/jobs/train$")
+    while pai.count("GET", "/jobs/train$") < before + 3:
+        assert running.is_alive()
+        time.sleep(0.02)
+    assert ask("POLL_INTERVAL=60") == "train is looked up every 60 s from now on"
+    pai.jobs["train"].runs_for = 0.0
+    assert ask("poll_interval = 0.25") == "train is looked up every 0.25 s from now on"
+    running.join(20)
+    assert not running.is_alive()
+
+
+def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
+    pai.plan = {"runs_for": 600}
+
+    def run():
+        with pytest.raises(PaiJobFailed):
+            Train().run()
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    for word in ("poll_interval", "poll_interval = soon", "poll_interval = -3", "faster"):
+        valid = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
+        assert ask(word) == f"{word!r} is not a valid message; {valid}"
+    while "not submitted yet" in (answer := ask("poll_interval = 0")):
+        pass
+    assert answer == "poll_interval = 0 is not valid; use 0.1 to 3600 seconds"
+    assert ask("poll_interval = 1e9").startswith("'poll_interval = 1e9' is not a valid message")
+    assert ask("poll_interval = 99999") == "poll_interval = 99999 is not valid; use 0.1 to 3600 seconds"
+    assert ask(" Stop ") == "train is being stopped"
+    running.join(20)
+    assert not running.is_alive()

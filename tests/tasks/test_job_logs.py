@@ -1,0 +1,238 @@
+"""What Luigi's log shows of the containers' output while a job runs."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+
+import luigi
+import pytest
+import responses
+from local_client import unique
+
+from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
+from luigi_pai.api.clock import Clock
+from luigi_pai.errors import PaiJobFailed
+from luigi_pai.tasks import job_logs
+
+SECRET = "abra<kadabra>"
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    command = luigi.Parameter(significant=False)
+    number = luigi.IntParameter(default=1, significant=False)
+    logs = luigi.OptionalParameter(default="stream", significant=False)
+    image = "python"
+
+    @property
+    def tasks(self):
+        return [TaskRole("worker", self.command, self.number, memoryMB=100)]
+
+
+class Protocol(PaiProtocolTask):
+    name = luigi.Parameter()
+    logs = "stream"
+    secrets = {"key": SECRET}
+    protocol = """
+protocolVersion: 2
+name: any
+type: job
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+secrets: {key: none}
+taskRoles:
+  main:
+    dockerImage: image
+    instances: 1
+    commands: ["echo 'the key is <% $secrets.key %>'"]
+    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
+"""
+
+
+def shown(caplog):
+    """Return the lines that are none of luigi_pai's own."""
+    own = re.compile(r"Job |Submitted|http|Logged in|.* speaks API")
+    return [record.getMessage() for record in caplog.records if not own.match(record.getMessage())]
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_every_line_is_shown_once(caplog):
+    """From the first to the last, which has no line end; without what a terminal would obey."""
+    command = r"seq 300; printf '\033[31mred\033[0m\n10%%\r90%%\n'; sleep 1.2; printf end"
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name=unique(), command=command).run()
+    assert shown(caplog) == [*map(str, range(1, 301)), "red", "90%", "end"]
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
+    """The job waits for what its first line leads to."""
+    flag = tmp_path / "go"
+    task = Train(name=unique(), command=f"echo first; while [ ! -e {flag} ]; do sleep 0.1; done; echo last")
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        running = threading.Thread(target=task.run)
+        running.start()
+        while "first" not in shown(caplog):
+            assert running.is_alive()
+            time.sleep(0.02)
+        flag.touch()
+        running.join(30)
+    assert shown(caplog) == ["first", "last"]
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_of_several_tasks_each_line_says_whose_it_is(caplog):
+    variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name=unique(), command=f"echo I am {variable}", number=2).run()
+    assert sorted(shown(caplog)) == ["worker/0 | I am 0", "worker/1 | I am 1"]
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
+    """By OpenPAI, under the same name: it has another log."""
+    monkeypatch.setattr(Train, "retry_count", 1)
+    flag = tmp_path / "flag"
+    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 2; exit 1; fi"
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name=unique(), command=command).run()
+    assert [line for line in shown(caplog) if "started again" not in line] == ["first", "second"]
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
+    with caplog.at_level(logging.INFO, "luigi-interface"), pytest.raises(PaiJobFailed):
+        Train(name=unique(), command="echo why >&2; exit 3").run()
+    assert shown(caplog) == ["why"]
+
+
+def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
+    as_settings(local_pai_v2)
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Protocol(name=unique()).run()
+    assert "the key is ******" in shown(caplog)
+    assert SECRET not in caplog.text
+
+
+@responses.activate
+def test_a_node_out_of_reach_is_said_once_and_not_asked_again(settings, caplog):
+    """Nodes of 0.x are often reached from the cluster only; the job does not depend on it."""
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1", poll_min=0.01)
+    settings(poll_max=0.02)
+    page = "http://node:8042/node/containerlogs/c1/admin/"
+    tasks = {"main": {"taskStatuses": [{"taskIndex": index, "containerLog": page} for index in range(3)]}}
+    job = {"name": "far", "username": "admin", "createdTime": 1}
+    for state in ("RUNNING", "SUCCEEDED"):
+        reply = {"name": "far", "jobStatus": job | {"state": state}, "taskRoles": tasks}
+        responses.get("http://pai/api/v1/jobs/far", json=reply)
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name="far", command="x").run()
+    assert len([call for call in responses.calls if "node:8042" in call.request.url]) == 1
+    told = [message for message in caplog.messages if "could not be read" in message]
+    assert len(told) == 3
+    assert told[2].startswith(
+        "Job far: the log of main/2 could not be read: the connection to http://node:8042"
+    )
+    assert told[2].endswith(f"; its page: {page}")
+
+
+class MovingClock(Clock):
+    """A clock on which every wait is over at once, and that knows when requests were made."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@responses.activate
+def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
+    """However many tasks there are and however much they write."""
+    clock = MovingClock()
+    monkeypatch.setattr("luigi_pai.api.registry.CLUSTERS.clock", clock)
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
+    tasks = [{"taskIndex": index, "containerLog": f"http://node/c{index}/"} for index in range(5)]
+    job = {"name": "wide", "username": "admin", "createdTime": 1}
+    for state in [*["RUNNING"] * 12, "SUCCEEDED"]:
+        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"main": {"taskStatuses": tasks}}}
+        responses.get("http://pai/api/v1/jobs/wide", json=reply)
+    asked = []
+
+    def log(_request):
+        asked.append(clock.now)
+        return 200, {"Content-Type": "text/plain"}, "line\n" if len(asked) % 2 else ""
+
+    responses.add_callback(responses.GET, re.compile("http://node/.*"), log)
+    Train(name="wide", command="x").run()
+    assert len(asked) > 15
+    assert all(later - first >= 0.99 for first, later in zip(asked, asked[2:], strict=False))
+
+
+def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monkeypatch, caplog, tmp_path):
+    """In the log, and on Luigi's page below the state."""
+    assert either_cluster.url
+    monkeypatch.setattr(job_logs, "_FIRST_TAIL", 0.0)
+    settings(logs="tail")
+    messages = []
+    flag = tmp_path / "go"
+    task = Train(
+        name=unique(), logs=None, command=f"seq 20; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen"
+    )
+    monkeypatch.setattr(task, "set_status_message", messages.append, raising=False)
+    monkeypatch.setattr(job_logs, "_NEXT_TAIL", 0.2)
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        running = threading.Thread(target=task.run)
+        running.start()
+        while not any(message.endswith("\n20") for message in messages):
+            assert running.is_alive()
+            time.sleep(0.02)
+        flag.touch()
+        running.join(30)
+    lines = "\n".join(map(str, range(11, 21)))
+    assert f"{task.name}: RUNNING, 1 task\n{lines}" in messages
+    indented = lines.replace("\n", "\n    ")
+    assert caplog.messages.count(f"Job {task.name}, last lines of worker/0:\n    {indented}") == 1
+
+
+def test_by_default_no_log_is_read(either_cluster, caplog):
+    assert either_cluster.url
+    assert OpenPai().logs == "none"
+    with caplog.at_level(logging.DEBUG, "luigi-interface"):
+        Train(name=unique(), logs=None, command="echo unseen; sleep 1").run()
+    assert "unseen" not in caplog.messages
+    assert "/logs" not in caplog.text
+
+
+def test_a_wrong_word_is_refused_before_anything_is_sent(pai, settings):
+    with pytest.raises(ConfigError, match=r"^Train: logs = 'all' is not valid; use none, tail or stream$"):
+        Train(name="x", command="x", logs="all").run()
+    settings(logs="all")
+    with pytest.raises(ConfigError, match="logs = 'all' is not valid; use none, tail or stream"):
+        Train(name="x", command="x", logs=None).run()
+    assert pai.calls == []
+
+
+@responses.activate
+def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
+    """OpenPAI 0.15 to 1.3."""
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v2")
+    settings(poll_min=0.01, poll_max=0.02)
+    tasks = [{"taskIndex": index, "containerLog": f"http://node/c{index}/"} for index in range(2)]
+    job = {"name": "old", "username": "admin", "createdTime": 1}
+    path = "http://pai/api/v2/jobs/admin~old"
+    responses.post("http://pai/api/v1/token", json={"token": "t"})
+    for state in ("RUNNING", "SUCCEEDED"):
+        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"worker": {"taskStatuses": tasks}}}
+        responses.get(path, json=reply)
+    missing = {"code": "NoApiError", "message": "API is not found."}
+    responses.get(re.compile(f"{path}/attempts/.*"), status=404, json=missing)
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name="old", command="x").run()
+    assert len([call for call in responses.calls if "/attempts/" in call.request.url]) == 1
+    assert len([message for message in caplog.messages if "could not be read" in message]) == 2

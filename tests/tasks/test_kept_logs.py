@@ -1,0 +1,208 @@
+"""keep_logs: the logs of ended jobs in OUTPUT_DIR/_logs on HDFS."""
+
+from __future__ import annotations
+
+import logging
+
+import luigi
+import pytest
+import requests
+import responses
+from local_client import unique
+
+from luigi_pai import ConfigError, PaiJobFailed, PaiTask, TaskRole, reset_clusters
+from luigi_pai.api.logs.files import LogFiles
+from luigi_pai.errors import ServerFault
+from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.hdfs.writer import HdfsWriter
+from luigi_pai.tasks.kept_logs import KeptLogs
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    command = luigi.Parameter(default="x", significant=False)
+    number = luigi.IntParameter(default=1, significant=False)
+    keep_logs = True
+    image = "python"
+
+    @property
+    def tasks(self):
+        return [TaskRole("worker", self.command, self.number, memoryMB=100)]
+
+    @property
+    def output_dir(self):
+        return f"$PAI_DEFAULT_FS_URI/kept/{self.name}"
+
+
+def kept(task, submission=None):
+    """Return the kept files of a task's submission: name -> content."""
+    hdfs = WebHdfs.from_config()
+    folder = f"{task.output_dir}/_logs/{submission or task.name}"
+    found = {}
+    for path in hdfs.listdir(folder) if hdfs.exists(folder) else ():
+        with hdfs.open_reader(path) as file:
+            found[path.rpartition("/")[2]] = file.read().decode()
+    return found
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_both_streams_of_every_task_are_kept():
+    task = Train(
+        name=unique(), number=2, command="echo $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX; seq 200000 >&2"
+    )
+    task.run()
+    numbers = "".join(f"{number}\n" for number in range(1, 200_001))
+    assert kept(task) == {
+        "worker-0.stdout": "0\n",
+        "worker-0.stderr": numbers,
+        "worker-1.stdout": "1\n",
+        "worker-1.stderr": numbers,
+    }
+
+
+@pytest.mark.usefixtures("either_cluster")
+def test_each_attempt_has_a_folder():
+    """A failed job has the logs that matter most."""
+    task = Train(name=unique(), command='echo "attempt $LUIGI_PAI_ATTEMPT"; [ "$LUIGI_PAI_ATTEMPT" = 2 ]')
+    with pytest.raises(PaiJobFailed):
+        task.run()
+    task.run()
+    assert kept(task)["worker-0.stdout"] == "attempt 1\n"
+    assert kept(task, f"{task.name}__attempt2")["worker-0.stdout"] == "attempt 2\n"
+
+
+def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
+    """Each request is for a part; a part that fails is asked for again, and nothing is lost or doubled."""
+    as_settings(local_pai_v2)
+    sizes, part = [], LogFiles.part
+
+    def shaky(self, file, start, size):
+        sizes.append(size)
+        if len(sizes) == 3:
+            raise ServerFault("busy", status=503)
+        return part(self, file, start, min(size, 100_000))
+
+    monkeypatch.setattr("luigi_pai.tasks.kept_logs._PART", 100_000)
+    monkeypatch.setattr(LogFiles, "part", shaky)
+    task = Train(name=unique(), command="seq 100000")
+    task.run()
+    assert kept(task)["worker-0.stdout"] == "".join(f"{number}\n" for number in range(1, 100_001))
+    assert set(sizes) == {100_000}
+    assert len(sizes) > 6
+
+
+def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, monkeypatch):
+    """An earlier file under its name stays, and a note says why there is no new one."""
+    as_settings(local_pai_v2)
+    task, hdfs = Train(name=unique(), command="seq 100000"), WebHdfs.from_config()
+    earlier = f"{task.output_dir}/_logs/{task.name}/worker-0.stdout"
+    with hdfs.open_writer(earlier) as file:
+        file.write(b"earlier\n")
+    part = LogFiles.part
+
+    def broken(self, file, start, size):
+        if start:
+            raise ServerFault("the disk is gone", status=500)
+        return part(self, file, start, 1000) if file.name == "stdout" else part(self, file, start, size)
+
+    monkeypatch.setattr("luigi_pai.tasks.kept_logs._PART", 1000)
+    monkeypatch.setattr("luigi_pai.tasks.kept_logs._PATIENCE", 0.1)
+    monkeypatch.setattr(LogFiles, "part", broken)
+    task.run()
+    assert kept(task) == {
+        "worker-0.stdout": "earlier\n",
+        "worker-0.stderr": "",
+        "worker-0.unreadable.txt": "stdout: the disk is gone\n",
+    }
+    assert task.complete()
+
+
+@responses.activate
+def test_a_node_out_of_reach_leaves_a_note_and_is_asked_once(settings, hdfs, caplog):
+    """Nodes of 0.x are often reached from the cluster only. The task succeeds all the same."""
+    responses.add_passthru(f"http://{WebHdfs.from_config().at('/')[0].server.removeprefix('http://')}")
+    settings(pai_url="http://pai", password="secret", api_version="v1", poll_min=0.01, poll_max=0.02)
+    tasks = [{"taskIndex": index, "containerLog": f"http://node:8042/c{index}/"} for index in range(2)]
+    job = {"name": "far", "username": "admin", "createdTime": 1}
+    for state in ("RUNNING", "SUCCEEDED"):
+        reply = {"jobStatus": job | {"state": state}, "taskRoles": {"main": {"taskStatuses": tasks}}}
+        responses.get("http://pai/api/v1/jobs/far", json=reply)
+    responses.get("http://pai/api/v1/jobs/far/config", json={"jobName": "far"})
+    for index in range(2):
+        gone = requests.ConnectTimeout("no route")
+        responses.get(f"http://node:8042/c{index}/stdout", body=gone)
+        responses.get(f"http://node:8042/c{index}/stderr", body=gone)
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        Train(name="far").run()
+    assert len([call for call in responses.calls if "node:8042" in call.request.url]) == 1
+    folder = hdfs / "kept" / "far" / "_logs" / "far"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"main-{index}.unreadable.txt" for index in (0, 1)
+    ]
+    note = (folder / "main-1.unreadable.txt").read_text().splitlines()
+    late = "http://node:8042 did not accept a connection within 10 s"
+    assert note == [f"stdout: {late}", f"stderr: {late}"]
+    assert "those of 2 could not be read" in caplog.text
+
+
+def test_without_hdfs_it_is_said_once_that_nothing_is_kept(pai, settings, caplog):
+    settings(keep_logs="true")
+    with caplog.at_level(logging.WARNING, "luigi-interface"):
+        for name in ("a", "b"):
+            Train(name=name).run()
+    assert [message for message in caplog.messages if message.startswith("keep_logs")] == [
+        "keep_logs: no log of job a, or of other jobs without output folder on HDFS, is kept"
+    ]
+    assert pai.posts() == ["a", "b"]
+
+
+def test_a_broken_hdfs_does_not_fail_the_task(local_pai_v2, as_settings, monkeypatch, caplog):
+    as_settings(local_pai_v2)
+
+    task, write = Train(name=unique(), command="true"), HdfsWriter.write
+
+    def full(self, data):
+        if "_logs" in self.name:
+            raise HdfsError("no space", operation="write", path=self.name)
+        return write(self, data)
+
+    monkeypatch.setattr(HdfsWriter, "write", full)
+    task.run()
+    assert task.complete()
+    assert (
+        f"The logs of job {task.name} could not be kept in {task.output_dir}/_logs/{task.name}: "
+        in caplog.text
+    )
+
+
+@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.parametrize("ends", ["succeeds", "fails"])
+def test_what_a_killed_worker_did_not_keep_the_next_one_keeps(monkeypatch, ends):
+    """It was killed after the end of the job, before or while the logs were kept."""
+    task = Train(name=unique(), command=f"echo {ends}; [ {ends} = succeeds ]")
+    with monkeypatch.context() as patched:
+        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            task.run()
+    reset_clusters()
+    assert kept(task) == {}
+    assert Train(name=task.name).complete() == (ends == "succeeds")
+    assert kept(task) == {"worker-0.stdout": f"{ends}\n", "worker-0.stderr": ""}
+    reset_clusters()
+    monkeypatch.setattr(KeptLogs, "keep", lambda *_: pytest.fail("kept twice"))
+    assert Train(name=task.name).complete() == (ends == "succeeds")
+
+
+def test_by_default_nothing_is_kept(local_pai_v2, as_settings, monkeypatch):
+    as_settings(local_pai_v2)
+    monkeypatch.setattr(Train, "keep_logs", None)
+    task = Train(name=unique(), command="echo out")
+    task.run()
+    assert kept(task) == {}
+
+
+def test_what_is_no_truth_value_is_refused(pai, monkeypatch):
+    monkeypatch.setattr(Train, "keep_logs", "no")
+    with pytest.raises(ConfigError, match=r"^Train: keep_logs = 'no' is not valid; use True or False$"):
+        Train(name="x").run()
+    assert pai.calls == []
