@@ -44,6 +44,6 @@ class Best(luigi.Task):
         return luigi.LocalTarget("best.json")
 
     def run(self):
-        best = min(self.input().rows(), key=lambda row: row["loss"])
+        best = min(self.requires().results.rows(), key=lambda row: row["loss"])
         with self.output().open("w") as file:
             json.dump(best, file)

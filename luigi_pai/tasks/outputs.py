@@ -16,11 +16,12 @@ from luigi_pai.runtime import attempt_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from luigi_pai.config import OpenPai
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.record import CompletionFlag, SubmissionRecord
 
-__all__ = ["Outputs", "overridden_targets", "read_metrics"]
+__all__ = ["Outputs", "configured_hdfs", "overridden_targets", "read_metrics"]
 
 _METRICS = "metrics.json"
 _LARGEST_METRICS = 1_000_000  # bytes
@@ -238,3 +239,12 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError(f'{path} is not a JSON object such as {{"accuracy": 0.97}}')  # noqa: TRY004  its content
     return values
+
+
+def configured_hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
+    """Return the cluster's HDFS; None if no WebHDFS is configured."""
+    if settings.hdfs_account() is None:
+        return None
+    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
+
+    return WebHdfs.from_config(cluster)

@@ -22,14 +22,13 @@ from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.history import History, RunsInArrayError
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.kept_logs import KeptLogs
-from luigi_pai.tasks.outputs import Outputs
+from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
@@ -81,7 +80,7 @@ class TaskRun:
         self._cluster = (
             cluster.with_api_version(definition.api_version) if definition.api_version else cluster
         )
-        self._hdfs = _hdfs(self._settings, definition.task.cluster)
+        self._hdfs = configured_hdfs(self._settings, definition.task.cluster)
         self.outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
         self.settings = TaskSettings(definition.task, self._settings)
         self.settings.check()
@@ -386,12 +385,3 @@ class TaskRun:
 
 def _submission_unknown(name: str) -> str:
     return f"job {name} may have been submitted; run the task again: it looks up the job first"
-
-
-def _hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
-    """Return the cluster's HDFS; None if no WebHDFS is configured."""
-    if settings.hdfs_account() is None:
-        return None
-    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
-
-    return WebHdfs.from_config(cluster)

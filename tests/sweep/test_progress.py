@@ -188,7 +188,7 @@ def run(count, at_once):
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))
-        clock.sleep(engine.idle())
+        clock.advance(engine.idle())
     return cluster, counts.rows
 
 

@@ -20,7 +20,9 @@ EXAMPLE = ROOT / "examples" / "study"
 
 
 def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^```py(?:thon)?\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.DOTALL | re.MULTILINE
+    )
 
 
 @pytest.fixture
@@ -57,10 +59,10 @@ def test_the_tutorial_shows_the_example():
     """Its study is fit_study.py, in less than 40 lines; its search is in fit_search.py."""
     study, search = blocks("study.md")
     example = (EXAMPLE / "fit_study.py").read_text()
-    assert study.partition("\n")[2].strip() == example.partition('"""\n\n')[2].strip()
-    lines = [line for line in study.splitlines()[1:] if line.strip()]
+    assert study.strip() == example.partition('"""\n\n')[2].strip()
+    lines = [line for line in study.splitlines() if line.strip()]
     assert len(lines) < 40
-    shown = [line for line in search.splitlines()[1:] if line.strip()]
+    shown = [line for line in search.splitlines() if line.strip()]
     text = (EXAMPLE / "fit_search.py").read_text()
     assert [line for line in shown if line not in text.splitlines() and "RandomStudy" not in line] == []
 

@@ -1,0 +1,50 @@
+"""``luigi-pai run`` of a sweep on a terminal: a bar of its points."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+
+import pytest
+
+command = importlib.import_module("luigi_pai.cli.run")  # the package has the command of that name
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """Draw what is noted; return the line."""
+    monkeypatch.setattr(command, "is_terminal", lambda: True)
+    monkeypatch.setattr(command.shutil, "get_terminal_size", lambda: os.terminal_size((120, 24)))
+
+    def draw(*events):
+        progress = command._Progress()
+        for event in events:
+            progress.note(json.dumps(event).encode())
+        progress.draw()
+        return capsys.readouterr().out
+
+    return draw
+
+
+COUNTS = {"done": 30, "running": 8, "waiting": 0, "failed": 10, "pruned": 0}
+
+
+def test_a_sweep_has_a_bar(shown):
+    """Of the points that have ended, with what waits, runs and failed, and the best."""
+    event = {"sweep": "Study", "total": 100, "best": "best accuracy 0.97 (rate=0.1)", **COUNTS}
+    assert shown(event).endswith(
+        "Study [########------------] 40/100, 8 running, 10 failed, best accuracy 0.97 (rate=0.1)"
+    )
+
+
+def test_a_search_has_counts_and_no_bar(shown):
+    """The number of its points is not known."""
+    assert shown({"sweep": "Search", "total": None, "best": "", **COUNTS}).endswith(
+        "Search 40 ended, 8 running, 10 failed"
+    )
+
+
+def test_single_jobs_stand_before_it(shown):
+    events = [{"job": "a", "state": "SUCCEEDED"}, {"sweep": "Study", "total": 40, "best": "", **COUNTS}]
+    assert "1 done, Study [####################] 40/40" in shown(*events)
