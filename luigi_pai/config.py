@@ -12,7 +12,7 @@ import luigi
 import luigi.configuration
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.config_checks import problems, split_urls, tls_verify
+from luigi_pai.config_checks import kind_of, problems, split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
     chosen_section,
@@ -248,8 +248,7 @@ class OpenPai(luigi.Config):
     @classmethod
     def _of(cls, key: str) -> str:
         """Return a note for errors on a key that is read from another section."""
-        source = cls._source(key)
-        return "" if source == cls.section else f" of [{source}]"
+        return "" if cls._source(key) == cls.section else f" of [{cls._source(key)}]"
 
     @classmethod
     def _unreadable(cls, params: Any) -> list[str]:
@@ -265,7 +264,7 @@ class OpenPai(luigi.Config):
                 else:
                     wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
-                wrong.append(f"{key} is not {_kind_of(parameter)}")
+                wrong.append(f"{key} is not {kind_of(parameter)}")
         return wrong
 
     @classmethod
@@ -392,12 +391,6 @@ def _settings_of(section: str) -> type[OpenPai]:
         made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
         known = _SETTINGS.setdefault(section, made)
     return known
-
-
-def _kind_of(parameter: luigi.Parameter) -> str:
-    if isinstance(parameter, luigi.BoolParameter):
-        return "true or false"
-    return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
 
 
 def _registry() -> Clusters:

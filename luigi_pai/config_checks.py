@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import luigi
+
 from luigi_pai.api.exit_codes import EXIT_CODES_ADVICE, exit_codes
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["problems", "split_urls", "task_problems", "tls_verify", "words_of"]
+__all__ = ["kind_of", "problems", "split_urls", "task_problems", "tls_verify", "words_of"]
 
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _WORDS = {
@@ -157,6 +159,13 @@ def tls_verify(value: object) -> bool | str:
     if word.lower() in ("false", "no", "0"):
         return False
     return os.path.expandvars(str(Path(word).expanduser()))
+
+
+def kind_of(parameter: luigi.Parameter) -> str:
+    """Return what a value of a key is to be, for an error: ``a number``."""
+    if isinstance(parameter, luigi.BoolParameter):
+        return "true or false"
+    return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
 
 
 def split_urls(text: str | None) -> tuple[str, ...]:

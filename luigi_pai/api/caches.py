@@ -1,4 +1,4 @@
-"""Caches of a Cluster: finished jobs, and lookups of submissions."""
+"""Caches of a Cluster: finished jobs, lookups of submissions, and an outage."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from luigi_pai.errors import ClusterUnreachable
+
 if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
+    from luigi_pai.api.shared_state import SharedState
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.submissions import LatestSubmission
 
-__all__ = ["BoundedCache", "Cache", "FinishedJobs", "Lookup"]
+__all__ = ["BoundedCache", "Cache", "FinishedJobs", "Lookup", "Outage"]
 
 _MOST = 20_000  # entries of a cache
 _VALID_FOR = 30.0  # seconds
+_UNREACHABLE_KEPT = 10.0  # seconds
 _SAME_CREATION = 60_000  # ms by which a list and a lookup may differ
 
 K = TypeVar("K", bound=Hashable)
@@ -185,3 +189,39 @@ def _is_same(end: JobStatus, status: JobStatus | None) -> bool:
 
 Cache = BoundedCache[Any, Any]
 """A cache whose users have keys of their own."""
+
+
+class Outage:
+    """An address that did not answer: for 10 s it is not tried again, by no process that shares the state.
+
+    A thousand tasks need not each wait for a timeout.
+
+    Args:
+        state: shared with forks.
+        clock: says how old the error is.
+    """
+
+    def __init__(self, state: SharedState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    def check(self) -> None:
+        """Raise the error of a lookup in the last 10 s that had no reply.
+
+        Raises:
+            ClusterUnreachable: there was one.
+        """
+        last = self._state.read().get("unreachable")
+        if last is not None and 0 <= self._clock.monotonic() - last[0] < _UNREACHABLE_KEPT:
+            raise ClusterUnreachable(last[1])
+
+    def record(self, error: ClusterUnreachable) -> None:
+        """Record that there was no reply."""
+        with self._state.update() as state:
+            state["unreachable"] = [self._clock.monotonic(), str(error)]
+
+    def end(self) -> None:
+        """Record that there was a reply."""
+        if "unreachable" in self._state.read():
+            with self._state.update() as state:
+                state.pop("unreachable", None)

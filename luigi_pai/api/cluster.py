@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.board import Board
-from luigi_pai.api.caches import Cache, FinishedJobs, Lookup
+from luigi_pai.api.caches import Cache, FinishedJobs, Lookup, Outage
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
@@ -18,12 +16,12 @@ from luigi_pai.api.logs.files import LogFiles
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.server import Server
+from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.shared_state import SharedState
 from luigi_pai.api.submissions import Submissions, validated_name
 from luigi_pai.api.wire.refusals import with_virtual_clusters
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiHttpError
 from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Cluster"]
 
 logger = logging.getLogger(__name__)
-
-_UNREACHABLE_KEPT = 10.0  # seconds in which an address that did not answer is not tried again
-_REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 
 
 class Cluster:
@@ -81,6 +76,7 @@ class Cluster:
         url, username, polling, section, clock: as given.
         portal_url: the web portal.
         cache: for other modules, each with keys of its own; emptied by ``reset``.
+        outage: whether the address did not answer just now.
         log_files: fetches the logs that a dialect's ``task_logs`` names.
     """
 
@@ -107,7 +103,7 @@ class Cluster:
             raise ValueError(f"api_version = {api_version!r} is not valid; use auto, v1 or v2")
         self.url = url
         self.username = username
-        self.portal_url = (portal_url or _default_portal(url)).rstrip("/")
+        self.portal_url = (portal_url or default_portal(url)).rstrip("/")
         self.polling = polling or Polling()
         self.section = section
         self.clock = clock or Clock()
@@ -122,6 +118,7 @@ class Cluster:
         self._finished = FinishedJobs(self.clock)
         self._board = Board(self._session, self._finished)
         self._lookups: Cache = Cache()
+        self.outage = Outage(self._state, self.clock)
         self.log_files = LogFiles(self._session, self.portal_url)
 
     def __repr__(self) -> str:
@@ -187,9 +184,7 @@ class Cluster:
                 return self.status(name)
             self._detector.record("v1")
         self._cache_status(name, status)
-        if "unreachable" in self._state.read():
-            with self._state.update() as state:
-                state.pop("unreachable", None)
+        self.outage.end()
         return status
 
     def lookup(self, name: str, *, may_list: bool = True) -> JobStatus:
@@ -393,21 +388,6 @@ class Cluster:
         """Remove the last lookup of a task's submissions from the cache: it was out of date."""
         self._lookups.pop(name)
 
-    def check_reachable(self) -> None:
-        """Raise the error of a lookup in the last 10 s that had no reply, also of another process.
-
-        Raises:
-            ClusterUnreachable: there was one.
-        """
-        last = self._state.read().get("unreachable")
-        if last is not None and 0 <= self.clock.monotonic() - last[0] < _UNREACHABLE_KEPT:
-            raise ClusterUnreachable(last[1])
-
-    def record_unreachable(self, error: ClusterUnreachable) -> None:
-        """Record that there was no reply, so that a thousand tasks need not each wait for a timeout."""
-        with self._state.update() as state:
-            state["unreachable"] = [self.clock.monotonic(), str(error)]
-
     # private
 
     def _cache_status(self, name: str, status: JobStatus | None) -> None:
@@ -415,11 +395,3 @@ class Cluster:
         key = dialect.version, dialect.job_name(name)
         self._finished.update(key, status, self._session.connection_epoch)
         self._board.seen(*key, found=status is not None)
-
-
-def _default_portal(url: str) -> str:
-    """Return the likely URL of the portal: without ``/rest-server``, or with port 9286 in place of 9186."""
-    parts = urlsplit(url.rstrip("/"))
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    netloc = f"{host}:{_PORTAL_PORT}" if parts.port == _REST_PORT and not parts.path else parts.netloc
-    return urlunsplit((parts.scheme, netloc, re.sub(r"/rest-server$", "", parts.path), "", ""))

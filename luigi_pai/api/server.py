@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.request_limits import server_time
 from luigi_pai.api.wire.replies import error_of
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import DialectDetector
     from luigi_pai.api.session import Session
 
-__all__ = ["Greeting", "Server"]
+__all__ = ["Greeting", "Server", "default_portal"]
+
+_REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 
 
 @dataclass(frozen=True)
@@ -89,3 +93,11 @@ class Server:
     def requests_left(self) -> dict[str, tuple[int, float]]:
         """Return of each request limit that the server has named how many are left, for how many seconds."""
         return self._session.limits.left()
+
+
+def default_portal(url: str) -> str:
+    """Return the likely URL of the portal: without ``/rest-server``, or with port 9286 in place of 9186."""
+    parts = urlsplit(url.rstrip("/"))
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    netloc = f"{host}:{_PORTAL_PORT}" if parts.port == _REST_PORT and not parts.path else parts.netloc
+    return urlunsplit((parts.scheme, netloc, re.sub(r"/rest-server$", "", parts.path), "", ""))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
 _QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
-_JITTER = 0.1
-_LOST_AFTER = 60.0
+_JITTER, _LOST_AFTER = 0.1, 60.0
 _LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _FEW = 2  # jobs that are looked up alone when they are due together
@@ -281,8 +280,7 @@ class Watcher:
         self._outage.succeeded()
         waits = []
         for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
-            row = listed.get(name)
-            if row is None:
+            if (row := listed.get(name)) is None:
                 job.alone_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
                 job.absent += 1
                 continue

@@ -286,7 +286,7 @@ class TaskRun:
     def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
         """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
         try:
-            self._cluster.check_reachable()
+            self._cluster.outage.check()
             found = yield from submissions.latest()
             if found.has_failed:
                 found = yield from self._find_in_array(submissions, found)
@@ -302,7 +302,7 @@ class TaskRun:
                 if number > 1:
                     found = yield from submissions.latest(number)
         except ClusterUnreachable as error:
-            self._cluster.record_unreachable(error)
+            self._cluster.outage.record(error)
             raise
         return found
 

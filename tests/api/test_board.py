@@ -372,15 +372,15 @@ def test_more_jobs_than_are_kept(new_cluster, rest):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_an_end_that_is_known_is_newer_than_a_list(faulty, cluster, release, clock):
+def test_an_end_that_is_known_is_newer_than_a_list(faulty, known_cluster, release):
     """A list that shows the job as running is up to 10 s old."""
     faulty.release = release
     for name in names(4):
         faulty.add(name, runs_for=5.0)
-    known = cluster()
+    known = known_cluster()
     for name in names(3):
         known.lookup(name)
     assert requests(faulty)[1] == 1
-    clock.sleep(6.0)
+    known.clock.advance(6.0)
     assert known.status("j3").succeeded
     assert known.lookup("j3").succeeded

@@ -196,7 +196,7 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     cluster = new_cluster(faulty.url, clock=clock)
     cluster.status("a")
     cluster.list()
-    cluster.record_unreachable(ClusterUnreachable("down"))
+    cluster.outage.record(ClusterUnreachable("down"))
     cluster.cache.put("x", 1)
     run_steps(Submissions(cluster, "a").latest(), clock.sleep)
     with pytest.raises(RateLimited):
@@ -207,7 +207,7 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     assert cluster.dialect.version == "v1"
     assert cluster.cache.get("x") is None
     assert cluster.cached_lookup("a") is None
-    cluster.check_reachable()
+    cluster.outage.check()
     with pytest.raises(JobNotFound):
         cluster.status("a")
     assert cluster.list() == []
@@ -245,14 +245,14 @@ def test_the_clusters_of_a_process_are_one_for_each_settings():
 def test_an_address_without_a_server_is_found_out_once(new_cluster, clock, in_forks):
     """A thousand tasks do not each find it out: for ten seconds they are told what the first ran into."""
     cluster = new_cluster(clock=clock)
-    cluster.check_reachable()
-    in_forks(lambda _: cluster.record_unreachable(ClusterUnreachable("cannot reach it: Connection refused")))
+    cluster.outage.check()
+    in_forks(lambda _: cluster.outage.record(ClusterUnreachable("cannot reach it: Connection refused")))
     for _ in range(2):
         with pytest.raises(ClusterUnreachable, match=r"^cannot reach it: Connection refused$"):
-            cluster.check_reachable()
+            cluster.outage.check()
         clock.set_wall_clock(-DAY)
     clock.advance(10.5)
-    cluster.check_reachable()
+    cluster.outage.check()
 
 
 # ---------------------------------------------------------------- how long a server knows a job
