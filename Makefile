@@ -32,7 +32,7 @@ unexport LUIGI_CONFIG_PARSER
 # Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench wheel clean
+.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -48,6 +48,7 @@ help:
 	@echo 'make real-hdfs     serve a real HDFS until Ctrl-C, and say what to set for pytest by itself'
 	@echo '                   (HADOOP=2.7.4 or 3.3.4; default 2.7.4)'
 	@echo 'make bench         the benchmarks'
+	@echo 'make docs          the site, in build/site'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
 	@echo 'make dist          the wheel and the sdist, and their hashes'
 	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
@@ -195,6 +196,11 @@ test-oldest: $(OLDEST_READY) wheel
 
 bench: $(DEV_READY)
 	@$(REAL_HDFS) run --optional --as-shipped -- $(BIN)/python benchmarks
+
+# Warnings are errors, and so are references that lead nowhere. tests/site looks at what was built.
+docs: $(DEV_READY)
+	@$(BIN)/sphinx-build -q -E -W --keep-going docs build/site
+	@echo "Site: $(CURDIR)/build/site/index.html"
 
 wheel: $(DEMO_READY)
 	@rm -f dist/luigi_pai-*.whl

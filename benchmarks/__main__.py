@@ -1,7 +1,8 @@
 """Runs all benchmarks, one after the other, and says at the end which promises are broken.
 
 A script prints a line `broken: ...` for each promise that it finds broken, and its exit code is 1 then. The
-exit code is 1 if that of a script was not 0. `python benchmarks NAME ...` runs only the scripts named.
+exit code is 1 if that of a script was not 0. `python benchmarks NAME ...` runs only the scripts named. A run
+of all of them writes docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ HERE = Path(__file__).parent
 MARK = "broken: "
 
 
-def run(script: Path) -> list[str]:
+PAGE = {"many_jobs": ["--write"]}
+
+
+def run(script: Path, options: list[str]) -> list[str]:
     """Run a script, showing what it prints, and return what it finds broken."""
     print(f"\n== {script.name}", flush=True)
-    command = [sys.executable, str(script)]
+    command = [sys.executable, str(script), *options]
     env = os.environ | {"PYTHONUNBUFFERED": "1"}
     broken = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=env) as process:
@@ -32,14 +36,14 @@ def run(script: Path) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    scripts = sorted(path for path in HERE.glob("*.py") if path.name != "__main__.py")
+    scripts = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
     known = {script.stem: script for script in scripts}
     asked = [name.removesuffix(".py") for name in names]
     if unknown := [name for name in asked if name not in known]:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     chosen = [known[name] for name in asked] or scripts
-    broken = {script.name: run(script) for script in chosen}
+    broken = {script.name: run(script, [] if asked else PAGE.get(script.stem, [])) for script in chosen}
     print("\n== promises")
     for name, failures in broken.items():
         for failure in failures:

@@ -48,6 +48,12 @@ _SHARED = (  # how one works, not where: a further cluster takes them from [Open
     "run_timeout",
     "on_forgotten",
     "on_kill",
+    "logs",
+    "keep_logs",
+    "max_attempts",
+    "retry_exit_codes",
+    "tags",
+    "notify",
     "console",
 )
 

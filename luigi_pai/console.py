@@ -39,7 +39,7 @@ _OF_LUIGI = "luigi-interface"
 _INSTALLED = "_luigi_pai_console"
 
 
-class Console(logging.StreamHandler[Any]):
+class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
     """Shows what luigi_pai and the user's tasks log, and everybody's warnings and errors.
 
     Args:

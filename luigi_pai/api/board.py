@@ -98,6 +98,7 @@ class Board:
         self._flat = False  # v1 lists have no jobs but those that are looked up by their name alone
         self._pause = 0.0
         self._paused_until = 0.0
+        self._failure: tuple[float, PaiApiError] | None = None  # of the last list that failed, and its time
 
     def wait(self) -> float | None:
         """Return the seconds until the next list may be made; None if lists fail at present."""
@@ -134,17 +135,20 @@ class Board:
         if since is None:
             last = self.current(dialect)
             since = self._clock.monotonic() - _KEPT if last is None else last.at
-        version = dialect.version
+        version, asked = dialect.version, self._clock.monotonic()
         with self._state.locked("list"):
             listing = self._read()
             if listing is not None and listing.version == version and listing.at > since:
                 return listing
             at = self._clock.monotonic()
+            if self._failure is not None and asked < self._failure[0] <= at:  # of another thread, meanwhile
+                raise self._failure[1]
             try:
                 jobs = list(request())
             except PaiApiError as error:
                 self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
-                self._paused_until = self._clock.monotonic() + self._pause
+                now = self._clock.monotonic()
+                self._failure, self._paused_until = (now, error), now + self._pause
                 logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
                 raise
             self._pause = 0.0
@@ -216,7 +220,7 @@ class Board:
             name: on the server.
             found: whether the server knows the job.
         """
-        if self._listing is not None:
+        if self._listing is not None and name in self._listing.jobs:
             self._listing.served.add(name)
         if version != "v1" or self._flat or not found:
             return
@@ -232,7 +236,7 @@ class Board:
         self._listing = self._found = None
         self._arrays = []
         self._alone, self._needed, self._answered = 0, _ALONE, 0
-        self._flat, self._pause, self._paused_until = False, 0.0, 0.0
+        self._flat, self._pause, self._paused_until, self._failure = False, 0.0, 0.0, None
 
     def _store(self, version: str, at: float, took: float, jobs: list[JobStatus]) -> Listing:
         own = [job for job in jobs if job.username == self._session.account.username]

@@ -62,6 +62,12 @@ class BoundedCache(Generic[K, V]):
         with self._lock():
             self._put(key, value)
 
+    def put_all(self, values: Mapping[K, V]) -> None:
+        """Store several values."""
+        with self._lock():
+            for key, value in values.items():
+                self._put(key, value)
+
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; make it, once, if there is none."""
         with self._lock():
@@ -135,7 +141,8 @@ class FinishedJobs:
             self.clear()  # another server replies
         # Replies of mocked tests name neither owner nor time: such tests must not see each other's jobs.
         if status is not None and status.finished and status.identified:
-            if known is not None or listed is not None or self._valid is None or not len(self._statuses):
+            is_first = self._valid is None or not (len(self._statuses) or len(self._listed))
+            if known is not None or listed is not None or is_first:
                 self._renew(epoch)
             self._statuses.put(key, status)
 
@@ -148,8 +155,7 @@ class FinishedJobs:
             not before and not self._is_valid(epoch)
         ):
             self.clear()  # another server may reply
-        for key, job in ends.items():
-            self._listed.put(key, job)
+        self._listed.put_all(ends)
         if ends:
             self._renew(epoch)
 

@@ -206,14 +206,16 @@ class Cluster:
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        known = self._board.answer(self.dialect, name)
-        is_known = self._detector.known is not None
-        if known is None and may_list and is_known and self._board.is_worth_it(self.dialect, name):
-            with contextlib.suppress(PaiApiError):
-                self._board.refresh(self.dialect, self.list)
-                known = self._board.answer(self.dialect, name)
+        dialect = self.dialect
+        known = self._board.answer(dialect, name)
         if known is not None:
             return known
+        if may_list and self._detector.known is not None and self._board.is_worth_it(dialect, name):
+            with contextlib.suppress(PaiApiError):
+                self._board.refresh(dialect, self.list)
+                known = self._board.answer(dialect, name)
+                if known is not None:
+                    return known
         try:
             status = self.status(name)
         except JobNotFound as error:

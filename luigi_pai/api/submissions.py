@@ -67,6 +67,11 @@ class LatestSubmission:
         """Whether it has succeeded."""
         return self.status is not None and self.status.succeeded
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended without success, or there is none."""
+        return self.status is None or (self.status.finished and not self.status.succeeded)
+
 
 class Submissions:
     """The submissions of one task's job on a cluster.
@@ -367,16 +372,7 @@ def validated_name(job: PaiJob | JobProtocol) -> str:
 
 
 def _find_instance(cluster: Cluster, array: str, job: str) -> JobStatus | None:
-    """Return the status of a job that was submitted as an instance of an array.
-
-    Args:
-        cluster: of the array.
-        array: its name on the server.
-        job: the name of the job's submission.
-
-    Returns:
-        the status as of ``instance_status``; None if the server has no such array.
-    """
+    """Return the status of a job in an array; None if the server has no such array."""
     try:
         status, jobs = cluster.status(array), jobs_of(cluster, array)
     except JobNotFound:

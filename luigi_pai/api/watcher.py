@@ -30,6 +30,7 @@ _LOST_AFTER = 60.0
 _LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _FEW = 2  # jobs that are looked up alone when they are due together
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # for which a job that lists lack is looked up alone
 _PATIENCE = 30  # of its own waits, for which a job waits for a list that others wait for, too
 _PACE_SHARE = 0.2  # of the median wait of all jobs, between two lists at least
 
@@ -91,7 +92,8 @@ class _Watched:
     unknown_since: float | None = None
     missed: Deadline | None = None
     with_tasks: bool = False
-    alone: bool = False  # lists lack it, or what they have of it is not enough
+    absent: int = 0  # lists that lacked it, in sequence
+    alone_until: float = -math.inf  # until then, no list is made for it
 
 
 class Watcher:
@@ -161,7 +163,7 @@ class Watcher:
             math.inf if run_timeout is None else run_timeout,
             queued_since=now if new else now - self._age(status.created_ms),
             with_tasks=with_tasks,
-            alone=with_tasks,
+            alone_until=math.inf if with_tasks else -math.inf,
         )
         if status.state not in (*_QUEUED, JobState.UNKNOWN):
             job.running_since = now if new else now - self._age(status.launched_ms or status.created_ms)
@@ -244,18 +246,19 @@ class Watcher:
             return False
         first = self._jobs[self._due[0][2]]
         now = self._clock.monotonic()
-        if first.alone or (first.missed is None and now >= self._deadline_of(first)):
+        if now < first.alone_until or (first.missed is None and now >= self._deadline_of(first)):
             return False
         wait = self._next_wait(first)
         return self._is_more_than_few_due(now + max(wait, min(self._no_list_before - now, _PATIENCE * wait)))
 
     def _is_more_than_few_due(self, before: float) -> bool:
+        now = self._clock.monotonic()
         count, entries = 0, [0]
         while entries:  # from the top of the heap, as far as it is due
             entry = entries.pop()
             if entry >= len(self._due) or self._due[entry][0] > before:
                 continue
-            if self._is_valid(self._due[entry]) and not self._jobs[self._due[entry][2]].alone:
+            if self._is_valid(self._due[entry]) and now >= self._jobs[self._due[entry][2]].alone_until:
                 count += 1
                 if count > _FEW:
                     return True
@@ -279,16 +282,19 @@ class Watcher:
         waits = []
         for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             row = listed.get(name)
-            job.alone = row is None or (row.finished and not row.succeeded)
             if row is None:
+                job.alone_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
+                job.absent += 1
                 continue
-            update = None
+            job.absent, job.alone_until = 0, -math.inf
+            update, alone = None, row.finished and not row.succeeded
             try:
-                if not job.alone:
+                if not alone:
                     update = self._observe(name, job, _merged(job.status, row))
             except PaiApiError:  # of its stop, which the lookup repeats
-                job.alone = True
-            if job.alone:
+                alone = True
+            if alone:
+                job.alone_until = math.inf
                 self._due_at(now, name)
             if not row.finished:
                 waits.append(self._next_wait(job))
@@ -299,15 +305,15 @@ class Watcher:
     def _postpone(self, moment: float) -> None:
         """Let the jobs that are due wait for the next list."""
         now = self._clock.monotonic()
+        due = []
         while self._due and self._due[0][0] <= now:
-            _, _, name = due = heapq.heappop(self._due)
-            if not self._is_valid(due):
-                continue
+            due.append(heapq.heappop(self._due))
+        for _, _, name in filter(self._is_valid, due):
             job = self._jobs[name]
-            until = now if job.alone else moment
-            self._due_at(
-                until if job.missed is not None else min(until, max(now, self._deadline_of(job))), name
-            )
+            until = now if now < job.alone_until else moment
+            if job.missed is None:
+                until = max(now, min(until, self._deadline_of(job)))
+            self._due_at(until, name)
 
     def _look_up(self, name: str, job: _Watched) -> Update | None:
         try:
@@ -319,6 +325,8 @@ class Watcher:
     def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
+        if job.alone_until == math.inf and not job.with_tasks:
+            job.alone_until = -math.inf
         if status.finished:
             del self._jobs[name]
             return Update(name, status, Outcome.ENDED, job.missed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, tell
 
@@ -32,16 +32,17 @@ def doctor(*, as_json: bool) -> None:
     on HDFS; nothing is submitted. Exit code 0 if nothing fails, 2 for the configuration, 3 if
     the cluster cannot be reached, else 1.
     """
-    from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi
-
     checks: list[Check] = []
-    for check in diagnose():
-        checks.append(check)
-        if not as_json:
-            state = coloured(f"{check.state:4}", _COLOURS[check.state])
-            tell(f"{state}  {check.name}: {check.text}", hanging=_INDENT)
-            if check.mend:
-                tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
+    with plain_failures("doctor", "stopped"):
+        from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi, which reads luigi.cfg
+
+        for check in diagnose():
+            checks.append(check)
+            if not as_json:
+                state = coloured(f"{check.state:4}", _COLOURS[check.state])
+                tell(f"{state}  {check.name}: {check.text}", hanging=_INDENT)
+                if check.mend:
+                    tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     failed = [check for check in checks if check.state == "fail"]

@@ -40,13 +40,23 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
     except ConfigError as error:
         give_up(command, error, EXIT_USAGE)
     except configparser.Error as error:
-        give_up(command, f"luigi.cfg cannot be read: {error}", EXIT_USAGE)
+        give_up(command, f"luigi.cfg cannot be read: {_without_lines(error)}", EXIT_USAGE)
     except ClusterUnreachable as error:
         give_up(command, f"{error}{_where_it_was_looked_for()}", EXIT_UNREACHABLE)
     except PaiError as error:
         give_up(command, error, _code_of(error))
     except KeyboardInterrupt:
         give_up(command, interrupted, EXIT_FAILED)
+
+
+def _without_lines(error: configparser.Error) -> str:
+    """Return what is wrong with a configuration file, without its lines: one may be the password."""
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
+    if isinstance(error, configparser.ParsingError):
+        numbers = ", ".join(str(number) for number, _ in error.errors)
+        return f"{error.source}, line {numbers}: this is no key = value"
+    return str(error)
 
 
 def _where_it_was_looked_for() -> str:

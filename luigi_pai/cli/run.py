@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _START = """\
-import sys
+import sys, warnings
 import luigi.configuration, luigi.retcodes
+warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
 config = luigi.configuration.get_config()
 config.set("core", "no_configure_logging", "true")
 codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1, "scheduling_error": 4,

@@ -10,7 +10,7 @@ sweep in the user's list of jobs, whatever ``points_per_job`` is by then.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState, JobStatus, instance_status
@@ -19,14 +19,15 @@ from luigi_pai.api.watcher import Outcome, Update
 from luigi_pai.errors import ConfigError, PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
-from luigi_pai.sweep.arrays import Arrays, has_failed
 from luigi_pai.sweep.units import PointUnit, end_of, run_of
-from luigi_pai.tasks.task_run import Begun, RunsInArrayError
+from luigi_pai.tasks.history import RunsInArrayError
+from luigi_pai.tasks.task_run import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.retries import Steps
+    from luigi_pai.sweep.arrays import Arrays
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.units import Ended, Point, Unit
     from luigi_pai.tasks.task_run import TaskRun
@@ -79,6 +80,14 @@ class _OneJob:
         """Return nothing."""
         return ()
 
+    def _announced(self, begun: Begun) -> Begun:
+        """Trigger the events of the points; the array gets the tags of the first one."""
+        self._begun = begun
+        for index, (place, member) in enumerate(self._members.items()):
+            own = replace(begun, number=member.number, status=instance_status(begun.status, place))
+            member.run.announce(own, with_tags=index == 0)
+        return begun
+
     def statuses(self, status: JobStatus) -> Iterator[tuple[Point, JobStatus]]:
         """Yield the points that have not ended, with the statuses of their instances."""
         for index, member in self._members.items():
@@ -127,8 +136,7 @@ class _RunningArray(_OneJob):
     def begin(self) -> Steps[Begun | None]:
         """Return the array."""
         yield from ()
-        self._begun = Begun(1, self._arrays.status(self._array), submitted=False)
-        return self._begun
+        return self._announced(Begun(1, self._arrays.status(self._array), submitted=False))
 
 
 class _NewArray(_OneJob):
@@ -172,8 +180,7 @@ class _NewArray(_OneJob):
             logger.info("Job %s already exists; nothing is submitted", name)
             jobs_there = yield from self._arrays.load_array(name)  # its points may be in another order
             self._members = {jobs_there.index(job): member for job, member in members.items()}
-        self._begun = Begun(1, status, found.submitted)
-        return self._begun
+        return self._announced(Begun(1, status, found.submitted))
 
 
 class AlonePoint(PointUnit):
@@ -254,7 +261,7 @@ class Lookup(_OneJob):
                 found = yield from self._arrays.find(member.run)
                 if found is None:
                     self._further.append(PointUnit(member.point))
-                elif has_failed(found):
+                elif found.has_failed:
                     member.number, _ = member.run.next_submission(found)
                     missing.append(member)
                 elif (instance := (yield from self._arrays.instance(member.run, found))) is not None:

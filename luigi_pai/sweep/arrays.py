@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Point
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["Arrays", "check_points", "has_failed"]
+__all__ = ["Arrays", "check_points"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -144,14 +144,14 @@ class Arrays:
         The status of an instance has the name of its array.
         """
         known = self._latest(run, LatestSubmission(0, None))
-        if not has_failed(known):
+        if not known.has_failed:
             return known
         found = yield from run.find()
         return None if found is None else self._latest(run, found)
 
     def _latest(self, run: TaskRun, found: LatestSubmission) -> LatestSubmission:
         """Return the latest submission in an array that comes after one that has failed."""
-        while has_failed(found):
+        while found.has_failed:
             instance = self._instances.get(run.submission_name(found.number + 1))
             if instance is None:
                 break
@@ -184,11 +184,6 @@ class Arrays:
         """Make a request of a sweep; transient errors are retried."""
         retry = Retry(self.cluster.polling.patience, self.cluster.clock, f"sweep {self.sweep}")
         return (yield from retry.call(request))
-
-
-def has_failed(found: LatestSubmission) -> bool:
-    """Return whether a submission has ended without success, or there is none."""
-    return found.status is None or (found.status.finished and not found.status.succeeded)
 
 
 def _converted(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
 from luigi_pai.config_file import cluster_option
-from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
+from luigi_pai.errors import PaiApiError, PaiError, PaiJobError, PaiJobForgotten, PaiOutputElsewhere
 from luigi_pai.spec.comparison import differing_fields, job_digest
 
 if TYPE_CHECKING:
@@ -19,13 +19,33 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.record import Submission, SubmissionRecord
     from luigi_pai.tasks.task_settings import TaskSettings
 
-__all__ = ["History"]
+__all__ = ["History", "RunsInArrayError"]
 
 logger = logging.getLogger("luigi-interface")
 
 _DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
 _COMPARED = 10  # jobs without a record whose stored config a process requests
+
+
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array."""
+
+    @classmethod
+    def of(cls, name: str, status: JobStatus, page: str) -> RunsInArrayError:
+        """Return the error.
+
+        Args:
+            name: of the task's job.
+            status: of the instance, under the name of the array.
+            page: of the array.
+        """
+        return cls(
+            f"job {name!r} was not submitted: it is {status.raw_state} as a part of job {status.name!r}, "
+            f"which has several points of a sweep ({page}); run the sweep, or run the task again when that "
+            "job has ended",
+            status.name,
+        )
 
 
 class History:

@@ -11,7 +11,7 @@ from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
-from luigi_pai.tasks.luigi_page import link_job_page
+from luigi_pai.tasks.luigi_page import link_job_page, page_text
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
@@ -186,7 +186,7 @@ class JobWatch:
         """Call one of the callbacks that a Luigi worker sets on a running task."""
         report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
         if report is not None:
-            report(value)
+            report(page_text(value) if isinstance(value, str) else value)
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""

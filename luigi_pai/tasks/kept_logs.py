@@ -65,6 +65,7 @@ class KeptLogs:
         folder = f"{self._folder.rstrip('/')}/{_FOLDER}/{status.name}"
         unreadable = 0
         try:
+            status = status if status.tasks else self._with_tasks(status)
             for task in status.tasks:
                 unreadable += not self._keep_task(self._hdfs, folder, status, task)
         except (PaiError, OSError) as error:
@@ -80,6 +81,12 @@ class KeptLogs:
             folder,
             lost,
         )
+
+    def _with_tasks(self, status: JobStatus) -> JobStatus:
+        """Return the status that a lookup of the job alone gives: lists have no tasks."""
+        dialect = self._cluster.dialect
+        name = dialect.job_name(status.name)
+        return self._request(_REST, lambda: dialect.status(name), _PATIENCE)
 
     def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
         """Keep the logs of a task, or the reason why not; return whether they could be read."""

@@ -1,6 +1,6 @@
 """Luigi's web page of a running task: the link to its job, and the button that stops it.
 
-What the page of ``luigid`` shows (Luigi 3.8): behind the eye, the job's page; behind the speech bubble,
+What the page of ``luigid`` shows (Luigi 3.2, 3.8): behind the eye, the job's page; behind the speech bubble,
 the status message and the progress, read anew twice a second; behind the paper plane, a form for messages,
 whose response is shown only if "Await response" is ticked. The table itself is read when the page is opened.
 Link and status message stay when the task has ended, the form goes. There is none of this with
@@ -9,6 +9,7 @@ Link and status message stay when the task has ended, the form goes. There is no
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -20,7 +21,7 @@ from luigi.task_status import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["has_page", "link_job_page"]
+__all__ = ["has_page", "link_job_page", "page_text"]
 
 
 def link_job_page(task: luigi.Task, url: str) -> None:
@@ -43,6 +44,14 @@ def link_job_page(task: luigi.Task, url: str) -> None:
         tracking_url=url,
         accepts_messages=True,
     )
+
+
+def page_text(text: str) -> str:
+    """Return a text as the page needs it: it inserts status messages and responses as HTML.
+
+    What a container has printed may be in them.
+    """
+    return html.escape(text, quote=False)
 
 
 def has_page() -> bool:

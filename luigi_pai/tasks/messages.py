@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.errors import PaiError
+from luigi_pai.tasks.luigi_page import page_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Messages:
         """Wait, and answer messages meanwhile; one that changes the interval ends the wait."""
         for message in messages_within(self._task, seconds, self._cluster.clock):
             before = self._polling()
-            message.respond(self._answer(str(message).strip()))
+            message.respond(page_text(self._answer(str(message).strip())))
             if self._polling() != before:
                 return
 

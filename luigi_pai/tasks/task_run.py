@@ -19,7 +19,7 @@ from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.attempts import Attempts
 from luigi_pai.tasks.definition import Forecast
 from luigi_pai.tasks.events import PaiEvent, trigger
-from luigi_pai.tasks.history import History
+from luigi_pai.tasks.history import History, RunsInArrayError
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.kept_logs import KeptLogs
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import JobDefinition
 
-__all__ = ["Begun", "RunsInArrayError", "TaskRun"]
+__all__ = ["Begun", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -52,10 +52,6 @@ class Begun:
     number: int
     status: JobStatus
     submitted: bool
-
-
-class RunsInArrayError(PaiJobError):
-    """A task's job waits or runs as an instance of an array."""
 
 
 class TaskRun:
@@ -181,19 +177,22 @@ class TaskRun:
         found = yield from self.find()
         if found is None:
             return None
-        status = found.status
-        if status is not None and not status.finished and status.name != self.submission_name(found.number):
-            raise RunsInArrayError(
-                f"job {self._name!r} was not submitted: it is {status.raw_state} as a part of job "
-                f"{status.name!r}, which has several points of a sweep ({self._cluster.page(status.name)}); "
-                "run the sweep, or run the task again when that job has ended",
-                status.name,
-            )
+        status, name = found.status, self.submission_name(found.number)
+        if status is not None and not status.finished and status.name != name:
+            raise RunsInArrayError.of(self._name, status, self._cluster.page(status.name))
         begun = yield from self._ensure(found)
-        if begun.submitted or not begun.status.finished:
-            event = PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER
-            self._new_watch().announce(begun.status, event)
+        self.announce(begun)
         return begun
+
+    def announce(self, begun: Begun, *, with_tags: bool = True) -> None:
+        """Trigger the event of a job that was submitted or taken over, and give it its tags."""
+        if not begun.submitted and begun.status.finished:
+            return
+        event = PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER
+        if with_tags:
+            self._new_watch().announce(begun.status, event)
+        else:
+            self._trigger(event, begun.status)
 
     def find(self) -> Steps[LatestSubmission | None]:
         """Find the latest submission; None if the outputs are complete, and the server knows none."""
@@ -201,15 +200,10 @@ class TaskRun:
         if found is None:
             found = yield from self._find(self._submissions)
         if found.status is None and self._history.is_completed():
-            logger.log(
-                self._level,
-                "Job %s is complete: its outputs show it; the server no longer knows the job",
-                self._name,
-            )
+            text = "Job %s is complete: its outputs show it; the server no longer knows the job"
+            logger.log(self._level, text, self._name)
             return None
         return found
-
-    # and as an instance of an array
 
     def next_submission(self, found: LatestSubmission) -> tuple[int, str]:
         """Return the number and the name of the submission that comes after one that did not succeed.
@@ -294,7 +288,7 @@ class TaskRun:
         try:
             self._cluster.check_reachable()
             found = yield from submissions.latest()
-            if not (found.succeeded or (found.status is not None and not found.status.finished)):
+            if found.has_failed:
                 found = yield from self._find_in_array(submissions, found)
                 submissions.cache(found)
             if found.status is None:
@@ -315,11 +309,9 @@ class TaskRun:
     def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
         """Return a later submission in an array, by the record or the list of jobs; else what was found."""
         last = self._history.last
-        if last is None:
-            if self._cluster.dialect.can.shared_names:  # v1
-                return found
+        if last is None and not self._cluster.dialect.can.shared_names:  # of v1
             return (yield from submissions.latest_in_arrays(found))
-        if last.number <= found.number or last.job == submissions.job_name(last.number):
+        if last is None or last.number <= found.number or last.job == submissions.job_name(last.number):
             return found
         status = yield from submissions.in_array(last.number, last.job)
         return found if status is None else LatestSubmission(last.number, status)

@@ -139,6 +139,34 @@ def new_cluster() -> Iterator[Callable[..., Cluster]]:
         cluster.close()
 
 
+@pytest.fixture
+def known_cluster(
+    faulty: FaultyPai, new_cluster: Callable[..., Cluster], clock: StillClock
+) -> Callable[[], Cluster]:
+    """Make a cluster of the faulty server, on its clock, that need not find out its API version."""
+    return lambda: new_cluster(
+        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2"
+    )
+
+
+@pytest.fixture
+def slow_lists(
+    faulty: FaultyPai, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[float], None]:
+    """Make each list of the faulty server take some seconds of the clock."""
+    answer = faulty.answer
+
+    def take(seconds: float) -> None:
+        def slow(request: Any) -> Any:
+            if "jobs?" in request.path:
+                clock.advance(seconds)
+            return answer(request)
+
+        monkeypatch.setattr(faulty, "answer", slow)
+
+    return take
+
+
 @dataclass
 class Asked:
     """A request as a server received it."""

@@ -17,14 +17,6 @@ RELEASES = ["0.7.1", "0.15.0", "1.0.1", "1.8.0", "ltp-1.5"]
 ROW = {"username": "admin", "createdTime": 1}
 
 
-@pytest.fixture
-def cluster(faulty, new_cluster, clock):
-    """A cluster whose dialect is known, on a clock that the test moves."""
-    return lambda: new_cluster(
-        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2"
-    )
-
-
 def requests(pai):
     """Return the number of lookups and of lists."""
     single = pai.count("GET", r"/api/v\d/jobs/[^/?]+$")
@@ -36,12 +28,12 @@ def names(count):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_many_finished_jobs_take_three_requests(faulty, cluster, release):
+def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
     """Two of them are looked up alone, then the list answers for all, as often as they are looked up."""
     faulty.release = release
     for name in names(300):
         faulty.add(name, ends_as="FAILED" if name == "j7" else "SUCCEEDED")
-    known = cluster()
+    known = known_cluster()
     for _ in range(3):
         states = {name: known.lookup(name).state.value for name in names(300)}
         assert states == dict.fromkeys(names(300), "SUCCEEDED") | {"j7": "FAILED"}
@@ -49,12 +41,12 @@ def test_many_finished_jobs_take_three_requests(faulty, cluster, release):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_single_job_is_not_worth_a_list(faulty, cluster, release):
+def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
     """Nor are two, and nor is one a minute."""
     faulty.release = release
     for name in names(50):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     known.lookup("j0")
     assert requests(faulty) == (1, 0)
     known.lookup("j1")
@@ -65,11 +57,11 @@ def test_a_single_job_is_not_worth_a_list(faulty, cluster, release):
     assert requests(faulty) == (20, 0)
 
 
-def test_an_unfinished_job_is_answered_once_by_a_list(faulty, cluster):
+def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
     """Who looks it up again wants to know what has become of it since."""
     for name in names(10):
         faulty.add(name, runs_for=60)
-    known = cluster()
+    known = known_cluster()
     assert {known.lookup(name).raw_state for name in names(10)} == {"RUNNING"}
     assert requests(faulty) == (2, 1)
     for name in ("j8", "j9"):
@@ -80,11 +72,11 @@ def test_an_unfinished_job_is_answered_once_by_a_list(faulty, cluster):
     assert requests(faulty) == (6, 2)
 
 
-def test_a_list_is_old_after_ten_seconds(faulty, cluster):
+def test_a_list_is_old_after_ten_seconds(faulty, known_cluster):
     """An unfinished job is not answered by it any more."""
     for name in names(10):
         faulty.add(name, runs_for=3600)
-    known = cluster()
+    known = known_cluster()
     for name in names(3):
         known.lookup(name)
     known.clock.advance(11)
@@ -93,12 +85,12 @@ def test_a_list_is_old_after_ten_seconds(faulty, cluster):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, cluster, release):
+def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, release):
     """It may be there: absence proves nothing. And no list is made again for it."""
     faulty.release = release
     for name in names(10):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     for name in names(3):
         known.lookup(name)
     faulty.add("younger")
@@ -109,7 +101,7 @@ def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, cluster, release):
     assert requests(faulty) == (23, 1)
 
 
-def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, cluster):
+def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, known_cluster):
     """Its lists leave out virtual clusters that the user may no longer use."""
     faulty.release = "ltp-1.5"
     for name in names(20):
@@ -117,19 +109,19 @@ def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, cluster):
     for number in range(5):
         faulty.add(f"hidden{number}").config["virtualCluster"] = "left"
     faulty.left_clusters = {"left"}
-    known = cluster()
+    known = known_cluster()
     for name in [*names(20), *(f"hidden{number}" for number in range(5))]:
         assert known.lookup(name).succeeded
     assert requests(faulty) == (7, 1)
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "0.15.0", "1.8.0"])
-def test_the_jobs_of_other_users_are_not_mine(faulty, cluster, release):
+def test_the_jobs_of_other_users_are_not_mine(faulty, known_cluster, release):
     """0.15 lists those of all users, whatever it is asked."""
     faulty.release = release
     for name in names(10):
         faulty.add(name, username="bob" if name == "j9" else "admin")
-    known = cluster()
+    known = known_cluster()
     for name in names(9):
         assert known.lookup(name).username == "admin"
     if release == "0.7.1":  # names are those of all users there
@@ -141,12 +133,12 @@ def test_the_jobs_of_other_users_are_not_mine(faulty, cluster, release):
 
 
 @pytest.mark.parametrize("kind", [500, 403, 404, "reset", "truncated"])
-def test_a_list_that_fails_changes_nothing(faulty, cluster, kind):
+def test_a_list_that_fails_changes_nothing(faulty, known_cluster, kind):
     """Jobs are looked up one by one, and the next list is made a quarter of a minute later."""
     for name in names(40):
         faulty.add(name)
     faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
-    known = cluster()
+    known = known_cluster()
     for name in names(10):
         assert known.lookup(name).succeeded
     failed = faulty.lists
@@ -159,13 +151,13 @@ def test_a_list_that_fails_changes_nothing(faulty, cluster, kind):
     assert requests(faulty) == (10, failed + 1)
 
 
-def test_half_of_the_limit_of_lists_is_left_to_others(faulty, cluster, clock):
+def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clock):
     """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
     faulty.release = "1.8.0"
     faulty.limits = {"list": 60, "call": 100_000}
     for name in names(5):
         faulty.add(name, runs_for=3600)
-    known = cluster()
+    known = known_cluster()
     for _ in range(120):
         for name in names(5):
             known.lookup(name)
@@ -173,19 +165,12 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, cluster, clock):
     assert 28 <= faulty.lists <= 31
 
 
-def test_lists_take_a_tenth_of_the_time(faulty, cluster, clock, monkeypatch):
+def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists):
     """One that takes 2 s is made every 20 s."""
     for name in names(5):
         faulty.add(name, runs_for=3600)
-    known = cluster()
-    answer = faulty.answer
-
-    def slow(request):
-        if "jobs?" in request.path:
-            clock.advance(2)
-        return answer(request)
-
-    monkeypatch.setattr(faulty, "answer", slow)
+    known = known_cluster()
+    slow_lists(2)
     for _ in range(100):
         for name in names(5):
             known.lookup(name)
@@ -193,9 +178,9 @@ def test_lists_take_a_tenth_of_the_time(faulty, cluster, clock, monkeypatch):
     assert 4 <= faulty.lists <= 7
 
 
-def test_lists_that_answer_nothing_become_rare(faulty, cluster, clock):
+def test_lists_that_answer_nothing_become_rare(faulty, known_cluster, clock):
     """Work that is new is not in any list. It is made after 2 lookups, after 4, after 8, ..."""
-    known = cluster()
+    known = known_cluster()
     for number in range(300):
         with pytest.raises(JobNotFound):
             known.lookup(f"new{number}")
@@ -204,12 +189,12 @@ def test_lists_that_answer_nothing_become_rare(faulty, cluster, clock):
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
-def test_forks_share_the_list(faulty, cluster, in_forks, release):
+def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
     """With ``--parallel-scheduling`` each process looks up some of the tasks."""
     faulty.release = release
     for name in names(100):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     known.lookup("j0")
 
     def child(number):
@@ -223,11 +208,11 @@ def test_forks_share_the_list(faulty, cluster, in_forks, release):
     assert faulty.lists == 1
 
 
-def test_threads_share_the_list(faulty, cluster):
+def test_threads_share_the_list(faulty, known_cluster):
     """The first that needs it makes it, the others wait for it."""
     for name in names(100):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     for name in names(2):
         known.lookup(name)
     with ThreadPoolExecutor(8) as pool:
@@ -236,11 +221,11 @@ def test_threads_share_the_list(faulty, cluster):
     assert requests(faulty)[0] <= 2 + 8
 
 
-def test_another_server_is_noticed(faulty, cluster, clock):
+def test_another_server_is_noticed(faulty, known_cluster, clock):
     """What a list said is believed for half a minute, and no longer than the connections last."""
     for name in names(10):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     for name in names(10):
         known.lookup(name)
     faulty.jobs.clear()
@@ -260,11 +245,11 @@ def test_another_server_is_noticed(faulty, cluster, clock):
             known.lookup(name)
 
 
-def test_one_lookup_confirms_a_list(faulty, cluster, clock):
+def test_one_lookup_confirms_a_list(faulty, known_cluster, clock):
     """The same server still knows one job as it was: the others are believed for as long again."""
     for name in names(100):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     for _ in range(4):
         for name in names(100):
             assert known.lookup(name).succeeded
@@ -272,11 +257,11 @@ def test_one_lookup_confirms_a_list(faulty, cluster, clock):
     assert requests(faulty) == (5, 1)
 
 
-def test_a_full_status_is_looked_up(faulty, cluster):
+def test_a_full_status_is_looked_up(faulty, known_cluster):
     """What a list says is enough to know that a job has ended, not for ``status``."""
     for name in names(10):
         faulty.add(name)
-    known = cluster()
+    known = known_cluster()
     for name in names(10):
         known.lookup(name)
     assert known.lookup("j9").tasks == ()
@@ -285,13 +270,13 @@ def test_a_full_status_is_looked_up(faulty, cluster):
     assert requests(faulty) == (3, 1)
 
 
-def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, cluster, clock):
+def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster, clock):
     """NAME has failed, NAME__attempt2 too, NAME__attempt3 succeeded; what comes after it is not looked up."""
     for name in names(20):
         for suffix in ("", "__attempt2"):
             faulty.add(name + suffix, ends_as="FAILED")
         faulty.add(f"{name}__attempt3")
-    known = cluster()
+    known = known_cluster()
     for name in ("j0", "j1"):
         assert run_steps(Submissions(known, name).latest(), clock.sleep).number == 3
     assert requests(faulty) == (6, 0)
@@ -300,12 +285,12 @@ def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, cluster, clock)
     assert requests(faulty) == (6, 1)
 
 
-def test_one_list_serves_states_and_submissions(faulty, cluster, clock):
+def test_one_list_serves_states_and_submissions(faulty, known_cluster, clock):
     """The number of the latest submission is read from the same list."""
     for name in names(10):
         faulty.add(name)
     faulty.add("gone__attempt4")
-    known = cluster()
+    known = known_cluster()
     for name in names(10):
         known.lookup(name)
     assert run_steps(Submissions(known, "gone").latest_in_list(), clock.sleep) == 4

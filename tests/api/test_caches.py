@@ -165,3 +165,60 @@ def test_each_dialect_has_its_own(finished):
     """The same name may be two jobs."""
     finished.update(KEY, ended(), epoch=0)
     assert finished.get(("v2", "j"), 0) is None
+
+
+# ---------------------------------------------------------------- lists
+
+
+def listed(*names, **about):
+    return {("v1", name): ended(name, **about) for name in names}
+
+
+def test_the_ends_of_a_list_are_enough_for_some(finished, clock):
+    """They are trusted for half a minute, and are no statuses."""
+    finished.update_listed(listed("j", "k"), epoch=0)
+    assert finished.get(KEY, 0, listed=True) == ended()
+    assert finished.get(KEY, 0) is None
+    assert finished.get(KEY, 1, listed=True) is None
+    clock.advance(31)
+    assert finished.get(KEY, 0, listed=True) is None
+
+
+def test_a_list_confirms_what_was_known(finished, clock):
+    """One of its jobs was known before, as it is."""
+    finished.update(KEY, ended(exit_code=0), epoch=0)
+    finished.update(("v1", "gone"), ended("gone"), epoch=0)
+    clock.advance(31)
+    finished.update_listed(listed("j", "k"), epoch=0)
+    assert finished.get(KEY, 0) == ended(exit_code=0)
+    assert finished.get(("v1", "gone"), 0) == ended("gone")
+
+
+def test_a_list_of_none_that_was_known_may_be_another_servers(finished, clock):
+    """What is in it counts, and nothing else."""
+    finished.update(KEY, ended(), epoch=0)
+    clock.advance(31)
+    finished.update_listed(listed("k"), epoch=0)
+    assert finished.get(KEY, 0) is None
+    assert finished.get(("v1", "k"), 0, listed=True) == ended("k")
+
+
+@pytest.mark.parametrize("other", [{"state": JobState.FAILED}, {"created_ms": 100_000}])
+def test_a_list_that_differs_is_another_servers(finished, other):
+    """Another end of the same name, or one that was created minutes apart."""
+    finished.update_listed(listed("j", "k"), epoch=0)
+    finished.update_listed(listed("j", **other), epoch=0)
+    assert finished.get(("v1", "k"), 0, listed=True) is None
+    assert finished.get(KEY, 0, listed=True) == ended(**other)
+
+
+def test_a_lookup_confirms_a_list_or_refutes_it(finished, clock):
+    """With more facts than the list has; a new end confirms none."""
+    finished.update_listed(listed("j", "k"), epoch=0)
+    clock.advance(31)
+    finished.update(("v1", "new"), ended("new"), epoch=0)
+    assert finished.get(("v1", "k"), 0, listed=True) is None
+    finished.update(KEY, ended(exit_code=0, diagnostics="fine"), epoch=0)
+    assert finished.get(("v1", "k"), 0, listed=True) == ended("k")
+    finished.update(("v1", "k"), None, epoch=0)
+    assert finished.get(KEY, 0, listed=True) is None

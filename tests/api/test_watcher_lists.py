@@ -17,13 +17,6 @@ NAMES = [f"j{number}" for number in range(30)]
 
 
 @pytest.fixture
-def cluster(faulty, new_cluster, clock):
-    return lambda: new_cluster(
-        faulty.url, clock=clock, api_version="v1" if faulty.release == "0.7.1" else "v2"
-    )
-
-
-@pytest.fixture
 def follow(clock):
     """Step until nothing is watched any more, or for some seconds, and return the updates."""
 
@@ -57,12 +50,12 @@ def ends(updates):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_many_jobs_are_watched_by_lists(faulty, cluster, follow, clock, release):
+def test_many_jobs_are_watched_by_lists(faulty, known_cluster, follow, clock, release):
     """No job is looked up alone that has not failed; all ends are noticed within a fraction of the run."""
     faulty.release = release
     for name in NAMES:
         faulty.add(name, waits_for=5, runs_for=300)
-    watcher = watching(cluster())
+    watcher = watching(known_cluster())
     start = clock.monotonic()
     updates = follow(watcher)
     assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED")
@@ -73,12 +66,12 @@ def test_many_jobs_are_watched_by_lists(faulty, cluster, follow, clock, release)
     assert changes == dict.fromkeys(("WAITING", "RUNNING", "SUCCEEDED"), 30)
 
 
-def test_many_long_jobs_are_three_lists_a_minute(faulty, cluster, follow):
+def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     """At most, once they have run for some minutes: the waits of single jobs are 30 s then."""
     names = [f"j{number}" for number in range(500)]
     for name in names:
         faulty.add(name, runs_for=36_000)
-    known = cluster()
+    known = known_cluster()
     start = known.status("j0")
     watcher = Watcher(known)
     known.clock.advance(600)
@@ -91,19 +84,19 @@ def test_many_long_jobs_are_three_lists_a_minute(faulty, cluster, follow):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_few_jobs_are_looked_up_alone(faulty, cluster, follow, count):
+def test_few_jobs_are_looked_up_alone(faulty, known_cluster, follow, count):
     """As if each were the only one."""
     for name in NAMES:
         faulty.add(name, runs_for=60)
-    assert len(ends(follow(watching(cluster(), NAMES[:count])))) == count
+    assert len(ends(follow(watching(known_cluster(), NAMES[:count])))) == count
     assert faulty.lists == 0
 
 
-def test_a_young_job_among_old_ones_is_looked_up_alone(faulty, cluster, follow, clock):
+def test_a_young_job_among_old_ones_is_looked_up_alone(faulty, known_cluster, follow, clock):
     """By its own schedule: the lists go on at that of the others."""
     for name in NAMES:
         faulty.add(name, runs_for=36_000)
-    watcher = watching(cluster())
+    watcher = watching(known_cluster())
     follow(watcher, 600)
     faulty.calls.clear()
     faulty.add("young", runs_for=2)
@@ -119,24 +112,24 @@ def test_a_young_job_among_old_ones_is_looked_up_alone(faulty, cluster, follow, 
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("state", ["FAILED", "STOPPED"])
-def test_a_failed_job_is_looked_up_once(faulty, cluster, follow, release, state):
+def test_a_failed_job_is_looked_up_once(faulty, known_cluster, follow, release, state):
     """A list has neither its diagnostics nor its tasks. One that has succeeded is not looked up."""
     faulty.release = release
     for name in NAMES:
         failed = {"ends_as": state, "exit_code": 3, "diagnostics": "why"} if name in NAMES[5:9] else {}
         faulty.add(name, runs_for=60, **failed)
-    updates = follow(watching(cluster()))
+    updates = follow(watching(known_cluster()))
     assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED") | dict.fromkeys(NAMES[5:9], state)
     assert lookups(faulty) == {"j0": 1} | dict.fromkeys(NAMES[5:9], 1)
     failed = [update.status for update in updates if update.status.raw_state == state]
     assert {(status.exit_code, status.diagnostics) for status in failed} == {(3, "why")}
 
 
-def test_the_end_in_a_list_is_that_of_a_lookup(faulty, cluster, follow):
+def test_the_end_in_a_list_is_that_of_a_lookup(faulty, known_cluster, follow):
     """State, owner, times and exit code; a lookup of the job agrees and has its tasks."""
     for name in NAMES:
         faulty.add(name, runs_for=60)
-    known = cluster()
+    known = known_cluster()
     updates = follow(watching(known))
     listed = next(u.status for u in updates if u.name == "j20" and u.outcome is Outcome.ENDED)
     full = known.status("j20")
@@ -145,11 +138,11 @@ def test_the_end_in_a_list_is_that_of_a_lookup(faulty, cluster, follow):
     assert (listed.tasks, len(full.tasks)) == ((), 1)
 
 
-def test_what_a_list_lacks_is_no_change(faulty, cluster, follow):
+def test_what_a_list_lacks_is_no_change(faulty, known_cluster, follow):
     """The tasks of an earlier lookup stay while the state does."""
     for name in NAMES:
         faulty.add(name, runs_for=3600)
-    known = cluster()
+    known = known_cluster()
     watcher = Watcher(known)
     for name in NAMES[:8]:
         watcher.add(known.status(name), new=True)
@@ -160,7 +153,7 @@ def test_what_a_list_lacks_is_no_change(faulty, cluster, follow):
 # ---------------------------------------------------------------- what is not in the list
 
 
-def test_jobs_that_lists_omit_are_looked_up_alone(faulty, cluster, follow):
+def test_jobs_that_lists_omit_are_looked_up_alone(faulty, known_cluster, follow):
     """Those of virtual clusters that LTP hides; the others go on by lists, no more of them than before."""
     faulty.release = "ltp-1.5"
     for name in NAMES:
@@ -168,17 +161,17 @@ def test_jobs_that_lists_omit_are_looked_up_alone(faulty, cluster, follow):
     for name in NAMES[:5]:
         faulty.jobs[name].config["virtualCluster"] = "left"
     faulty.left_clusters = {"left"}
-    updates = follow(watching(cluster()))
+    updates = follow(watching(known_cluster()))
     assert ends(updates) == dict.fromkeys(NAMES, "SUCCEEDED")
     assert set(lookups(faulty)) == set(NAMES[:5])
     assert faulty.lists < 90
 
 
-def test_a_job_that_has_vanished_is_lost(faulty, cluster, follow):
+def test_a_job_that_has_vanished_is_lost(faulty, known_cluster, follow):
     """After a minute of lookups that do not find it."""
     for name in NAMES:
         faulty.add(name, runs_for=600)
-    watcher = watching(cluster())
+    watcher = watching(known_cluster())
     follow(watcher, 60)
     del faulty.jobs["j20"]
     updates = follow(watcher, 200)
@@ -186,11 +179,11 @@ def test_a_job_that_has_vanished_is_lost(faulty, cluster, follow):
     assert set(lookups(faulty)) == {"j0", "j20"}
 
 
-def test_a_job_that_is_listed_late_is_not_lost(faulty, cluster, follow):
+def test_a_job_that_is_listed_late_is_not_lost(faulty, known_cluster, follow):
     """A server may need a moment to list what it has taken."""
     for name in NAMES:
         faulty.add(name, runs_for=600)
-    known = cluster()
+    known = known_cluster()
     late = faulty.jobs.pop("j20")
     watcher = watching(known)
     follow(watcher, 20)
@@ -198,12 +191,26 @@ def test_a_job_that_is_listed_late_is_not_lost(faulty, cluster, follow):
     assert ends(follow(watcher)) == dict.fromkeys(NAMES, "SUCCEEDED")
 
 
-def test_another_users_job_of_the_same_name_is_not_mine(faulty, cluster, follow):
+def test_lists_that_lag_behind_are_tried_again(faulty, known_cluster, follow):
+    """They have none of the jobs for a minute after the submission, and all of them later."""
+    for name in NAMES:
+        faulty.add(name, runs_for=3600)
+    known = known_cluster()
+    watcher = watching(known)
+    faulty.fail("GET", r"/jobs\?", 200, times=2, body=[])
+    follow(watcher, 120)
+    faulty.calls.clear()
+    follow(watcher, 300)
+    assert not lookups(faulty)
+    assert 10 <= faulty.lists <= 20
+
+
+def test_another_users_job_of_the_same_name_is_not_mine(faulty, known_cluster, follow):
     """0.15 lists the jobs of all users: my job is missing, which is what its lookup says."""
     faulty.release = "0.15.0"
     for name in NAMES:
         faulty.add(name, runs_for=60, username="bob" if name == "j20" else "admin")
-    updates = follow(watching(cluster()))
+    updates = follow(watching(known_cluster()))
     outcomes = {update.name: update.outcome for update in updates}
     assert outcomes == dict.fromkeys(NAMES, Outcome.ENDED) | {"j20": Outcome.LOST}
 
@@ -212,55 +219,48 @@ def test_another_users_job_of_the_same_name_is_not_mine(faulty, cluster, follow)
 
 
 @pytest.mark.parametrize("kind", [500, 403, 429, "reset"])
-def test_a_list_that_fails_is_replaced_by_lookups(faulty, cluster, follow, clock, kind):
+def test_a_list_that_fails_is_replaced_by_lookups(faulty, known_cluster, follow, clock, kind):
     """All ends are noticed all the same, and lists are tried again ever more rarely."""
     for name in NAMES[:8]:
         faulty.add(name, runs_for=120)
     faulty.fail("GET", r"/jobs\?", kind, times=10_000, body='{"code": "X", "message": "no"}')
     start = clock.monotonic()
-    updates = follow(watching(cluster(), NAMES[:8]))
+    updates = follow(watching(known_cluster(), NAMES[:8]))
     assert ends(updates) == dict.fromkeys(NAMES[:8], "SUCCEEDED")
     assert clock.monotonic() - start < 120 + 31
     assert len(lookups(faulty)) == 8
     assert faulty.lists <= 16
 
 
-def test_half_of_the_limit_of_lists_is_left_to_others(faulty, cluster, follow):
+def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, follow):
     """Of 60 a minute 30 are used, while the jobs are young."""
     faulty.release = "1.8.0"
     faulty.limits = {"list": 60, "call": 600}
     for name in NAMES:
         faulty.add(name, runs_for=3600)
-    follow(watching(cluster()), 59)
+    follow(watching(known_cluster()), 59)
     assert 15 <= faulty.lists <= 31
     assert lookups(faulty) == {"j0": 1}
 
 
-def test_lists_take_a_tenth_of_the_time(faulty, cluster, follow, clock, monkeypatch):
+def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, follow, slow_lists):
     """One that takes 3 s is made every 30 s."""
     for name in NAMES:
         faulty.add(name, runs_for=3600)
-    answer = faulty.answer
-
-    def slow(request):
-        if "jobs?" in request.path:
-            clock.advance(3)
-        return answer(request)
-
-    monkeypatch.setattr(faulty, "answer", slow)
-    follow(watching(cluster()), 300)
+    slow_lists(3)
+    follow(watching(known_cluster()), 300)
     assert 9 <= faulty.lists <= 11
 
 
 # ---------------------------------------------------------------- deadlines
 
 
-def test_a_deadline_is_kept_to_the_second(faulty, cluster, follow, clock):
+def test_a_deadline_is_kept_to_the_second(faulty, known_cluster, follow, clock):
     """Of each job its own; those in between are looked up by lists."""
     start = clock.monotonic()
     for name in NAMES:
         faulty.add(name, runs_for=3600)
-    known = cluster()
+    known = known_cluster()
     watcher = watching(known, NAMES[:20])
     for number, name in enumerate(NAMES[20:25]):
         watcher.add(JobStatus(name, JobState.RUNNING), new=True, run_timeout=100.0 + 10 * number)
@@ -273,12 +273,36 @@ def test_a_deadline_is_kept_to_the_second(faulty, cluster, follow, clock):
     assert missed == dict.fromkeys(stops, Deadline.RUN)
 
 
-def test_a_stop_that_fails_is_sent_again(faulty, cluster, follow):
+def test_deadlines_and_omitted_jobs_do_not_wait_for_a_list(faulty, known_cluster, follow, clock):
+    """While the others wait for it, because lists are limited to one a minute."""
+    faulty.release = "ltp-1.5"
+    faulty.limits = {"list": 2, "call": 10_000}
+    for name in NAMES:
+        faulty.add(name, runs_for=3600)
+    for name in NAMES[:3]:
+        faulty.jobs[name].config["virtualCluster"] = "left"
+    faulty.left_clusters = {"left"}
+    watcher = watching(known_cluster())
+    late = JobStatus("late", JobState.RUNNING)
+    faulty.add("late", runs_for=3600)
+    watcher.add(late, new=True, run_timeout=7)
+    start = clock.monotonic()
+    while "late" in watcher:
+        clock.sleep(watcher.idle())
+        watcher.step()
+    assert 7 <= clock.monotonic() - start < 8
+    follow(watcher, 300)
+    assert {*NAMES[:3], "late"} <= set(lookups(faulty))
+    assert len(lookups(faulty)) <= 4 + 4  # a few that are due just before the others wait for the list
+    assert faulty.lists <= 7
+
+
+def test_a_stop_that_fails_is_sent_again(faulty, known_cluster, follow):
     """Of jobs that all have the same deadline."""
     for name in NAMES[:10]:
         faulty.add(name, runs_for=3600)
     faulty.fail("PUT", "/executionType$", 500, times=7)
-    updates = follow(watching(cluster(), NAMES[:10], run_timeout=60))
+    updates = follow(watching(known_cluster(), NAMES[:10], run_timeout=60))
     assert ends(updates) == dict.fromkeys(NAMES[:10], "STOPPED")
     assert {update.missed for update in updates if update.outcome is Outcome.ENDED} == {Deadline.RUN}
 
@@ -286,12 +310,12 @@ def test_a_stop_that_fails_is_sent_again(faulty, cluster, follow):
 # ---------------------------------------------------------------- many callers
 
 
-def test_a_job_that_is_refused_ends_alone(faulty, cluster, follow):
+def test_a_job_that_is_refused_ends_alone(faulty, known_cluster, follow):
     """Of a watcher for many callers: the others are watched to their ends."""
     for name in NAMES[:2]:
         faulty.add(name, runs_for=60)
     faulty.fail("GET", "/jobs/j1$", 403, times=100, body='{"code": "ForbiddenUserError", "message": "no"}')
-    watcher = Watcher(cluster(), isolated=True)
+    watcher = Watcher(known_cluster(), isolated=True)
     for name in NAMES[:2]:
         watcher.add(JobStatus(name, JobState.RUNNING), new=True)
     updates = follow(watcher)
@@ -300,12 +324,12 @@ def test_a_job_that_is_refused_ends_alone(faulty, cluster, follow):
     assert (ended.name, ended.outcome, ended.error) == ("j0", Outcome.ENDED, None)
 
 
-def test_a_job_that_the_server_never_shows_ends_alone(faulty, cluster, follow):
+def test_a_job_that_the_server_never_shows_ends_alone(faulty, known_cluster, follow):
     """After the patience, with the error."""
     for name in NAMES[:2]:
         faulty.add(name, runs_for=600)
     faulty.fail("GET", "/jobs/j1$", 500, times=10_000, body='{"code": "UnknownError", "message": "boom"}')
-    watcher = Watcher(cluster(), Polling(patience=100), isolated=True)
+    watcher = Watcher(known_cluster(), Polling(patience=100), isolated=True)
     for name in NAMES[:2]:
         watcher.add(JobStatus(name, JobState.RUNNING), new=True)
     updates = [update for update in follow(watcher) if update.outcome is not Outcome.CHANGED]
@@ -316,10 +340,10 @@ def test_a_job_that_the_server_never_shows_ends_alone(faulty, cluster, follow):
     assert isinstance(updates[0].error, ServerFault)
 
 
-def test_a_watcher_knows_its_jobs(faulty, cluster):
+def test_a_watcher_knows_its_jobs(faulty, known_cluster):
     """Whether it watches a job, and how many."""
     faulty.add("j0")
-    known = cluster()
+    known = known_cluster()
     watcher = Watcher(known)
     with pytest.raises(JobNotFound):
         known.status("j1")

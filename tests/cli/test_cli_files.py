@@ -203,7 +203,7 @@ def test_what_cannot_be_reached_is_3(run, tmp_path, words):
             "webhdfs_url = 'ftp://h' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
         ),
         ("[OpenPai]\nread_timeout = soon\nwebhdfs_url = http://h\n", "read_timeout is not a number"),
-        ("no section\n", "luigi.cfg cannot be read: File contains no section headers"),
+        ("no section\n", "luigi.cfg cannot be read: luigi.cfg, line 1: this is in no section"),
     ],
 )
 def test_a_wrong_configuration_is_2(run, tmp_path, config, said):

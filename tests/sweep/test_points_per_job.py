@@ -15,6 +15,7 @@ from luigi_pai import (
     ConfigError,
     JobNotFound,
     OpenPai,
+    PaiEvent,
     PaiJobError,
     PaiSweep,
     PaiSweepFailed,
@@ -223,6 +224,34 @@ def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
     rows = Packed().output().rows()
     assert [row["state"] for row in rows] == ["SUCCEEDED"] * 6
     assert rows[3]["job"] == points[3].name
+
+
+def test_points_have_their_own_events(v2):
+    """As alone; a job has the name of the array."""
+    events = []
+
+    class Noted(Train):
+        """Its handlers are its own."""
+
+    for event in (PaiEvent.SUBMITTED, PaiEvent.SUCCEEDED, PaiEvent.FAILED):
+
+        @Noted.event_handler(event)
+        def note(task, status, *_, event=event):
+            events.append((event.rpartition(".")[2], task.rate, is_array_name(status.name)))
+
+    class OfNoted(Packed):
+        tolerance = 1
+
+        def points(self):
+            return grid(Noted, rate=[1, 2, 3])
+
+    v2.plan = {"task_codes": {1: 255}}
+    OfNoted().run()
+    assert sorted(events) == [
+        ("failed", 2, True),
+        *(("submitted", rate, True) for rate in (1, 2, 3)),
+        *(("succeeded", rate, True) for rate in (1, 3)),
+    ]
 
 
 def test_a_point_is_found_without_hdfs(v2):

@@ -22,3 +22,11 @@ def either_cluster(request, as_settings, settings):
     as_settings(server)
     settings(api_version=request.param)
     return server
+
+
+@pytest.fixture
+def quick_logs(monkeypatch):
+    """Logs that are followed are read 20 times as often."""
+    monkeypatch.setattr("luigi_pai.api.logs.reader._PER_REQUEST", 0.025)
+    monkeypatch.setattr("luigi_pai.api.logs.reader._SHORTEST", 0.05)
+    monkeypatch.setattr("luigi_pai.api.logs.reader._LONGEST", 0.5)

@@ -77,6 +77,20 @@ def test_a_command_that_names_one_begins_with_their_export(variable):
     assert task.job().taskRoles[0].command == f"echo ${variable}"
 
 
+def test_a_task_role_may_be_a_mapping(cluster):
+    """Of its fields, as JSON has them; it is left as it is."""
+    role = {"name": "main", "command": "echo attempt $LUIGI_PAI_ATTEMPT", "memoryMB": 100}
+
+    class OfMappings(Task):
+        tasks = [role]
+
+    name = unique("mapping")
+    OfMappings(name=name, command="").run()
+    client = LocalClient(cluster)
+    assert client.log(client.job(name)) == "attempt 1\n"
+    assert role["command"] == "echo attempt $LUIGI_PAI_ATTEMPT"
+
+
 def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(cluster):
     """On the local OpenPAI: the first fails, the second is told that it is the second."""
     name = unique()

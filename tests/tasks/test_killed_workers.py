@@ -1,6 +1,6 @@
 """Every way in which a worker of Luigi ends: what becomes of the job, and what the next run does.
 
-docs/tasks.md has the table. Each row is made for real: a process of luigi is ended that way while its
+docs/running-again.md has the table. Each row is made for real: a process of luigi is ended that way while its
 job runs, and is then run again.
 """
 

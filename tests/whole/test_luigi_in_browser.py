@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import uuid
@@ -58,7 +57,6 @@ def task(local_pai, luigid, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "luigi", *words, "--no-lock"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -236,8 +236,8 @@ def test_of_a_task(door, fill, made):
 
 @made_by("process")
 def test_in_a_process(door, fill, made):
-    """Of its own: `run` starts Luigi in one."""
-    door.configure({})
+    """Of its own: `run` starts Luigi in one, and luigi.cfg is read when Luigi is loaded."""
+    door.configure(made.get("luigi.cfg", {}))
     make_files(door)
     command = [sys.executable, "-m", "luigi_pai", *shlex.split(fill(made["process"]))]
     ended = subprocess.run(command, cwd=door.folder, capture_output=True, text=True, check=False, timeout=60)

@@ -243,6 +243,7 @@ def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
     for word in ("poll_interval", "poll_interval = soon", "poll_interval = -3", "faster"):
         valid = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
         assert ask(word) == f"{word!r} is not a valid message; {valid}"
+    assert ask("<b>").startswith("'&lt;b&gt;' is not a valid")  # the page inserts it as HTML
     while "not submitted yet" in (answer := ask("poll_interval = 0")):
         pass
     assert answer == "poll_interval = 0 is not valid; use 0.1 to 3600 seconds"

@@ -57,7 +57,7 @@ def shown(caplog):
     return [record.getMessage() for record in caplog.records if not own.match(record.getMessage())]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_every_line_is_shown_once(caplog):
     """From the first to the last, which has no line end; without what a terminal would obey."""
     command = r"seq 300; printf '\033[31mred\033[0m\n10%%\r90%%\n'; sleep 1.2; printf end"
@@ -66,7 +66,7 @@ def test_every_line_is_shown_once(caplog):
     assert shown(caplog) == [*map(str, range(1, 301)), "red", "90%", "end"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     """The job waits for what its first line leads to."""
     flag = tmp_path / "go"
@@ -82,7 +82,7 @@ def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     assert shown(caplog) == ["first", "last"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
     with caplog.at_level(logging.INFO, "luigi-interface"):
@@ -90,24 +90,25 @@ def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     assert sorted(shown(caplog)) == ["worker/0 | I am 0", "worker/1 | I am 1"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
     """By OpenPAI, under the same name: it has another log."""
     monkeypatch.setattr(Train, "retry_count", 1)
     flag = tmp_path / "flag"
-    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 2; exit 1; fi"
+    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 1; exit 1; fi"
     with caplog.at_level(logging.INFO, "luigi-interface"):
         Train(name=unique(), command=command).run()
     assert [line for line in shown(caplog) if "started again" not in line] == ["first", "second"]
 
 
-@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_a_job_that_fails_shows_its_lines_before_its_error(caplog):
     with caplog.at_level(logging.INFO, "luigi-interface"), pytest.raises(PaiJobFailed):
         Train(name=unique(), command="echo why >&2; exit 3").run()
     assert shown(caplog) == ["why"]
 
 
+@pytest.mark.usefixtures("quick_logs")
 def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
     as_settings(local_pai_v2)
     with caplog.at_level(logging.INFO, "luigi-interface"):
@@ -175,27 +176,29 @@ def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
 
 
 def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monkeypatch, caplog, tmp_path):
-    """In the log, and on Luigi's page below the state."""
+    """In the log, and below the state on Luigi's page, which inserts them as HTML."""
     assert either_cluster.url
     monkeypatch.setattr(job_logs, "_FIRST_TAIL", 0.0)
     settings(logs="tail")
     messages = []
     flag = tmp_path / "go"
     task = Train(
-        name=unique(), logs=None, command=f"seq 20; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen"
+        name=unique(),
+        logs=None,
+        command=f"seq 19; echo 'a<b'; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen",
     )
     monkeypatch.setattr(task, "set_status_message", messages.append, raising=False)
     monkeypatch.setattr(job_logs, "_NEXT_TAIL", 0.2)
     with caplog.at_level(logging.INFO, "luigi-interface"):
         running = threading.Thread(target=task.run)
         running.start()
-        while not any(message.endswith("\n20") for message in messages):
+        while not any(message.endswith("\na&lt;b") for message in messages):
             assert running.is_alive()
             time.sleep(0.02)
         flag.touch()
         running.join(30)
-    lines = "\n".join(map(str, range(11, 21)))
-    assert f"{task.name}: RUNNING, 1 task\n{lines}" in messages
+    lines = "\n".join([*map(str, range(11, 20)), "a<b"])
+    assert f"{task.name}: RUNNING, 1 task\n{lines.replace('<', '&lt;')}" in messages
     indented = lines.replace("\n", "\n    ")
     assert caplog.messages.count(f"Job {task.name}, last lines of worker/0:\n    {indented}") == 1
 

@@ -193,6 +193,21 @@ def test_what_a_killed_worker_did_not_keep_the_next_one_keeps(monkeypatch, ends)
     assert Train(name=task.name).complete() == (ends == "succeeds")
 
 
+def test_a_job_that_a_list_has_shown_is_looked_up_for_its_tasks(either_cluster, monkeypatch):
+    """From the third task on, complete() is answered by a list, which has no tasks."""
+    assert either_cluster.url
+    task = Train(name=unique(), command="echo out")
+    with monkeypatch.context() as patched:
+        patched.setattr(KeptLogs, "keep", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            task.run()
+    reset_clusters()
+    for _ in range(5):
+        Train(name=unique()).complete()
+    assert Train(name=task.name).complete()
+    assert kept(task) == {"worker-0.stdout": "out\n", "worker-0.stderr": ""}
+
+
 def test_by_default_nothing_is_kept(local_pai_v2, as_settings, monkeypatch):
     as_settings(local_pai_v2)
     monkeypatch.setattr(Train, "keep_logs", None)

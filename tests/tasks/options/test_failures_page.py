@@ -110,6 +110,7 @@ def test_a_webhook_is_called(receiver):
     assert receiver.got == [{"text": f"{task.name} has succeeded"}]
 
 
+@pytest.mark.usefixtures("quick_logs")
 @pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
 def test_the_first_example_runs(request, as_settings, caplog, server):
     """A program that fails for now is submitted again; every option does what its row says."""

@@ -1,0 +1,445 @@
+"""What many jobs cost: requests, connections and time of luigi_pai beside luigi.contrib.pai, in one run.
+
+Both talk to one server on 127.0.0.1, in a process of its own, that answers as a rest-server 0.7.1 does, at
+once (that of against_contrib.py, with as many finished jobs as are asked for). luigi.contrib.pai is measured
+as it is, and mended: a subclass made here that knows the state word of real servers, SUCCEEDED, and whose
+output() is no endless recursion. Nothing else of it is changed.
+
+- Scheduling a DAG whose tasks are all done: each task is constructed and then asked for complete(), one after
+  the other, as Luigi does. The mended one is measured up to 3,000 tasks (`--all`: up to 10,000).
+- The same with a server that is 5 ms away, as from an office to a data centre: each new connection and each
+  request takes that much longer.
+- One job of 0.2 s, from the beginning of run() to its end, and 100 jobs of 1 s, submitted one after the other
+  and watched by one Watcher: both on `luigi-pai local`.
+- One job of 1 h: simulated by polling.py.
+- 1,000 jobs of 1 h in flight, watched by one Watcher, on a clock that is set forward to its next step.
+  luigi.contrib.pai needs a process for each (`--workers 1000`: run() blocks), and each asks every 5 s.
+- 10,000 jobs on the server, and one complete().
+
+Promised, and the exit code is 1 if not: 1,000 finished tasks in 3 requests on 1 connection, 10,000 in 4, at
+most 15 times the CPU time of 1,000; 20 times faster than the mended luigi.contrib.pai 5 ms away, 10 times on
+this machine; a job of 0.2 s done within 0.5 s; one of 1 h in fewer than 180 requests, its end noticed within
+30 s; 1,000 jobs in one process of less than 150 MB, with at most 10 requests a minute on average and in each
+minute from the sixth on; 100 jobs of 1 s noticed 0.2 s after their ends on average; one complete() in one
+request.
+
+`--write` makes docs/benchmarks.md and its picture of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import against_contrib
+import luigi
+import polling
+import psutil
+import requests
+from _page import Plot, Table, write_page
+from against_contrib import FINISHED, JOBS_PATH, Contrib, Handler, Ours, configure, forget
+
+from luigi_pai import Cluster, PaiJob, TaskRole
+from luigi_pai.api.clock import Clock
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.local import LocalPai
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+SIZES = (100, 300, 1000, 3000, 10_000)
+MENDED_SIZES = (100, 300, 1000, 3000)
+NAMED, MOST = 1000, 10_000
+FAR, FAR_TASKS = 0.005, 300
+IN_FLIGHT, HOUR = 1000, 3600.0
+SHORT_JOBS = 100
+ROUNDS = 3
+
+
+# ---------------------------------------------------------------- the server
+
+
+class ManyHandler(Handler):
+    """Also lists finished jobs of luigi_pai and jobs that run for an hour, by a clock that is set."""
+
+    listed_jobs = 0
+    running = 0
+    now = 0.0
+    delay = 0.0
+    bodies: dict[tuple[int, int, bool], bytes] = {}  # noqa: RUF012  lists that were made before
+
+    def setup(self) -> None:
+        super().setup()
+        time.sleep(self.delay)
+
+    def do_GET(self) -> None:  # noqa: N802  the name that http.server calls
+        cls = type(self)
+        if self.path.startswith("/set?"):
+            for pair in self.path.removeprefix("/set?").split("&"):
+                key, _, value = pair.partition("=")
+                setattr(cls, key, float(value) if key in ("now", "delay") else int(value))
+            self.answer(200, {})
+            return
+        if self.path != "/counts":
+            time.sleep(self.delay)
+        super().do_GET()
+
+    def do_POST(self) -> None:  # noqa: N802  as above
+        time.sleep(self.delay)
+        super().do_POST()
+
+    def row(self, name: str) -> dict[str, object]:
+        row = super().row(name)
+        if name.startswith(f"{FINISHED}long-") and self.now < HOUR:
+            row |= {"state": "RUNNING", "completedTime": None, "appExitCode": None}
+        return row
+
+    def listed(self) -> bytes:
+        key = self.listed_jobs, self.running, self.now < HOUR
+        if key not in self.bodies:
+            names = [f"{FINISHED}ours-{number}" for number in range(self.listed_jobs)]
+            names += [f"{FINISHED}long-{number}" for number in range(self.running)]
+            self.bodies[key] = json.dumps([self.row(name) for name in names]).encode()
+        return self.bodies[key]
+
+
+def serve(ready: Connection) -> None:
+    server = against_contrib.Server(("127.0.0.1", 0), ManyHandler)
+    ready.send(server.server_address[1])
+    server.serve_forever()
+
+
+# ---------------------------------------------------------------- scheduling
+
+
+class Mended(Contrib):
+    """luigi.contrib.pai that knows the word of real servers and has an output()."""
+
+    @property
+    def name(self) -> str:
+        return f"{FINISHED}mended-{self.number}"
+
+    def _PaiTask__check_job_status(self) -> bool:  # noqa: N802  the name that Python makes of its private one
+        try:
+            return super()._PaiTask__check_job_status()
+        except RuntimeError as end:
+            if str(end).endswith(" SUCCEEDED"):
+                return True
+            raise
+
+    def output(self) -> list[luigi.Target]:
+        return []
+
+
+class AsItIs(Contrib):
+    """luigi.contrib.pai, to which the server says what real ones say."""
+
+    @property
+    def name(self) -> str:
+        return f"{FINISHED}as-it-is-{self.number}"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """What scheduling took: seconds, of them in complete(), CPU time, and what the server counted."""
+
+    number: int
+    seconds: float
+    asking: float
+    cpu: float
+    complete: int
+    requests: int
+    connections: int
+
+
+def schedule(url: str, kind: type[luigi.Task], number: int) -> Scheduled:
+    """Construct tasks whose jobs have succeeded and ask each for complete(), knowing nothing before."""
+    requests.get(f"{url}/set?listed_jobs={number}&running=0", timeout=10)
+    requests.get(f"{url}{JOBS_PATH}?username=nobody", timeout=60)  # the server makes the list once, not timed
+    forget()
+    requests.get(f"{url}/counts", timeout=10)
+    cpu, start = time.process_time(), time.perf_counter()
+    tasks = [kind(number=index, finished=True) for index in range(number)]
+    constructed = time.perf_counter()
+    complete = sum(task.complete() for task in tasks)
+    end = time.perf_counter()
+    cpu = time.process_time() - cpu
+    counts = requests.get(f"{url}/counts", timeout=10).json()
+    connections = counts["connections"] - 1  # the one that reads the counts
+    took = end - start
+    return Scheduled(number, took, end - constructed, cpu, complete, counts["requests"], connections)
+
+
+def fastest(url: str, kind: type[luigi.Task], number: int, rounds: int) -> Scheduled:
+    return min((schedule(url, kind, number) for _ in range(rounds)), key=lambda run: run.seconds)
+
+
+def measure_scheduling(url: str, largest: int) -> tuple[list[Table], Plot, list[str]]:
+    """Measure all sizes, the kinds in turn."""
+    ours, mended = [], []
+    for size in SIZES:
+        if size <= largest:
+            mended.append(fastest(url, Mended, size, 2 if size <= NAMED else 1))
+        ours.append(fastest(url, Ours, size, ROUNDS))
+        print(f"  {size} tasks: {ours[-1].seconds:.2f} s", flush=True)
+    as_it_is = schedule(url, AsItIs, NAMED)
+    requests.get(f"{url}/set?delay={FAR}", timeout=10)
+    far_mended, far_ours = schedule(url, Mended, FAR_TASKS), fastest(url, Ours, FAR_TASKS, ROUNDS)
+    requests.get(f"{url}/set?delay=0", timeout=10)
+
+    table = Table(
+        "Scheduling tasks whose jobs have succeeded",
+        (
+            "",
+            "tasks",
+            "found complete",
+            "requests",
+            "connections",
+            "s",
+            "of them complete()",
+            "CPU s",
+            "times faster",
+        ),
+    )
+    by_size = {run.number: run for run in mended}
+    table.add("luigi.contrib.pai", *row_of(as_it_is), "")
+    for run in ours:
+        beside = by_size.get(run.number)
+        if beside is not None:
+            table.add("luigi.contrib.pai, mended", *row_of(beside), "1")
+        table.add("**luigi_pai**", *row_of(run), f"**{beside.seconds / run.seconds:.0f}**" if beside else "")
+    far = Table(f"The same, {FAR * 1000:.0f} ms away", table.head)
+    far.add("luigi.contrib.pai, mended", *row_of(far_mended), "1")
+    far.add("**luigi_pai**", *row_of(far_ours), f"**{far_mended.seconds / far_ours.seconds:.0f}**")
+
+    at = {run.number: run for run in ours}
+    thousand, most = at[NAMED], at[MOST]
+    broken = at_most(f"requests of {NAMED} tasks", thousand.requests, 3)
+    broken += at_most(f"connections of {NAMED} tasks", thousand.connections, 1)
+    broken += at_most(f"requests of {MOST} tasks", most.requests, 4)
+    broken += at_most(f"CPU time of {MOST} tasks / {NAMED}", most.cpu / thousand.cpu, 15)
+    broken += at_least("times faster, 5 ms away", far_mended.seconds / far_ours.seconds, 20)
+    broken += at_least("times faster, here", by_size[NAMED].seconds / thousand.seconds, 10)
+    broken += at_least("tasks found complete", min(run.complete / run.number for run in ours), 1)
+    plot = Plot({"luigi.contrib.pai, mended": mended, "luigi_pai": ours})
+    return [table, far], plot, broken
+
+
+def row_of(run: Scheduled) -> tuple[str, ...]:
+    return (
+        f"{run.number:,}",
+        f"{run.complete:,}",
+        f"{run.requests:,}",
+        f"{run.connections:,}",
+        f"{run.seconds:.2f}",
+        f"{run.asking:.2f}",
+        f"{run.cpu:.2f}",
+    )
+
+
+# ---------------------------------------------------------------- one job
+
+
+def measure_one(url: str) -> tuple[Table, list[str]]:
+    """Measure one complete() beside 10,000 jobs, a job of 0.2 s, and simulate one of 1 h."""
+    requests.get(f"{url}/set?listed_jobs={MOST}&running=0", timeout=10)
+    one = schedule_one(url)
+    blinks = against_contrib.measure_blinks()
+    hours = {each.name: polling.single(each) for each in (polling.CONTRIB, polling.of_luigi_pai())}
+    theirs, ours = hours[polling.CONTRIB.name], hours["luigi_pai"]
+    table = Table("One job", ("", "luigi.contrib.pai, mended", "luigi_pai"))
+    table.add(
+        "0.2 s, from run() to its end (`luigi-pai local`)", *(f"{blinks[name]:.2f} s" for name in blinks)
+    )
+    table.add("1 h: requests (simulated)", f"{theirs.hour_requests}", f"**{ours.hour_requests}**")
+    table.add("1 h: end noticed after, at most", f"{theirs.hour_delay:.1f} s", f"{ours.hour_delay:.1f} s")
+    table.add(f"one complete() beside {MOST:,} jobs on the server: requests", "2", f"**{one}**")
+    broken = at_most("seconds of a job of 0.2 s", blinks["luigi_pai"], 0.5)
+    broken += at_most("requests of a job of 1 h", ours.hour_requests, 179)
+    broken += at_most("delay of a job of 1 h", ours.hour_delay, 30.1)
+    broken += at_most("requests of one complete()", one, 1)
+    return table, broken
+
+
+def schedule_one(url: str) -> int:
+    forget()
+    requests.get(f"{url}/counts", timeout=10)
+    if not Ours(number=MOST // 2, finished=True).complete():
+        raise RuntimeError("it was not complete")
+    return int(requests.get(f"{url}/counts", timeout=10).json()["requests"])
+
+
+# ---------------------------------------------------------------- many jobs in flight
+
+
+class SetClock(Clock):
+    """A clock of which no second passes but those that are slept."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+        self._time, self._monotonic = time.time(), time.monotonic()
+
+    def time(self) -> float:
+        return self._time + self.slept
+
+    def monotonic(self) -> float:
+        return self._monotonic + self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+def measure_in_flight(url: str) -> tuple[Table, list[str]]:
+    """Watch 1,000 jobs of an hour, and count the requests of each minute."""
+    requests.get(f"{url}/set?listed_jobs=0&running={IN_FLIGHT}&now=0", timeout=10)
+    requests.get(f"{url}/counts", timeout=10)
+    clock = SetClock()
+    cluster = Cluster(url, "admin", password="admin-password", clock=clock, api_version="v1")
+    watcher = Watcher(cluster)
+    for number in range(IN_FLIGHT):
+        name = f"{FINISHED}long-{number}"
+        status = cluster.status(name) if number == 0 else JobStatus(name, JobState.RUNNING)
+        watcher.add(status, new=True)
+    with requests.Session() as control:
+        control.get(f"{url}/counts", timeout=10)
+        minutes, late = [0] * 62, []
+        while len(watcher):
+            clock.sleep(watcher.idle())
+            control.get(f"{url}/set?now={clock.slept}", timeout=10)
+            updates = watcher.step()
+            minutes[int(clock.slept // 60)] += control.get(f"{url}/counts", timeout=10).json()["requests"]
+            late += [clock.slept - HOUR for update in updates if update.outcome is Outcome.ENDED]
+    cluster.close()
+    memory = psutil.Process().memory_info().rss / 1e6
+    mean = sum(minutes) / 60
+    later = max(minutes[5:])
+    table = Table(
+        f"{IN_FLIGHT:,} jobs of 1 h in flight", ("", "luigi.contrib.pai (derived)", "luigi_pai (measured)")
+    )
+    table.add("processes", f"{IN_FLIGHT:,}: run() of each blocks one", "**1**")
+    table.add(
+        "memory",
+        f"{IN_FLIGHT:,} times {memory_of_a_fork():.0f} MB (a fork of Luigi, its own)",
+        f"{memory:.0f} MB",
+    )
+    table.add(
+        "requests a minute for states",
+        f"{IN_FLIGHT * 12:,}: each asks every 5 s",
+        f"**{mean:.1f}** on average",
+    )
+    table.add("... in the first minute", f"{IN_FLIGHT * 12:,}", str(minutes[0]))
+    table.add("... from the sixth minute on, at most", f"{IN_FLIGHT * 12:,}", str(later))
+    table.add("connections a minute", f"{IN_FLIGHT * 12:,}", "0: one is kept")
+    table.add("ends noticed after, on average", "2.5 s", f"{statistics.mean(late):.1f} s")
+    broken = at_most("MB with 1,000 jobs", memory, 150)
+    broken += at_most("requests a minute of 1,000 jobs", mean, 10)
+    broken += at_most("requests of a later minute", later, 10)
+    broken += at_most("ends that were missed", IN_FLIGHT - len(late), 0)
+    return table, broken
+
+
+def memory_of_a_fork() -> float:
+    """Return the MB that a forked worker of Luigi has for itself when it does as little as wait."""
+    here, there = multiprocessing.Pipe()
+    child = os.fork()
+    if child == 0:
+        there.send(sum(len(str(value)) for value in vars(luigi).values()))  # a worker runs some code, too
+        time.sleep(60)
+        os._exit(0)
+    try:
+        here.poll(20)
+        return psutil.Process(child).memory_full_info().uss / 1e6
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def measure_short() -> tuple[Table, list[str]]:
+    """Submit 100 jobs of 1 s to a local server, watch them, and measure how late their ends are noticed."""
+    late = []
+    with LocalPai() as server:
+        cluster = Cluster(server.url, server.username, password=server.password, fs_uri=server.fs_uri)
+        watcher = Watcher(cluster)
+        begin = time.perf_counter()
+        submitted = 0
+        while submitted < SHORT_JOBS or len(watcher):
+            if submitted < SHORT_JOBS:
+                job = cluster.submit(PaiJob(f"short-{submitted}", "x", [TaskRole("main", "sleep 1")]))
+                watcher.add(job.status(), new=True)
+                submitted += 1
+            else:
+                time.sleep(watcher.idle())
+            ended = [update.status for update in watcher.step() if update.outcome is Outcome.ENDED]
+            late += [time.time() - (status.completed_ms or 0) / 1000 for status in ended]
+        took = time.perf_counter() - begin
+        cluster.close()
+    mean = statistics.mean(late)
+    table = Table(
+        f"{SHORT_JOBS} jobs of `sleep 1` on `luigi-pai local`",
+        ("", "luigi.contrib.pai (derived)", "luigi_pai"),
+    )
+    table.add("processes that watch", f"{SHORT_JOBS}", "**1**")
+    table.add("ends noticed after, on average", "4 s: it asks after 5 s", f"**{mean:.2f} s**")
+    table.add("all noticed after", "", f"{took:.1f} s")
+    return table, at_most("delay of jobs of 1 s", mean, 0.2)
+
+
+# ---------------------------------------------------------------- all of it
+
+
+def at_most(what: str, value: float, most: float) -> list[str]:
+    return [] if value <= most else [f"{what}: {value:.2f}, promised at most {most}"]
+
+
+def at_least(what: str, value: float, least: float) -> list[str]:
+    return [] if value >= least else [f"{what}: {value:.2f}, promised at least {least}"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What many jobs cost, beside luigi.contrib.pai.")
+    parser.add_argument(
+        "--all", action="store_true", help="the mended luigi.contrib.pai with 10,000 tasks, too"
+    )
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    arguments = parser.parse_args()
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(there,), daemon=True)
+    server.start()
+    try:
+        if not here.poll(20):
+            print("the server did not start", file=sys.stderr)
+            return 1
+        url = f"http://127.0.0.1:{here.recv()}"
+        in_flight, broken = measure_in_flight(
+            url
+        )  # first: the memory of this process grows with what follows
+        configure(url, "admin", "admin-password")
+        tables, plot, missed = measure_scheduling(url, MOST if arguments.all else MENDED_SIZES[-1])
+        broken += missed
+        one, missed = measure_one(url)
+        broken += missed
+    finally:
+        server.terminate()
+        server.join(10)
+    short, missed = measure_short()
+    broken += missed
+    tables += [one, in_flight, short]
+    for table in tables:
+        print(f"\n{table}")
+    for promise in broken:
+        print(f"broken: {promise}")
+    if arguments.write:
+        write_page(tables, plot)
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
