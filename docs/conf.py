@@ -34,6 +34,8 @@ nitpick_ignore = [
         "api.clock.Clock",
         "hdfs.reader.BufferedHdfsReader",
         "hdfs.writer.HdfsWriter",
+        "sweep.grids.T",
+        "sweep.results.Summary",
         "spec.dialects.yaml_text.Document",
     )
 ]

@@ -33,6 +33,9 @@ _ALONE = 2  # jobs that are looked up alone before the first list
 _MOST_ALONE = 256  # the same, after lists that answered nothing
 _FORGOTTEN = 30.0  # seconds after which a lookup no longer counts towards a list
 _TIME_SHARE = 0.1  # of the time, spent on lists at most
+_LONGEST_PACE = (
+    30.0  # seconds from a list that took very long to the next; the process may have been suspended
+)
 _LIMIT_SHARE = 0.5  # of the server's limit of lists
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds without lists after one that failed
 _MOST_ROWS = 20_000
@@ -73,9 +76,9 @@ class Listing:
 class Board:
     """The last list of a user's jobs, and when the next one is worth its request.
 
-    Lists take at most half of the server's limit of lists, and at most a tenth of the time. After a list
-    that failed there is none for 15 s, then twice as long each time, up to 10 minutes. Safe to share
-    between threads and over a fork.
+    Lists take at most half of the server's limit of lists, and at most a tenth of the time; the pause
+    between two is at most 30 s. After a list that failed there is none for 15 s, then twice as long each
+    time, up to 10 minutes. Safe to share between threads and over a fork.
 
     Args:
         session: of the server and the user.
@@ -108,7 +111,7 @@ class Board:
         last = self._read()
         if last is None:
             return self._limits.polling_wait()
-        pace = last.at + last.took / _TIME_SHARE - now
+        pace = last.at + last.took + min(last.took / _TIME_SHARE, _LONGEST_PACE) - now
         limit = self._limits.wait(Kind.LIST, _LIMIT_SHARE, last.at)
         return max(0.0, pace, limit, self._limits.polling_wait())
 

@@ -178,6 +178,24 @@ def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists
     assert 4 <= faulty.lists <= 7
 
 
+def test_a_list_that_took_very_long_holds_up_the_next_for_half_a_minute(
+    faulty, known_cluster, clock, slow_lists
+):
+    """The process may have been suspended in the middle of it."""
+    for name in names(5):
+        faulty.add(name, runs_for=3600)
+    known = known_cluster()
+    known.lookup("j0")
+    slow_lists(600)
+    known.listed(names(5))
+    slow_lists(0)
+    assert known.list_wait() == pytest.approx(30)
+    clock.advance(30)
+    assert known.list_wait() == 0
+    assert set(known.listed(names(5))) == set(names(5))
+    assert faulty.lists == 2
+
+
 def test_lists_that_answer_nothing_become_rare(faulty, known_cluster, clock):
     """Work that is new is not in any list. It is made after 2 lookups, after 4, after 8, ..."""
     known = known_cluster()

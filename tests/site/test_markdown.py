@@ -29,7 +29,7 @@ PAGES = sorted(
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-LANGUAGES = {"", "bash", "console", "ini", "json", "python", "sh", "text", "yaml"}
+LANGUAGES = {"", "bash", "console", "ini", "json", "py", "python", "sh", "text", "yaml"}
 FOLDERS = "benchmarks|docs|examples|luigi_pai|tests"
 
 pytestmark = pytest.mark.tree
