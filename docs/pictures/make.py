@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support" / folder) for folder in ("", "servers")]
 from browser import Browser  # noqa: E402 - its folder had to be found first
 from luigid import Luigid  # noqa: E402 - as above
 from terminal import ESCAPE, on_terminal  # noqa: E402 - as above
@@ -154,6 +154,23 @@ text {{ font: 14px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 """
 
 
+def sweep(browser: Browser, folder: Path) -> None:
+    """Run the study of 30 points, and take the page of its results."""
+    luigi_pai = Path(sys.executable).parent / "luigi-pai"
+    local = [luigi_pai, "local", "--data", folder / "pai", "--"]
+    subprocess.run(  # noqa: S603  of this package
+        [*local, luigi_pai, "run", "fit_study", "Study", "--local-scheduler"],
+        cwd=ROOT / "examples" / "study",
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}."},
+        check=True,
+    )
+    (page,) = (folder / "pai" / "hdfs").rglob("results.html")
+    browser.screen(WIDTH, height=760)
+    browser.open(page.as_uri())
+    browser.wait("document.querySelector('#picture svg') !== null")
+    browser.screenshot(HERE / "sweep.png")
+
+
 def luigi(browser: Browser, folder: Path) -> None:
     """Take Luigi's own page of a study: a job waits, and one shows its status and progress."""
     with LocalPai(virtual_clusters=["default:gpu=8"]) as server, Luigid(folder) as scheduler:
@@ -203,6 +220,7 @@ PICTURES: dict[str, Callable[[Browser, Path], None]] = {
     "job": jobs,
     "jobs": jobs,
     "luigi": luigi,
+    "sweep": sweep,
 }
 
 

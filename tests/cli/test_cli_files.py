@@ -83,8 +83,9 @@ def test_nothing_but_the_line_is_said(run, home):
     assert run("get", home, "back").stderr == ""
 
 
-def test_a_progress_bar_on_a_terminal(home, source, tmp_path):
+def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
     """Standard error shows how far it is, if it is a terminal."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
     here, terminal = pty.openpty()
     process = subprocess.Popen(
         [*CLI, "put", source, home], cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal

@@ -57,11 +57,11 @@ const figure = document.querySelector("figure");
 const place = document.getElementById("picture");
 const caption = figure.querySelector("figcaption");
 const chosen = document.getElementById("value");
+const varies = ({ index }) => new Set(cells.map((row) => row[index])).size > 1;
 const values = columns.filter(({ kind, isNumber }) => isNumber && kind === "result");
+values.sort((a, b) => varies(b) - varies(a)); // a number of steps may be the same for all
 if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumber && name === "seconds"));
-const parameters = columns.filter(
-  ({ kind, index }) => kind === "parameter" && new Set(cells.map((row) => row[index])).size > 1,
-);
+const parameters = columns.filter((column) => column.kind === "parameter" && varies(column));
 const digits = (number) => {
   const size = Math.abs(number);
   return number && (size < 0.001 || size >= 1e6) ? number.toExponential(1) : String(Number(number.toPrecision(3)));
