@@ -165,7 +165,7 @@ def sweep(browser: Browser, folder: Path) -> None:
         check=True,
     )
     (page,) = (folder / "pai" / "hdfs").rglob("results.html")
-    browser.screen(WIDTH, height=760)
+    browser.screen(800, height=560)
     browser.open(page.as_uri())
     browser.wait("document.querySelector('#picture svg') !== null")
     browser.screenshot(HERE / "sweep.png")
