@@ -34,10 +34,11 @@ codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1
          "unhandled_exception": 4}
 for name, code in codes.items():
     config.set("retcode", name, str(code))
-from luigi_pai.cli.task_argument import task_named
+from luigi_pai.cli.task_argument import check_scheduler, task_named
 from luigi_pai.console import install
 sys.argv[0] = "luigi-pai run"
 task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
+check_scheduler("run", sys.argv[3:])
 install()
 luigi.retcodes.run_with_retcodes(sys.argv[1:])
 """
@@ -62,7 +63,7 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     by the job's own error. Ctrl-C ends Luigi: jobs go on, or are stopped, as on_kill says, and
     the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
-    task or parameter; 4: something could not be run.
+    task or parameter, or no scheduler of Luigi; 4: something could not be run.
     """
     from luigi_pai.console import COLUMNS, PROGRESS_FD  # noqa: PLC0415  costs what only run needs
 

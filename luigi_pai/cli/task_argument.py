@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import click
 
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
     import luigi
 
-__all__ = ["TaskCommand", "task_named"]
+__all__ = ["TaskCommand", "check_scheduler", "task_named"]
+
+_SCHEDULER_TIMEOUT = 5.0  # seconds
 
 _HIDDEN = "\0"  # in no argument of a process
 
@@ -66,6 +71,34 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
     return task
+
+
+def check_scheduler(command: str, arguments: Sequence[str]) -> None:
+    """End the command if it needs a scheduler of Luigi that does not answer: Luigi itself tries for a minute.
+
+    Args:
+        command: the name of the command, for errors.
+        arguments: the name of the task, and the parameters that are given as to luigi.
+    """
+    from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
+    from luigi.interface import core  # noqa: PLC0415
+
+    with CmdlineParser.global_instance(list(arguments), allow_override=True):
+        settings = core()
+    if settings.local_scheduler:
+        return
+    url = settings.scheduler_url or f"http://{settings.scheduler_host}:{settings.scheduler_port}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return
+    if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
+        return
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname, port), _SCHEDULER_TIMEOUT).close()
+    except OSError as error:
+        text = f"no scheduler of Luigi answers at {url} ({error.strerror or error}): start luigid, or add "
+        give_up(command, f"{text}--local-scheduler", EXIT_USAGE)
 
 
 def _import(command: str, module: str) -> None:
