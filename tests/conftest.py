@@ -62,9 +62,16 @@ SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 
 # `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard
-# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours.
+# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours; and what starts a
+# process for each test, where others use the same libraries.
 NEWEST_ONLY = (
+    "api/test_board.py",
+    "api/test_watcher_lists.py",
+    "cli/test_cli_files.py",
+    "cli/test_terminal.py",
+    "hdfs/test_kill.py",
     "hdfs/wire/test_datanodes.py",
+    "hdfs/wire/test_hostile.py",
     "hdfs/wire/test_namenodes.py",
     "local/accounts",
     "local/config",
@@ -74,19 +81,29 @@ NEWEST_ONLY = (
     "local/node",
     "local/pages",
     "local/store",
+    "local/test_scratch.py",
     "local/views",
+    "package/test_secrets.py",
     "runtime",
     "site",
+    "spec/test_large_documents.py",
+    "spec/test_prerequisites.py",
+    "spec/test_round_trip.py",
+    "spec/test_yaml_text.py",
     "sweep/test_killed_sweeps.py",
     "sweep/test_pacing.py",
     "sweep/test_points_per_job.py",
+    "sweep/test_progress.py",
     "sweep/test_results_page.py",
     "sweep/test_search.py",
+    "sweep/test_study.py",
     "tasks/options/test_job_logs.py",
     "tasks/options/test_kept_logs.py",
     "tasks/test_early_kubernetes.py",
     "tasks/test_fault_matrix.py",
     "tasks/test_killed_workers.py",
+    "testing/test_plugin.py",
+    "whole/test_container_examples.py",
     "whole/test_real_hdfs.py",
 )
 

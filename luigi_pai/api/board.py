@@ -122,6 +122,11 @@ class Board:
             return None
         return listing if 0 <= self._clock.monotonic() - listing.at < _KEPT else None
 
+    def made_at(self, dialect: Dialect) -> float:
+        """Return the time of the list of ``current``, on the monotonic clock; without one, 10 s ago."""
+        last = self.current(dialect)
+        return self._clock.monotonic() - _KEPT if last is None else last.at
+
     def refresh(
         self, dialect: Dialect, request: Callable[[], Iterable[JobStatus]], since: float | None = None
     ) -> Listing:
@@ -135,9 +140,7 @@ class Board:
         Raises:
             PaiApiError: the list failed; there is none for a while.
         """
-        if since is None:
-            last = self.current(dialect)
-            since = self._clock.monotonic() - _KEPT if last is None else last.at
+        since = self.made_at(dialect) if since is None else since
         version, asked = dialect.version, self._clock.monotonic()
         with self._state.locked("list"):
             listing = self._read()

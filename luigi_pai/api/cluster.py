@@ -202,12 +202,13 @@ class Cluster:
             JobNotFound: the server knows no job of this name.
         """
         dialect = self.dialect
+        since = self._board.made_at(dialect)  # a list that another thread makes from here on is new
         known = self._board.answer(dialect, name)
         if known is not None:
             return known
         if may_list and self._detector.known is not None and self._board.is_worth_it(dialect, name):
             with contextlib.suppress(PaiApiError):
-                self._board.refresh(dialect, self.list)
+                self._board.refresh(dialect, self.list, since)
                 known = self._board.answer(dialect, name)
                 if known is not None:
                     return known

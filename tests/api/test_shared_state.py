@@ -213,6 +213,9 @@ def test_a_process_that_is_killed_anywhere_leaves_a_whole_document():
                 with shared.update() as state:
                     state["n"] = state.get("n", 0) + 1
                     state["text"] = str(state["n"]) * (state["n"] % 50)
+        before, deadline = shared.read().get("n", 0), time.monotonic() + 30
+        while shared.read().get("n", 0) == before and time.monotonic() < deadline:  # it has begun
+            time.sleep(0.001)
         time.sleep(random.uniform(0.001, 0.01))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

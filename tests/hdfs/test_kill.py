@@ -1,6 +1,6 @@
 """A process that is killed outright in any phase: the old or the new file is whole, and the rest is removed.
 
-``KILLS`` in the environment says how many kills; 8 where it is not set.
+``KILLS`` in the environment says how many kills; 4 where it is not set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from luigi_pai.hdfs import WebHdfs, upload
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = int(os.environ.get("KILLS", "8"))
+KILLS = int(os.environ.get("KILLS", "4"))
 PHASES = ("write", "upload", "publish", "flag", "temporary_path")
 SIZE = 3_000_000
 
