@@ -45,7 +45,7 @@ _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; c
 
 
 class Listener(Protocol):
-    """What is told of the progress of a sweep."""
+    """What a sweep reports its progress to."""
 
     def changed(self, unit: Unit, status: JobStatus) -> None:
         """Take the status of a job that waits or runs."""
@@ -72,7 +72,7 @@ class Engine:
         limits: of the sweep; they may change at any time.
         clock: says when something is due.
         units_of: returns units for points, each point in one of them.
-        listener: told of all that happens.
+        listener: gets every event.
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
 

@@ -20,7 +20,7 @@ __all__ = ["Best", "Progress"]
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # of the sweep's age
 _RATE_OF = 100  # ends that the rate of a sweep is taken from
-_LEAST_ENDS = 5  # before it is told when a sweep will be done
+_LEAST_ENDS = 5  # before an end of the sweep is estimated
 _HOUR, _DAY = 3600.0, 86400.0
 
 

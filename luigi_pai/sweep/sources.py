@@ -126,7 +126,7 @@ class SearchedPoints:
     """Points that a generator proposes, one whenever a place is free.
 
     It may yield None: there is no point before another one has ended. A task that it has yielded before is
-    not run again; it is told the row of the first.
+    not run again; it gets the row of the first.
 
     Args:
         name: of the sweep.

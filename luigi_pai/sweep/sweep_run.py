@@ -22,7 +22,8 @@ from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
 from luigi_pai.sweep.units import Ended
-from luigi_pai.tasks.messages import messages_within
+from luigi_pai.tasks.luigi_page import report_to_page
+from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
@@ -236,10 +237,10 @@ class SweepRun:
         line = self._progress.line(total, seconds_to_submit(window, jobs))
         if line is not None:
             logger.info("%s: %s", self._name, line)
-            self._report("set_status_message", line)
+            report_to_page(self._sweep, "set_status_message", line)
             percentage = self._progress.percentage(total)
             if percentage is not None:
-                self._report("set_progress_percentage", percentage)
+                report_to_page(self._sweep, "set_progress_percentage", percentage)
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:
             self._drawn_at = now
@@ -258,18 +259,11 @@ class SweepRun:
             self._limits.resource = max(1, needed)
             give_back({_RESOURCE: held - self._limits.resource})
 
-    def _report(self, callback: str, value: object) -> None:
-        """Call one of the callbacks that a Luigi worker sets on a running task."""
-        report = getattr(self._sweep, callback, None)
-        if report is not None:
-            report(value)
-
     # messages and signals
 
     def _pause(self, seconds: float) -> None:
         """Wait, until a message of the scheduler comes."""
-        for message in messages_within(self._sweep, seconds, self._clock):
-            message.respond(self._handle(str(message).strip()))
+        for _ in answered_within(self._sweep, seconds, self._clock, self._handle):
             return
 
     def _handle(self, message: str) -> str:

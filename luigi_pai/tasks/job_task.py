@@ -176,9 +176,7 @@ class JobTask(Task):
             ValueError: the file is too large, or not a JSON object.
             HdfsError: HDFS failed.
         """
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as above
-
-        return TaskRun(self._definition()).outputs.result(self)
+        return self._task_run().outputs.result(self)
 
     @classmethod
     def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:

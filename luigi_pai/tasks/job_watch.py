@@ -11,15 +11,13 @@ from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
-from luigi_pai.tasks.luigi_page import link_job_page, page_text
+from luigi_pai.tasks.luigi_page import link_job_page, report_to_page
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
 from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
@@ -183,10 +181,7 @@ class JobWatch:
         self._report("set_status_message", f"{self._logged}\n{lines}")
 
     def _report(self, callback: str, value: object) -> None:
-        """Call one of the callbacks that a Luigi worker sets on a running task."""
-        report: Callable[[object], None] | None = getattr(self._definition.task, callback, None)
-        if report is not None:
-            report(page_text(value) if isinstance(value, str) else value)
+        report_to_page(self._definition.task, callback, value)
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""

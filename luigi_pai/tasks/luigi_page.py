@@ -21,7 +21,7 @@ from luigi.task_status import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["has_page", "link_job_page", "page_text"]
+__all__ = ["has_page", "link_job_page", "page_text", "report_to_page"]
 
 
 def link_job_page(task: luigi.Task, url: str) -> None:
@@ -52,6 +52,19 @@ def page_text(text: str) -> str:
     What a container has printed may be in them.
     """
     return html.escape(text, quote=False)
+
+
+def report_to_page(task: luigi.Task, callback: str, value: object) -> None:
+    """Call one of the callbacks that a worker of Luigi sets on a running task; a text is escaped.
+
+    Args:
+        task: the task.
+        callback: its name, such as ``set_status_message``.
+        value: what it gets.
+    """
+    report: Callable[[object], None] | None = getattr(task, callback, None)
+    if report is not None:
+        report(page_text(value) if isinstance(value, str) else value)
 
 
 def has_page() -> bool:

@@ -12,13 +12,13 @@ from luigi_pai.errors import PaiError
 from luigi_pai.tasks.luigi_page import page_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.watcher import Watcher
 
-__all__ = ["Messages", "messages_within"]
+__all__ = ["Messages", "answered_within"]
 
 _NOT_YET = "the job is not submitted yet; send the message again later"
 _VALID = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
@@ -51,9 +51,8 @@ class Messages:
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages meanwhile; one that changes the interval ends the wait."""
-        for message in messages_within(self._task, seconds, self._cluster.clock):
-            before = self._polling()
-            message.respond(page_text(self._answer(str(message).strip())))
+        before = self._polling()
+        for _ in answered_within(self._task, seconds, self._cluster.clock, self._answer):
             if self._polling() != before:
                 return
 
@@ -84,13 +83,16 @@ def _with_interval(name: str, watcher: Watcher, seconds: float) -> str:
     return f"{name} is looked up every {seconds:g} s from now on"
 
 
-def messages_within(task: object, seconds: float, clock: Clock) -> Iterator[Any]:
-    """Wait, and yield the messages of the scheduler to a running task that come meanwhile.
+def answered_within(
+    task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
+) -> Iterator[str]:
+    """Wait, answer the messages of the scheduler to a running task that come meanwhile, and yield each.
 
     Args:
         task: the task.
         seconds: how long to wait.
         clock: waits, for a task that gets no messages.
+        answer: returns the response to a message.
     """
     messages = getattr(task, "scheduler_messages", None)
     if messages is None:
@@ -99,6 +101,9 @@ def messages_within(task: object, seconds: float, clock: Clock) -> Iterator[Any]
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         try:
-            yield messages.get(timeout=left)
+            message = messages.get(timeout=left)
         except queue.Empty:
             return
+        text = str(message).strip()
+        message.respond(page_text(answer(text)))
+        yield text

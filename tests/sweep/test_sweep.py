@@ -527,6 +527,13 @@ def test_luigis_scheduler_takes_back_what_is_given(pai):
 # ---------------------------------------------------------------- the log and the page
 
 
+@pytest.mark.usefixtures("pai")
+def test_responses_are_escaped_for_the_page():
+    """Luigi's page inserts them as HTML."""
+    (answer,) = run_with_messages(Study(), "<b>dance</b>")
+    assert answer.startswith("'&lt;b&gt;dance&lt;/b&gt;' is not a valid message")
+
+
 def test_it_says_where_it_stands(pai, caplog):
     """Counts, the best point, and the end; each failure once, with its reason."""
     caplog.set_level("INFO", logger="luigi-interface")
