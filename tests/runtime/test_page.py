@@ -17,7 +17,7 @@ from luigi_pai.spec.containers import RUNTIME_FILE
 PAGE = (ROOT / "docs" / "container.md").read_text()
 ROLES = [
     Role(
-        "worker", ["10.0.0.2", "10.0.0.3"], [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}]
+        "My_Worker", ["10.0.0.2", "10.0.0.3"], [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}]
     )
 ]
 
@@ -41,10 +41,10 @@ def test_the_snippets_say_the_same_on_both(environment, language):
     program = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
     run = subprocess.run(
         [*program, snippet],
-        env={"PATH": os.environ["PATH"], **environment(ROLES, "worker", 1)},
+        env={"PATH": os.environ["PATH"], **environment(ROLES, "My_Worker", 1)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert run.stdout == "train: worker 1 of 2, the first is at 10.0.0.2, port 1001\n", run.stderr
+    assert run.stdout == "train: My_Worker 1 of 2, the first is at 10.0.0.2, port 1001\n", run.stderr
 
 
 def test_the_first_snippet_runs(tmp_path):
@@ -52,12 +52,12 @@ def test_the_first_snippet_runs(tmp_path):
     snippet = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
     run = subprocess.run(
         [sys.executable, "-c", snippet],
-        env=v2(ROLES, "worker", 1),
+        env=v2(ROLES, "My_Worker", 1),
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
     assert run.stdout.splitlines() == [
-        "train 1", "worker 1 2", "1 2", "worker[0] 10.0.0.2:1001", "worker[1] 10.0.0.3:1011",
+        "train 1", "My_Worker 1 2", "1 2", "My_Worker[0] 10.0.0.2:1001", "My_Worker[1] 10.0.0.3:1011",
     ]  # fmt: skip

@@ -28,6 +28,11 @@ def _own_ports(ports, end=""):
     }
 
 
+def _lower(role):
+    """Return a role's name as v2 has it where Kubernetes knows it."""
+    return "".join(letter for letter in role.lower() if letter.isalnum())
+
+
 def v1(roles, own, index, job="train", user="alice", **more):
     """Return what a container of OpenPAI 0.7 has."""
     mine = next(role for role in roles if role.name == own)
@@ -87,6 +92,7 @@ def v2(roles, own, index, job="train", user="alice", placed=None, **more):
     names = ",".join(role.name for role in roles)
     environ = {
         "FC_FRAMEWORK_NAME": "0123456789abcdef",
+        "FC_TASKROLE_NAME": _lower(own),
         "PAI_JOB_NAME": f"{user}~{job}",
         "PAI_FRAMEWORK_NAME": f"{user}~{job}",
         "PAI_USER_NAME": user,
@@ -107,21 +113,22 @@ def v2(roles, own, index, job="train", user="alice", placed=None, **more):
         "PAI_CONTAINER_HOST_IP": mine.hosts[index],
         "PAI_CURRENT_CONTAINER_IP": mine.hosts[index],
         "PAI_TASK_ROLE_INSTANCES": ",".join(
-            f"{role.name}:{number}" for role in roles for number in range(len(role.hosts))
+            f"{_lower(role.name)}:{number}" for role in roles for number in range(len(role.hosts))
         ),
         **_own_ports(mine.ports[index], end=";"),
     }
     for role in roles:
+        lower = _lower(role.name)
         environ[f"PAI_TASK_ROLE_TASK_COUNT_{role.name}"] = str(len(role.hosts))
         environ[f"PAI_RESOURCE_{role.name}"] = f"{role.gpus},4,8192,512"
         listed = []
         for number, (host, ports) in enumerate(zip(role.hosts, role.ports, strict=True)):
             if placed is None or (role.name, number) in placed:
-                environ[f"PAI_HOST_IP_{role.name}_{number}"] = host
+                environ[f"PAI_HOST_IP_{lower}_{number}"] = host
                 listed.append(f"{host}:{ports['http'][0]}")
             for label, numbers in ports.items():
                 value = ",".join(map(str, numbers))
-                environ[f"PAI_PORT_LIST_{role.name}_{number}_{label}"] = value
-                environ[f"PAI_{role.name}_{number}_{label}_PORT"] = value
-        environ[f"PAI_TASK_ROLE_{role.name}_HOST_LIST"] = ",".join(listed)
+                environ[f"PAI_PORT_LIST_{lower}_{number}_{label}"] = value
+                environ[f"PAI_{lower}_{number}_{label}_PORT"] = value
+        environ[f"PAI_TASK_ROLE_{lower}_HOST_LIST"] = ",".join(listed)
     return environ | more
