@@ -11,6 +11,7 @@ import luigi.configuration
 import pytest
 from browser import CHROMIUM, MISSING, Browser
 from faulty_pai import FaultyPai
+from webhdfs_server import serving
 
 from luigi_pai import reset_clusters
 from luigi_pai.local import LocalPai
@@ -177,6 +178,15 @@ def pai(settings: Callable[..., None]) -> Iterator[FaultyPai]:
     )
     yield server
     server.close()
+
+
+@pytest.fixture
+def hdfs(tmp_path: Path, settings: Callable[..., None]) -> Iterator[Path]:
+    """The folder that is HDFS, configured in [OpenPai]."""
+    root = tmp_path / "hdfs"
+    with serving(root) as url:
+        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"), username="admin")
+        yield root
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Tests of the pipeline: with `pip install luigi-pai pytest`, run `pytest` here."""
+"""Tests of the pipeline: with `pip install 'luigi-pai[testing]'`, run `pytest` here."""
 
 import json
 import subprocess

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pai", "pai_mock", "pai_server"]
 
+_INSTALL = "pip install 'luigi-pai[testing]'"
+_APIS = ("v1", "v2", "both")
 _MARKER = "pai(api): what the OpenPAI of this test speaks: 'v1' (0.7.1), 'v2' (1.8) or 'both', the default"
 
 
@@ -57,12 +59,20 @@ def pai_server(_pai_servers: Servers) -> str:
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine, which Luigi's configuration points at during the test."""
-    marker = request.node.get_closest_marker("pai")
-    api = "both" if marker is None else marker.kwargs.get("api", "both")
-    if api not in ("v1", "v2", "both"):
-        raise pytest.UsageError(f"{request.node.nodeid}: pai(api={api!r}): api is 'v1', 'v2' or 'both'")
-    with _pai_servers.use(api) as server:
+    with _pai_servers.use(_api_of(request.node)) as server:
         yield server
+
+
+def _api_of(test: pytest.Item) -> str:
+    """Return what the marker of a test says: ``v1``, ``v2`` or ``both``."""
+    marker = test.get_closest_marker("pai")
+    if marker is None:
+        return "both"
+    api = marker.args[0] if len(marker.args) == 1 and not marker.kwargs else marker.kwargs.get("api")
+    if len(marker.args) + len(marker.kwargs) != 1 or api not in _APIS:
+        given = [*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())]
+        raise pytest.UsageError(f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'both'")
+    return str(api)
 
 
 @pytest.fixture
@@ -73,6 +83,6 @@ def pai_mock() -> Iterator[PaiMock]:
     except ModuleNotFoundError as error:
         if error.name != "responses":
             raise
-        raise pytest.UsageError("the fixture pai_mock needs responses: pip install responses") from None
+        raise pytest.UsageError(f"the fixture pai_mock needs responses: {_INSTALL}") from None
     with PaiMock() as mock:
         yield mock

@@ -17,7 +17,9 @@ from luigi_pai.spec.containers import RUNTIME_FILE
 PAGE = (ROOT / "docs" / "container.md").read_text()
 ROLES = [
     Role(
-        "My_Worker", ["10.0.0.2", "10.0.0.3"], [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}]
+        "My_Worker",
+        ["10.0.0.2", "10.0.0.3"],
+        [{"http": [1001], "ssh": [1002]}, {"http": [1011], "ssh": [1012]}],
     )
 ]
 

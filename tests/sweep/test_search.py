@@ -7,7 +7,6 @@ import json
 import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
-from webhdfs_server import serving
 
 from luigi_pai import PaiSweep, PaiSweepFailed, SpecError, grid
 
@@ -15,14 +14,6 @@ from luigi_pai import PaiSweep, PaiSweepFailed, SpecError, grid
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def hdfs(tmp_path, settings):
-    root = tmp_path / "hdfs"
-    with serving(root) as url:
-        settings(webhdfs_url=url, fs_uri=url.replace("http", "hdfs"))
-        yield root
 
 
 class Descent(PaiSweep):

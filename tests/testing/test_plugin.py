@@ -208,10 +208,12 @@ def test_out():
     assert code == 0, out
 
 
-@pytest.mark.parametrize(("api", "other"), [("v1", "v2"), ("v2", "v1")])
-def test_the_marker_chooses_the_api(run, api, other):
+@pytest.mark.parametrize(
+    ("words", "api", "other"), [("api='v1'", "v1", "v2"), ("'v2'", "v2", "v1")], ids=["v1", "v2"]
+)
+def test_the_marker_chooses_the_api(run, words, api, other):
     code, out = run(f"""
-@pytest.mark.pai(api="{api}")
+@pytest.mark.pai({words})
 def test_it(pai):
     assert requests.get(f"{{pai.url}}/api/{other}/jobs", timeout=20).status_code == 404
     pai.when("*").succeeds(stdout="done")
@@ -223,10 +225,11 @@ def test_it(pai):
     assert code == 0, out
 
 
-def test_a_wrong_marker_is_named(run):
-    code, out = run("@pytest.mark.pai(api='v3')\ndef test_it(pai): pass\n")
+@pytest.mark.parametrize("words", ["api='v3'", "'v3'", "", "'v1', 'v2'", "'v1', api='v1'", "version='v1'"])
+def test_a_wrong_marker_is_named(run, words):
+    code, out = run(f"@pytest.mark.pai({words})\ndef test_it(pai): pass\n")
     assert code == 1
-    assert "test_it.py::test_it: pai(api='v3'): api is 'v1', 'v2' or 'both'" in out
+    assert f"test_it.py::test_it: pai({words}): give api='v1', 'v2' or 'both'" in out
 
 
 def test_the_url_of_the_server_for_other_programs(run):

@@ -100,8 +100,10 @@ def _problems(rule: Any) -> Iterator[str]:
     yield from (
         f".{key}: there is no such key; there are {', '.join(known)}" for key in rule if key not in known
     )
+    if "job" not in rule:
+        yield ": job is missing, the names that it is for, such as 'train-*'"
     for key in ("job", "stdout", "stderr"):
-        if not isinstance(rule.get(key, None if key == "job" else ""), str):
+        if not isinstance(rule.get(key, ""), str):
             yield f".{key}: is not text"
     if not _is_whole(rule.get("exit_code", 0), _MAX_EXIT_CODE):
         yield f".exit_code: is not a whole number from 0 to {_MAX_EXIT_CODE}"

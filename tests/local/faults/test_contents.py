@@ -99,6 +99,8 @@ def test_what_is_wrong_with_a_rule(pai):
         "[0].times: is not a whole number; [0].waits: is neither true nor false; "
         "[0].after: is not a number of seconds from 0 to 86400"
     )
+    with pytest.raises(ConfigError, match=r"^job scripts: \[0\]: job is missing, the names that it is for"):
+        pai.script_jobs(exit_code=1)
     with pytest.raises(ConfigError, match=r"job scripts: not a list such as"):
         pai._control("POST", {"job": "*"}, "/local/job-scripts")
 

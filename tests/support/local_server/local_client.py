@@ -21,7 +21,43 @@ def role(command, name="main", **more):
     return {"name": name, "command": command, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0, **more}
 
 
-class LocalClient:
+class JobClient:
+    """What the clients of both APIs do with jobs; ``send`` is theirs."""
+
+    def job(self, name):
+        reply = self.send("GET", f"/jobs/{name}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def status(self, name):
+        return self.job(name)["jobStatus"]
+
+    def wait(self, name, *states, timeout=30):
+        """Return the job as soon as it is in one of the states (default: ended)."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            job = self.job(name)
+            if job["jobStatus"]["state"] in (states or ENDED):
+                return job
+            time.sleep(0.02)
+        raise AssertionError(f"{name} is not {states or ENDED} after {timeout} s: {job}")
+
+    def run(self, *jobs, **more):
+        """Submit a job and return it when it has ended."""
+        return self.wait(self.submit(*jobs, **more))
+
+    def stop(self, name):
+        reply = self.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"})
+        assert reply.status_code == 202, reply.text
+
+    def task(self, job, role="main", index=0):
+        for status in job["taskRoles"][role]["taskStatuses"]:
+            if status["taskIndex"] == index:
+                return status
+        raise AssertionError(f"no task {role}-{index} in {job}")
+
+
+class LocalClient(JobClient):
     """One user's view of a server."""
 
     def __init__(self, server, username=None, password=None):
@@ -53,38 +89,9 @@ class LocalClient:
         assert reply.status_code == 202, reply.text
         return name
 
-    def job(self, name):
-        reply = self.call("GET", f"/jobs/{name}")
-        assert reply.status_code == 200, reply.text
-        return reply.json()
-
-    def status(self, name):
-        return self.job(name)["jobStatus"]
-
-    def wait(self, name, *states, timeout=20):
-        """Return the job as soon as it is in one of the states (default: ended)."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            job = self.job(name)
-            if job["jobStatus"]["state"] in (states or ENDED):
-                return job
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is not {states or ENDED} after {timeout} s: {job}")
-
-    def run(self, *roles, **more):
-        """Submit a job and return it when it has ended."""
-        return self.wait(self.submit(*roles, **more))
-
-    def stop(self, name):
-        reply = self.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"})
-        assert reply.status_code == 202, reply.text
-
     def log(self, job, task="main", index=0, stream="stdout"):
         """Return what a task wrote."""
-        for status in job["taskRoles"][task]["taskStatuses"]:
-            if status["taskIndex"] == index:
-                return requests.get(status["containerLog"] + stream, timeout=20).text
-        raise AssertionError(f"no task {task}-{index} in {job}")
+        return requests.get(self.task(job, task, index)["containerLog"] + stream, timeout=20).text
 
 
 def wait_until(condition, timeout=60):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 
 import requests
-from local_client import ENDED, unique
+from local_client import JobClient, unique
 
 IMAGE = {"name": "img", "type": "dockerimage", "uri": "python"}
 
@@ -45,7 +44,7 @@ def plugin(name, parameters, **more):
     return {"com.microsoft.pai.runtimeplugin": [{"plugin": name, "parameters": parameters, **more}]}
 
 
-class ProtocolClient:
+class ProtocolClient(JobClient):
     """One user's view of a server's v2 API."""
 
     def __init__(self, server, username=None, password=None):
@@ -75,34 +74,9 @@ class ProtocolClient:
         assert reply.status_code == 202, reply.text
         return f"{self.username}~{json.loads(text)['name']}"
 
-    def job(self, name):
-        reply = self.send("GET", f"/jobs/{name}")
-        assert reply.status_code == 200, reply.text
-        return reply.json()
-
-    def wait(self, name, *states, timeout=30):
-        """Return the job as soon as it is in one of the states (default: ended)."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            job = self.job(name)
-            if job["jobStatus"]["state"] in (states or ENDED):
-                return job
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is not {states or ENDED} after {timeout} s: {job}")
-
     def run(self, *commands, **more):
-        """Submit a job and return it when it has ended."""
-        return self.wait(self.submit(protocol(*commands, **more)))
-
-    def stop(self, name):
-        reply = self.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"})
-        assert reply.status_code == 202, reply.text
-
-    def task(self, job, role="main", index=0):
-        for status in job["taskRoles"][role]["taskStatuses"]:
-            if status["taskIndex"] == index:
-                return status
-        raise AssertionError(f"no task {role}-{index} in {job}")
+        """Submit a job of such a protocol and return it when it has ended."""
+        return super().run(protocol(*commands, **more))
 
     def logs(self, job, role="main", index=0, **query):
         """Return the log files of a task: name -> address."""

@@ -28,3 +28,25 @@ def shape_differences(path, theirs, mine):
             yield from shape_differences(f"{path}[]", theirs[0], mine[0])
     elif theirs != mine and "null" not in (theirs, mine):
         yield f"{path}: {theirs} there, {mine} here"
+
+
+def check_answer(mine, theirs, renamed=("", ""), *, own_words=False):
+    """Compare an answer with the recorded one: status, content type, error code, message, JSON shape.
+
+    Args:
+        mine: the response.
+        theirs: what was recorded.
+        renamed: a name of the recording, and what it is called here.
+        own_words: the message may be another one.
+    """
+    assert mine.status_code == theirs["status"]
+    assert mine.headers["Content-Type"] == theirs["ctype"]
+    if theirs["json"] is None:
+        assert mine.text == theirs["text"]
+        return
+    body = mine.json()
+    assert list(shape_differences("", shape(theirs["json"]), shape(body))) == []
+    if isinstance(body, dict) and "message" in body:
+        assert body.get("code") == theirs["code"]
+        if not own_words:
+            assert body["message"] == theirs["message"].replace(*renamed)
