@@ -675,20 +675,25 @@ def report(**values: object) -> None:
     the end. Where that is not possible, the line is printed: a report never fails a job.
 
     Args:
-        values: names and numbers or texts, such as ``step=10, loss=0.3``.
+        values: names and numbers or texts, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
+            ``attempt`` are set here.
     """
     task = current()
     try:
         folder = f"{task.output_dir.rstrip('/')}/{REPORTS}"
     except ContainerError:
         folder = ""
-    line = json.dumps({"time": round(time.time(), 3), "attempt": task.attempt, **values}, default=_plain)
+    own = {"time": round(time.time(), 3), "attempt": task.attempt}
+    line = json.dumps({**own, **values, **own}, default=_plain)
     _reporter(folder, f"{task.role}-{task.index}.jsonl").add(line)
 
 
 def _plain(value: object) -> object:
     """Return a number of numpy or torch as one of Python, anything else as text."""
-    return value.item() if hasattr(value, "item") else str(value)
+    try:
+        return value.item()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # an array of several numbers, too
+        return str(value)
 
 
 @functools.lru_cache(maxsize=None)

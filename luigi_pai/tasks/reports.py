@@ -26,7 +26,8 @@ INTERVAL = 10.0
 
 _TAIL = 4096  # bytes of a file that its last line is looked for in
 _TAIL_OF_ALL = 65536  # bytes of a file whose lines are read
-_NOT_SHOWN = ("time", "attempt", "steps", "progress")
+_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
+_NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
 class Report:
@@ -48,9 +49,12 @@ class Report:
     def percentage(self) -> int | None:
         """The progress: ``progress`` from 0 to 1, or ``step`` of ``steps``; None if neither is reported."""
         progress, step, steps = (self.values.get(key) for key in ("progress", "step", "steps"))
-        if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
-            progress = step / steps
-        return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
+        try:
+            if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
+                progress = step / steps
+            return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
+        except (ValueError, OverflowError):  # not a number, or one too large to divide
+            return None
 
 
 class Reports:
@@ -141,7 +145,7 @@ def _lines(hdfs: WebHdfs, folder: str, tail: int, *, last: bool = False) -> Iter
         for line in lines[-1:] if last else lines:
             try:
                 values = json.loads(line)
-            except ValueError:  # longer than the tail, or not written by a report
+            except (ValueError, RecursionError):  # longer than the tail, or not written by a report
                 continue
-            if isinstance(values, dict) and isinstance(values.get("time"), int | float):
+            if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
                 yield values

@@ -70,20 +70,21 @@ def test_a_line_for_each_report(inside, tmp_path):
     file.parent.mkdir()
     file.write_text('{"step": 0}\n')
     report(step=1, steps=4, loss=0.5)
-    report(step=2, steps=4, loss=0.25, note="ü")
+    report(step=2, steps=4, loss=0.25, note="ü", attempt="mine", time="later")
     first, second, third = map(json.loads, file.read_text().splitlines())
     assert first == {"step": 0}
     assert isinstance(second.pop("time"), float)
     assert second == {"attempt": 2, "step": 1, "steps": 4, "loss": 0.5}
-    assert (third["step"], third["note"]) == (2, "ü")
+    assert (third["step"], third["note"], third["attempt"]) == (2, "ü", 2)
+    assert isinstance(third["time"], float)
 
 
 def test_numbers_of_numpy_are_numbers(inside, tmp_path):
     numpy = pytest.importorskip("numpy", reason="numpy is not installed (the demo brings it)")
     inside({"PAI_OUTPUT_DIR": str(tmp_path)})
-    report(loss=numpy.float32(0.5), step=numpy.int64(3), where=Path("a"))
+    report(loss=numpy.float32(0.5), step=numpy.int64(3), where=Path("a"), losses=numpy.array([1, 2]))
     line = json.loads((tmp_path / "_reports" / "main-0.jsonl").read_text())
-    assert (line["loss"], line["step"], line["where"]) == (0.5, 3, "a")
+    assert (line["loss"], line["step"], line["where"], line["losses"]) == (0.5, 3, "a", "[1 2]")
 
 
 def test_hdfs_gets_all_lines_by_the_end(hdfs):

@@ -90,6 +90,8 @@ def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
     write(hdfs, f"{folder}/_reports/a-1.jsonl", "not json")
     write(hdfs, f"{folder}/_reports/a-2.jsonl", {"time": 100, "attempt": 2, "step": 1}, '{"time": 1', end="")
     write(hdfs, f"{folder}/_reports/a-3.jsonl", "", end="")
+    write(hdfs, f"{folder}/_reports/a-4.jsonl", {"time": 950, "attempt": "2", "step": 8})
+    write(hdfs, f"{folder}/_reports/a-5.jsonl", "[" * 3000)
     assert newest(hdfs, folder, "train__attempt2").text == "step=1"
     assert newest(hdfs, folder, "train__attempt3") is None
 
@@ -118,6 +120,10 @@ def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
         ({"step": 1, "steps": 0}, None),
         ({"step": 1}, None),
         ({"progress": "a"}, None),
+        ({"progress": float("nan")}, None),
+        ({"step": float("inf"), "steps": 10}, 100),
+        ({"step": float("nan"), "steps": 10}, None),
+        ({"step": 10**400, "steps": 3}, None),
     ],
 )
 def test_progress(values, percentage):
