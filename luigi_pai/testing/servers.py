@@ -38,6 +38,7 @@ class Servers:
     @property
     def url(self) -> str:
         """Of the one that speaks both APIs, or of the cluster."""
+        self._used.add("both")  # by whoever asks
         return self._url or self._server("both").url
 
     @contextlib.contextmanager
