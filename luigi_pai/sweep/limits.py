@@ -81,12 +81,6 @@ class SweepLimits:
         """Return how many of a number of points may fail."""
         return math.floor(self.tolerance * points) if self.tolerance < 1 else int(self.tolerance)
 
-    def tolerance_text(self) -> str:
-        """Return the tolerance for people: ``5 %``, or ``3 points``."""
-        if 0 < self.tolerance < 1:
-            return f"{100 * self.tolerance:g} %"
-        return f"{int(self.tolerance)} point{'' if self.tolerance == 1 else 's'}"
-
     def change(self, message: str) -> str:
         """Change a limit as a message says, ``parallel_jobs = 100``, and return what was done.
 

@@ -235,10 +235,12 @@ def test_a_wrong_marker_is_named(run, words):
 def test_the_url_of_the_server_for_other_programs(run):
     code, out = run("""
 def test_by_url(pai_server):
-    login = requests.post(f"{pai_server}/api/v1/token", json=dict(username="admin", password="admin-password"))
-    headers = {"Authorization": f"Bearer {login.json()['token']}"}
+    user = {"username": "admin", "password": "admin-password"}
+    token = requests.post(f"{pai_server}/api/v1/token", json=user, timeout=20).json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
     job = Train(command="true").job().to_dict()
-    assert requests.post(f"{pai_server}/api/v1/jobs", json=job, headers=headers, timeout=20).status_code == 202
+    posted = requests.post(f"{pai_server}/api/v1/jobs", json=job, headers=headers, timeout=20)
+    assert posted.status_code == 202
 
 def test_it(pai_server, pai):
     assert pai_server == pai.url

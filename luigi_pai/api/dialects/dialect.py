@@ -26,7 +26,6 @@ class Capabilities:
         logs: logs of tasks (1.4 and later).
         events: events of a job (1.3 and later).
         tags: tags of a job (1.3 and later).
-        list_filters: lists can be filtered and paged (1.2 and later).
         whole_lists: a list has every job of a user. LTP omits jobs in virtual clusters that the user may
             no longer use; it is recognised on 1.5.
         shared_names: job names are unique among all users, not per user.
@@ -37,7 +36,6 @@ class Capabilities:
     logs: bool
     events: bool
     tags: bool
-    list_filters: bool
     whole_lists: bool
     shared_names: bool
     output_folders: bool

@@ -47,7 +47,6 @@ class V1Dialect:
         logs=False,
         events=False,
         tags=False,
-        list_filters=False,
         whole_lists=True,
         shared_names=True,
         output_folders=True,

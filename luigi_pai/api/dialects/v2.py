@@ -12,7 +12,7 @@ from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
-from luigi_pai.api.wire.replies import list_of, object_of, stop_accepted
+from luigi_pai.api.wire.replies import object_of, stop_accepted
 from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name
@@ -53,7 +53,6 @@ class V2Dialect:
         logs=True,
         events=True,
         tags=True,
-        list_filters=True,
         whole_lists=True,
         shared_names=False,
         output_folders=False,
@@ -246,14 +245,6 @@ class V2Dialect:
         task = f"attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}/attempts"
         return self._object(f"{self._path(name)}/{task}")
 
-    def job_attempts(self, name: str) -> builtins.list[Any]:
-        """Return the earlier attempts of a job, as the server sends them.
-
-        Raises:
-            ServerFault: the cluster keeps no history.
-        """
-        return self._list(f"{self._path(name)}/job-attempts")
-
     def events(self, name: str, kind: str | None = None) -> builtins.list[dict[str, Any]]:
         """Return the Kubernetes events of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
         query = f"?{urlencode({'type': kind})}" if kind else ""
@@ -263,10 +254,6 @@ class V2Dialect:
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later)."""
         self._session.request("PUT", f"{self._path(name)}/tag", body={"value": tag})
-
-    def remove_tag(self, name: str, tag: str) -> None:
-        """Remove a tag from a job (1.3 and later)."""
-        self._session.request("DELETE", f"{self._path(name)}/tag", body={"value": tag})
 
     # the cluster
 
@@ -343,6 +330,3 @@ class V2Dialect:
 
     def _object(self, path: str) -> dict[str, Any]:
         return object_of(self._session.request("GET", path), path)
-
-    def _list(self, path: str) -> builtins.list[Any]:
-        return list_of(self._session.request("GET", path), path)
