@@ -89,14 +89,6 @@ def bounded(wait: float, shortest: float, longest: float) -> float:
     return min(min(max(wait, shortest), longest) * random.uniform(1 - JITTER, 1 + JITTER), longest)
 
 
-def wait_while_queued(queued_for: float, shortest: float, longest: float) -> float:
-    return bounded(queued_for / 4, shortest, max(shortest, min(longest, LONGEST_QUEUED)))
-
-
-def wait_while_running(ran_for: float, shortest: float, longest: float) -> float:
-    return bounded(ran_for / (9 if ran_for < MINUTE else 6), shortest, longest)
-
-
 def of_1e22e41(age: float) -> float:
     """Return the wait of that commit: a tenth of the age, queue included, 0.5 s to 30 s, jitter on top."""
     return min(max(age / 10, 0.5), 30.0) * random.uniform(1 - JITTER, 1 + JITTER)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import requests
 
-__all__ = ["error_of", "is_success", "json_of", "list_of", "object_of", "raise_error", "stop_accepted"]
+__all__ = ["error_of", "is_success", "json_of", "object_of", "raise_error", "stop_accepted"]
 
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
@@ -64,17 +64,6 @@ def object_of(reply: Any, path: str) -> dict[str, Any]:
     """
     if not isinstance(reply, dict):
         raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
-    return reply
-
-
-def list_of(reply: Any, path: str) -> list[Any]:
-    """Return a reply, checked to be a JSON array.
-
-    Raises:
-        InvalidReply: it is not.
-    """
-    if not isinstance(reply, list):
-        raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of a list")
     return reply
 
 
