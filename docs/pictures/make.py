@@ -165,7 +165,7 @@ def sweep(browser: Browser, folder: Path) -> None:
         check=True,
     )
     (page,) = (folder / "pai" / "hdfs").rglob("results.html")
-    browser.screen(800, height=560)
+    browser.screen(810, height=625)
     browser.open(page.as_uri())
     browser.wait("document.querySelector('#picture svg') !== null")
     browser.screenshot(HERE / "sweep.png")
@@ -233,6 +233,7 @@ def main(names: list[str]) -> None:
     for make in dict.fromkeys(PICTURES[name] for name in names or PICTURES):
         with tempfile.TemporaryDirectory() as profile, tempfile.TemporaryDirectory() as folder:
             browser = Browser(profile)
+            browser.call("Emulation.setScrollbarsHidden", hidden=True)
             try:
                 make(browser, Path(folder))
             finally:
