@@ -120,24 +120,23 @@ def test_the_commands_of_the_readme_run(tmp_path):
     """The pipeline of README.md runs on the local OpenPAI as it says."""
     readme = (ROOT / "README.md").read_text()
     (task,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    (tmp_path / "rates.py").write_text(task)
-    shutil.copytree(ROOT / "examples" / "first" / "code", tmp_path / "code")
+    folder = shutil.copytree(ROOT / "examples" / "first", tmp_path / "examples" / "first")
+    (folder / "rates.py").write_text(task)
     (shown,) = re.findall(r"```console\n(.*?)```", readme, flags=re.DOTALL)
     install, *commands = [line.removeprefix("$ ") for line in shown.splitlines() if line.startswith("$ ")]
     assert install.startswith("pip install ")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for command in commands:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == shown.splitlines()[-1:]
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join(commands)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1:] == shown.splitlines()[-1:]
 
 
 @pytest.mark.tree
