@@ -13,7 +13,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
-from luigi_pai.spec.names import attempt_name, base_name, latest_attempts
+from luigi_pai.spec.names import attempt_name, base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -137,11 +137,17 @@ def named(cluster: Cluster, text: str) -> str:
 def latest_submission(cluster: Cluster, name: str) -> str:
     """Return the name of the latest submission of a piece of work; that of a submission stays.
 
-    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the latest.
+    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the latest. The job of a
+    task ``a.b`` has another name on a v2 cluster, to which the same is added.
     """
-    if base_name(name) != name:
-        return name
-    return attempt_name(name, latest_attempts(job.name for job in cluster.list()).get(name, 1))
+    task = base_name(name)
+    first = task
+    if v2_name(task) != task and cluster.server.api_version() == "v2":
+        first = v2_name(task)
+    if task != name:
+        return first + name.removeprefix(task)
+    number = latest_attempts(job.name for job in cluster.list()).get(first)
+    return name if number is None else attempt_name(first, number)
 
 
 def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
