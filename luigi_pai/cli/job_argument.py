@@ -31,6 +31,7 @@ else:
 __all__ = [
     "JOB",
     "connect",
+    "is_address",
     "latest_submission",
     "lookup",
     "matching",
@@ -108,21 +109,32 @@ on_cluster = click.option(
 """The option of each command that talks to a cluster."""
 
 
+def is_address(text: str) -> bool:
+    """Return whether a JOB is the address of a page."""
+    return text.startswith(("http://", "https://"))
+
+
 def named(cluster: Cluster, text: str) -> str:
     """Return the name that is meant: as it is, of the page of an address, or of the newest job.
 
     Raises:
         JobNotFound: ``@latest``, and the user has no job.
-        ConfigError: an address that is no job's page, or that of another user's job.
+        ConfigError: no name can be like this; an address that is no job's page, or that of another
+            user's job.
     """
     if text == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
         if not jobs:
             raise JobNotFound(f"{cluster.username} has no job on {cluster.url}")
         return max(jobs, key=lambda job: job.created_ms or 0).name
-    if not text.startswith(("http://", "https://")):
+    if not text.isprintable():
+        raise ConfigError(f"{text!r} is not the name of a job: names are printable")
+    if not is_address(text):
         return text
-    query = parse_qs(urlsplit(text).query)
+    try:
+        query = parse_qs(urlsplit(text).query)
+    except ValueError as error:
+        raise ConfigError(f"{text} is not the page of a job: {error}") from None
     names, users = query.get("jobName"), query.get("username")
     if not names:
         raise ConfigError(f"{text} is not the page of a job: it has no jobName=")

@@ -104,6 +104,21 @@ def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     assert "no job of these is going on" in pai_command("stop", f"{name}-*", "--yes").stderr
 
 
+@both
+def test_a_pattern_may_begin_like_an_address(pai_command, job_file, name):
+    pai_command("submit", job_file(f"http-{name}", "sleep 60"))
+    assert pai_command("stop", f"http-{name}*", "--yes").stdout == f"http-{name}: STOPPED\n"
+
+
+@pytest.mark.usefixtures("dialect")
+@both
+def test_what_can_be_no_name_is_one_error(pai_command):
+    for text in ("", ".", "a b", "../x", "ü", "a\udcff", "http://[::1"):
+        line = pai_command("status", text, expect=2 if text in ("a\udcff", "http://[::1") else 1).stderr
+        assert line.startswith("luigi-pai status: ")
+        assert line.count("\n") == 1
+
+
 @pytest.mark.usefixtures("cluster")
 def test_the_address_of_a_page_stands_for_its_job(pai_command, settings):
     settings(api_version="v2")
