@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from terminal import on_terminal
 
+from luigi_pai.api.cluster import Cluster
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -111,6 +113,24 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
     assert f"job '{name}-8' ended as FAILED with exit code 9" in text
     assert "oh no" in text
     assert "INFO" not in text
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster, workers):
+    """As a CI, a container or an init system does it: the job is stopped, as on_kill says."""
+    text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\non_kill = stop\n")
+    (folder / "luigi.cfg").write_text(text)
+    job = ["pipeline", "Train", "--number", "4", "--command", "sleep 60", "--workers", workers]
+    command = [sys.executable, "-m", "luigi_pai", "run", *job, "--local-scheduler"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        while "RUNNING" not in (line := running.stdout.readline()):
+            assert line, "ended"
+        running.terminate()
+        assert "was asked to stop" in running.stdout.read()  # until no process has it open
+    assert running.returncode == 1
+    here = Cluster(cluster.url, cluster.username, password=cluster.password, api_version="v1")
+    assert here.job(f"{name}-4").wait().raw_state == "STOPPED"
 
 
 def test_a_progress_line_on_a_terminal(folder):
