@@ -150,6 +150,8 @@ def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) 
             progress.draw()
             if luigi.poll() is not None and not ready:
                 break  # a job of the user's own may hold the pipes open
+    if rest[output.fileno()]:  # a last line without its end
+        progress.above(rest[output.fileno()])
     progress.clear()
 
 

@@ -34,6 +34,13 @@ class Train(PaiTask):
     def tasks(self):
         return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
 
+class Unended(luigi.Task):
+    def output(self):
+        return luigi.LocalTarget("unended")
+    def run(self):
+        print("a last line", end="", flush=True)
+        self.output().open("w").close()
+
 class Report(luigi.Task):
     def requires(self):
         return [Train(number=1), Train(number=2)]
@@ -131,6 +138,10 @@ def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster, worker
     assert running.returncode == 1
     here = Cluster(cluster.url, cluster.username, password=cluster.password, api_version="v1")
     assert here.job(f"{name}-4").wait().raw_state == "STOPPED"
+
+
+def test_a_last_line_without_its_end_is_shown(folder):
+    assert luigi_pai(folder, "run", "pipeline", "Unended", "--local-scheduler").endswith("a last line\n")
 
 
 def test_a_progress_line_on_a_terminal(folder):
