@@ -30,21 +30,23 @@ __all__ = ["end_processes_at_sigterm", "run"]
 _START = """\
 import sys, warnings
 sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or sys.__excepthook__(kind, *error)
-import luigi.configuration, luigi.retcodes
-warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
-config = luigi.configuration.get_config()
-config.set("core", "no_configure_logging", "true")
-codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1, "scheduling_error": 4,
-         "unhandled_exception": 4}
-for name, code in codes.items():
-    config.set("retcode", name, str(code))
-from luigi_pai.cli.task_argument import check_scheduler, task_named
-from luigi_pai.console import install
+from luigi_pai.cli.failures import plain_failures
 sys.argv[0] = "luigi-pai run"
-task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
-check_scheduler("run", sys.argv[3:])
-install()
+with plain_failures("run", "stopped"):  # a luigi.cfg that cannot be read, say
+    import luigi.configuration, luigi.retcodes
+    warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
+    config = luigi.configuration.get_config()
+    config.set("core", "no_configure_logging", "true")
+    codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1,
+             "scheduling_error": 4, "unhandled_exception": 4}
+    for name, code in codes.items():
+        config.set("retcode", name, str(code))
+    from luigi_pai.cli.task_argument import check_scheduler, task_named
+    task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
+    check_scheduler("run", sys.argv[3:])
 from luigi_pai.cli.run import end_processes_at_sigterm
+from luigi_pai.console import install
+install()
 end_processes_at_sigterm()
 luigi.retcodes.run_with_retcodes(sys.argv[1:])
 """

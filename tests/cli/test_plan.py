@@ -122,6 +122,24 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
     assert "INFO" not in text
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("password = hidden", "line 1: this is in no section"),
+        ("[OpenPai]\nhidden", "line 2: this is no key = value"),
+        ("[OpenPai]\npassword = hidden ä", "is not UTF-8"),
+        ("[core]\nno_lock = hidden", "parsing the default value of 'no_lock'"),
+    ],
+)
+def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, said):
+    """A traceback of configparser shows the line, which may be a password."""
+    (folder / "luigi.cfg").write_bytes(text.encode("latin-1"))
+    shown = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler", expect=2)
+    assert shown.count("\n") == 1
+    assert said in shown
+    assert "hidden" not in shown
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster, workers):
     """As a CI, a container or an init system does it: the job is stopped, as on_kill says."""
