@@ -57,7 +57,7 @@ class Servers:
         reset_clusters()
         CLUSTERS.clock = clock
         try:
-            with luigi_configured(section, self._folders.mktemp("luigi_pai") / "luigi.cfg"):
+            with luigi_configured(section, self._folders.mktemp("luigi_pai")):
                 pai = Pai(section["pai_url"], section.get("username", ""), server, clock)
                 self._check(pai, api)
                 yield pai
