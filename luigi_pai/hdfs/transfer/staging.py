@@ -70,7 +70,7 @@ class Stage:
         Raises:
             TransferError: the file cannot be read, or changes.
             HdfsError: HDFS did not take it.
-            Cancelled: other work has failed.
+            CancelledError: other work has failed.
         """
         digest = hashlib.sha256()
         length = 0
