@@ -104,7 +104,7 @@ class Stage:
         self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
         missing = there.lacks(folders)
-        manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | (missing - {""}))
+        manifest = Manifest({**there.manifest.files, **entries}, there.manifest.folders | (missing - {""}))
         self._make_folders(missing)
         if there.exists:
             self._pool.map(lambda name: replace(self._server, self._places[name], there.of(name)), self._sent)
