@@ -3,8 +3,8 @@
 HdfsTarget beside the bare ``hdfs`` client, Hadoop's own command and the ``hdfs`` command of
 `luigi-pai local`, in turn, from and to the local disk. Measured on the HDFS of --url, or in turn on
 each real one that the environment names, as ``make bench`` does where there can be real ones; without,
-the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.9 of the bare
-client, or a process grows by 64 MB or more.
+the WebHDFS of a local OpenPAI stands in. Ends with 1 if HdfsTarget is slower than 0.95 of the bare
+client, or a process grows by 16 MB or more.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 PART = MIB  # what the loops of both clients pass on at once
-LEAST_SPEED = 0.9  # of the bare client's
-MOST_MEMORY = 64_000_000  # bytes that a process may grow by
+LEAST_SPEED = 0.95  # of the bare client's
+MOST_MEMORY = 16_000_000  # bytes that a process may grow by
 OURS, BARE, SHELL, COMMAND = "HdfsTarget", "bare hdfs client", "Hadoop's hdfs dfs", "our hdfs dfs"
 
 

@@ -6,6 +6,7 @@ One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` i
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-__all__ = ["COLUMNS", "PROGRESS_FD", "Console", "install", "note_progress", "wrap"]
+__all__ = [
+    "COLUMNS",
+    "PROGRESS_FD",
+    "Console",
+    "escape_what_is_not_encodable",
+    "install",
+    "note_progress",
+    "wrap",
+]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 """Environment variable: number of a pipe, to which each change of a job is written as a line of JSON."""
@@ -48,6 +57,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream or sys.stdout)
+        escape_what_is_not_encodable(self.stream)
         short = _Short("%(asctime)s  %(message)s", "%H:%M:%S")
         short.columns = shutil.get_terminal_size().columns if self.stream.isatty() else _columns()
         self.setFormatter(short)
@@ -100,6 +110,15 @@ class _Short(logging.Formatter):
         if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
             return wrap(f"{time}  {in_complete[1]}: {in_complete[2]}", self.columns, _HANGING)
         return f"{time}  {message}" if "\n" in message else wrap(f"{time}  {message}", self.columns, _HANGING)
+
+
+def escape_what_is_not_encodable(stream: TextIO) -> None:
+    """Let a stream show a character that its encoding lacks as an escape, not raise an error, as stderr does.
+
+    What containers print may be in any language, and a terminal in ISO 8859.
+    """
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _columns() -> int | None:

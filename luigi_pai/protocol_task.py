@@ -115,29 +115,44 @@ class PaiProtocolTask(JobTask):
         self._run()
 
     def _check(self) -> list[str]:
+        self._read_anew()
         too_long = room_for_attempts(self.name, "name")
         return [str(warning) for warning in check_protocol(self.job(), too_long)]
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
+        """The protocol, read once for each run and each ``complete()``; parsed again if it has changed."""
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given
+        source: object = given
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
-            return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
-        if isinstance(given, (str, os.PathLike)):
+            parse = functools.partial(JobProtocol.from_yaml, given, f"protocol of {type(self).__name__}")
+        elif isinstance(given, (str, os.PathLike)):
             file = base_folder(self, "protocol") / Path(given).expanduser()
             try:
-                return JobProtocol.from_file(file)
+                about = file.stat()
             except FileNotFoundError as error:
                 text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
                 raise FileNotFoundError(error.errno, text, str(file)) from None
-        raise TypeError(
-            f"protocol of {type(self).__name__} is {type(given).__name__}; "
-            "give a JobProtocol, YAML text or a path"
-        )
+            source = file, about.st_mtime_ns, about.st_size, about.st_ino
+            parse = functools.partial(JobProtocol.from_file, file)
+        else:
+            raise TypeError(
+                f"protocol of {type(self).__name__} is {type(given).__name__}; "
+                "give a JobProtocol, YAML text or a path"
+            )
+        parsed: tuple[object, JobProtocol] | None = vars(self).get("_parsed_protocol")
+        if parsed is None or parsed[0] != source:
+            parsed = vars(self)["_parsed_protocol"] = source, parse()
+        return parsed[1]
+
+    def _read_anew(self) -> None:
+        """Let the protocol be read again: Luigi keeps a task as long as the process lives."""
+        vars(self).pop("_read_protocol", None)
 
     def _definition(self) -> JobDefinition:
+        self._read_anew()
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
             raise ConfigError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from luigi_pai import __version__
@@ -19,6 +21,7 @@ from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop
 from luigi_pai.cli.submit import submit
 from luigi_pai.cli.sweep import sweep
+from luigi_pai.console import escape_what_is_not_encodable
 
 __all__ = ["main"]
 
@@ -27,6 +30,7 @@ __all__ = ["main"]
 @click.version_option(__version__, prog_name="luigi-pai")
 def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
+    escape_what_is_not_encodable(sys.stdout)
 
 
 for _command in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import contextlib
 import sys
+import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from luigi_pai.cli.tables import tell
@@ -41,6 +42,11 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
         give_up(command, error, EXIT_USAGE)
     except configparser.Error as error:
         give_up(command, f"luigi.cfg cannot be read: {_without_lines(error)}", EXIT_USAGE)
+    except UnicodeDecodeError as error:
+        file = _configuration_read(error)
+        if file is None:
+            raise
+        give_up(command, f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}", EXIT_USAGE)
     except ClusterUnreachable as error:
         give_up(command, f"{error}{_where_it_was_looked_for()}", EXIT_UNREACHABLE)
     except PaiError as error:
@@ -50,13 +56,23 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
 
 
 def _without_lines(error: configparser.Error) -> str:
-    """Return what is wrong with a configuration file, without its lines: one may be the password."""
+    """Return what is wrong with a configuration file, without its text: it may be the password."""
     if isinstance(error, configparser.MissingSectionHeaderError):
         return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):
         numbers = ", ".join(str(number) for number, _ in error.errors)
         return f"{error.source}, line {numbers}: this is no key = value"
+    if isinstance(error, configparser.InterpolationSyntaxError):
+        return f"{error.option} of [{error.section}] contains a single %; write %%"
     return str(error)
+
+
+def _configuration_read(error: UnicodeDecodeError) -> str | None:
+    """Return the file that a configparser was reading; None if it was no configuration."""
+    for frame, _line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == configparser.__file__ and "filename" in frame.f_locals:
+            return str(frame.f_locals["filename"])
+    return None
 
 
 def _where_it_was_looked_for() -> str:

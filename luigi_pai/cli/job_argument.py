@@ -13,7 +13,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
-from luigi_pai.spec.names import attempt_name, base_name, latest_attempts
+from luigi_pai.spec.names import attempt_name, base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +31,7 @@ else:
 __all__ = [
     "JOB",
     "connect",
+    "is_address",
     "latest_submission",
     "lookup",
     "matching",
@@ -108,21 +109,32 @@ on_cluster = click.option(
 """The option of each command that talks to a cluster."""
 
 
+def is_address(text: str) -> bool:
+    """Return whether a JOB is the address of a page."""
+    return text.startswith(("http://", "https://"))
+
+
 def named(cluster: Cluster, text: str) -> str:
     """Return the name that is meant: as it is, of the page of an address, or of the newest job.
 
     Raises:
         JobNotFound: ``@latest``, and the user has no job.
-        ConfigError: an address that is no job's page, or that of another user's job.
+        ConfigError: no name can be like this; an address that is no job's page, or that of another
+            user's job.
     """
     if text == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
         if not jobs:
             raise JobNotFound(f"{cluster.username} has no job on {cluster.url}")
         return max(jobs, key=lambda job: job.created_ms or 0).name
-    if not text.startswith(("http://", "https://")):
+    if not text.isprintable():
+        raise ConfigError(f"{text!r} is not the name of a job: names are printable")
+    if not is_address(text):
         return text
-    query = parse_qs(urlsplit(text).query)
+    try:
+        query = parse_qs(urlsplit(text).query)
+    except ValueError as error:
+        raise ConfigError(f"{text} is not the page of a job: {error}") from None
     names, users = query.get("jobName"), query.get("username")
     if not names:
         raise ConfigError(f"{text} is not the page of a job: it has no jobName=")
@@ -137,11 +149,17 @@ def named(cluster: Cluster, text: str) -> str:
 def latest_submission(cluster: Cluster, name: str) -> str:
     """Return the name of the latest submission of a piece of work; that of a submission stays.
 
-    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the latest.
+    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the latest. The job of a
+    task ``a.b`` has another name on a v2 cluster, to which the same is added.
     """
-    if base_name(name) != name:
-        return name
-    return attempt_name(name, latest_attempts(job.name for job in cluster.list()).get(name, 1))
+    task = base_name(name)
+    first = task
+    if v2_name(task) != task and cluster.server.api_version() == "v2":
+        first = v2_name(task)
+    if task != name:
+        return first + name.removeprefix(task)
+    number = latest_attempts(job.name for job in cluster.list()).get(first)
+    return name if number is None else attempt_name(first, number)
 
 
 def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:

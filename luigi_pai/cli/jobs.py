@@ -108,7 +108,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
         refuse(file, error.problems)
     for loss in conversion.losses:
         tell(f"{file}: {_in_one_line(loss)}", err=True)
-    click.echo(conversion.protocol.to_yaml(), nl=False)
+    click.echo(conversion.protocol.to_yaml().encode(), nl=False)  # in UTF-8, whatever a terminal has
 
 
 @click.command(
@@ -127,7 +127,7 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  heavy with what it needs
 
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
-        click.echo(rendered(job, filled=filled), nl=False)
+        click.echo(rendered(job, filled=filled).encode(), nl=False)  # as in convert
 
 
 def _problems(path: Path, release: str | None) -> Iterator[Problem]:

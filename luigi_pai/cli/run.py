@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import os
 import selectors
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,30 +23,36 @@ from luigi_pai.cli.tables import duration, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["run"]
+__all__ = ["end_processes_at_sigterm", "run"]
 
 _START = """\
 import sys, warnings
-import luigi.configuration, luigi.retcodes
-warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
-config = luigi.configuration.get_config()
-config.set("core", "no_configure_logging", "true")
-codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1, "scheduling_error": 4,
-         "unhandled_exception": 4}
-for name, code in codes.items():
-    config.set("retcode", name, str(code))
-from luigi_pai.cli.task_argument import check_scheduler, task_named
-from luigi_pai.console import install
+sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or sys.__excepthook__(kind, *error)
+from luigi_pai.cli.failures import plain_failures
 sys.argv[0] = "luigi-pai run"
-task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
-check_scheduler("run", sys.argv[3:])
+with plain_failures("run", "stopped"):  # a luigi.cfg that cannot be read, say
+    import luigi.configuration, luigi.retcodes
+    warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
+    config = luigi.configuration.get_config()
+    config.set("core", "no_configure_logging", "true")
+    codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1,
+             "scheduling_error": 4, "unhandled_exception": 4}
+    for name, code in codes.items():
+        config.set("retcode", name, str(code))
+    from luigi_pai.cli.task_argument import check_scheduler, task_named
+    task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
+    check_scheduler("run", sys.argv[3:])
+from luigi_pai.cli.run import end_processes_at_sigterm
+from luigi_pai.console import install
 install()
+end_processes_at_sigterm()
 luigi.retcodes.run_with_retcodes(sys.argv[1:])
 """
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _REDRAWN = 1.0
+_LONGEST_END = 10.0  # seconds; on_kill = stop takes 5
 _BAR = 20  # characters
 
 
@@ -60,7 +69,7 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
 
     A line for each change of a job, and on a terminal a progress line below; a failure is shown
-    by the job's own error. Ctrl-C ends Luigi: jobs go on, or are stopped, as on_kill says, and
+    by the job's own error. Ctrl-C or SIGTERM ends Luigi: jobs go on, or are stopped, as on_kill says, and
     the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
     task or parameter, or no scheduler of Luigi; 4: something could not be run.
@@ -85,9 +94,42 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
         os.close(writing)
         with open(reading, "rb", buffering=0) as events:  # noqa: PTH123  a file descriptor
             assert luigi.stdout is not None
-            _show(luigi, luigi.stdout, events)
-        code = luigi.wait()
+            with _signals_left_to(luigi):
+                _show(luigi, luigi.stdout, events)
+                code = luigi.wait()
     sys.exit(code if code >= 0 else EXIT_FAILED)
+
+
+def end_processes_at_sigterm() -> None:
+    """Let SIGTERM end the worker processes of this Luigi too, and wait for them, before it ends this one."""
+
+    def end(number: int, _frame: Any) -> None:
+        workers = multiprocessing.active_children()
+        for worker in workers:
+            worker.terminate()
+        deadline = time.monotonic() + _LONGEST_END
+        for worker in workers:
+            worker.join(max(0.0, deadline - time.monotonic()))
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+@contextlib.contextmanager
+def _signals_left_to(luigi: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave Ctrl-C to Luigi, to which a terminal sends it too, and pass SIGTERM on to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = signal.signal(signal.SIGTERM, lambda number, _frame: luigi.send_signal(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, end)
 
 
 def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) -> None:
@@ -99,11 +141,7 @@ def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) 
         for number in streams:
             selector.register(number, selectors.EVENT_READ)
         while selector.get_map():
-            try:
-                ready = selector.select(_REDRAWN)
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)  # Luigi has it too, and says what goes on
-                continue
+            ready = selector.select(_REDRAWN)
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
                 *lines, rest[key.fd] = (rest[key.fd] + part).split(b"\n")
@@ -114,6 +152,8 @@ def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) 
             progress.draw()
             if luigi.poll() is not None and not ready:
                 break  # a job of the user's own may hold the pipes open
+    if rest[output.fileno()]:  # a last line without its end
+        progress.above(rest[output.fileno()])
     progress.clear()
 
 

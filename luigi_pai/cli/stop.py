@@ -12,6 +12,7 @@ from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failu
 from luigi_pai.cli.job_argument import (
     JOB,
     connect,
+    is_address,
     latest_submission,
     matching,
     named,
@@ -47,7 +48,7 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
         give_up("stop", "name a JOB, a 'GLOB' or a --tag", EXIT_USAGE)
     with plain_failures("stop", "interrupted; jobs that were asked to stop go on stopping"):
         cluster = connect()
-        single = [job for job in jobs if not _PATTERN.intersection(job) or job.startswith("http")]
+        single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
         several = [job for job in jobs if job not in single]
         mine = cluster.list() if several else []
         going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]

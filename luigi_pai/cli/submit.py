@@ -103,13 +103,15 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
-    elif not path.is_file():
+    elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), is no file, but may be read
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
         give_up("submit", f"{file}: {what}", EXIT_USAGE)
     try:
         job = read_job_file(path, content)
     except SpecError as error:
         refuse(path, error.problems)
+    except OSError as error:
+        give_up("submit", f"{file} cannot be read: {error.strerror}", EXIT_USAGE)
     if problems := refused(job.problems(), lenient=True):
         refuse(path, problems)
     document: dict[str, Any] = job.document

@@ -84,7 +84,10 @@ def check_scheduler(command: str, arguments: Sequence[str]) -> None:
     from luigi.interface import core  # noqa: PLC0415
 
     with CmdlineParser.global_instance(list(arguments), allow_override=True):
-        settings = core()
+        try:
+            settings = core()
+        except ValueError as error:  # a value of [core]
+            give_up(command, f"[core] in luigi.cfg: {error}", EXIT_USAGE)
     if settings.local_scheduler:
         return
     url = settings.scheduler_url or f"http://{settings.scheduler_host}:{settings.scheduler_port}"

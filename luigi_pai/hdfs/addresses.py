@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-__all__ = ["api_base", "datanode_address", "encoded_twice", "probe_of_decoding"]
+__all__ = ["api_base", "datanode_address", "probe_of_decoding"]
 
 _DATANODES_BASE = "/webhdfs/v1"
 _WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
@@ -25,38 +25,28 @@ def api_base(url: str) -> str:
     return url if urlsplit(url).path.endswith("/v1") else f"{url}/webhdfs/v1"
 
 
-def datanode_address(location: str, rule: str | None) -> str:
-    """Return where to send a request that a NameNode sent on.
+def datanode_address(location: str, path: str, rule: str | None) -> str:
+    """Return where to send a request about a path that a NameNode sent on.
 
     Args:
         location: as the NameNode, or a proxy before it, has sent it. The Pylon of
             OpenPAI 0.7.1 sends on to ``/a/HOST/PORT/...`` and serves ``/a/HOST:PORT/...``
             (its ``nginx.conf.template``; 0.7.2 has it right).
+        path: takes the place of the one in ``location``, in which Hadoop composes characters
+            (``java.net.URI.toASCIIString``): that would be another file.
         rule: what to put in place of scheme, host and port, where ``{host}`` and ``{port}``
             stand for those of ``location``; None: nothing.
     """
     parts = urlsplit(location)
     slip = _PYLONS_SLIP.fullmatch(parts.path)
-    path = f"{slip[1]}:{slip[2]}" if slip else parts.path
+    proxy, base, sent = (f"{slip[1]}:{slip[2]}" if slip else parts.path).partition(_DATANODES_BASE)
+    place = proxy + base + (quote(path) if base else sent)
     if rule is None:
-        return urlunsplit(parts._replace(path=path))
+        return urlunsplit(parts._replace(path=place))
     host = parts.hostname or ""
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 80)
     start = rule.format(host=f"[{host}]" if ":" in host else host, port=port)
-    return f"{start.rstrip('/')}{path}" + (f"?{parts.query}" if parts.query else "")
-
-
-def encoded_twice(address: str) -> str | None:
-    """Return the address of a DataNode for one that decodes paths twice; None if that makes no difference.
-
-    The DataNodes of Hadoop 2.7.4 do (``ParameterParser``): they would take ``a%20b`` for ``a b``,
-    and write and read that.
-    """
-    parts = urlsplit(address)
-    proxy, base, path = parts.path.partition(_DATANODES_BASE)
-    if "%25" not in path:
-        return None
-    return urlunsplit(parts._replace(path=proxy + base + path.replace("%", "%25")))
+    return f"{start.rstrip('/')}{place}" + (f"?{parts.query}" if parts.query else "")
 
 
 def probe_of_decoding(address: str) -> str:

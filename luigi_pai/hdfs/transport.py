@@ -7,12 +7,12 @@ import time
 from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from hdfs import Client
 from urllib3.exceptions import HTTPError
 
-from luigi_pai.hdfs.addresses import datanode_address, encoded_twice, probe_of_decoding
+from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
 from luigi_pai.hdfs.errors import (
     HdfsError,
@@ -113,15 +113,18 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
         """Return where to send what a NameNode sent on; HdfsError where that is not a valid URL."""
+        rule = self._account.redirect
         try:
-            address = datanode_address(urljoin(reply.url, location), self._account.redirect)
+            location = urljoin(reply.url, location)
+            address = datanode_address(location, path, rule)
         except ValueError:
             address = ""
         if not address:
             reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
             raise self.failed(operation, path, reason, next_step="check webhdfs_url in [OpenPai]")
-        other = encoded_twice(address)
-        return other if other and self._datanodes_decode_twice(address, path) else address
+        if "%" in path and self._datanodes_decode_twice(address, path):
+            return datanode_address(location, quote(path), rule)
+        return address
 
     def _datanodes_decode_twice(self, address: str, path: str) -> bool:
         if self._twice is None:

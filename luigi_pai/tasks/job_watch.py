@@ -97,10 +97,10 @@ class JobWatch:
         )
         folder = self._definition.output_folder
         reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
-        self._show(status)
         last: Update | None = None
         try:
             with before_signals(self._killed) as check_signals:
+                self._show(status)
                 self._tell(status)
                 while last is None:
                     check_signals()

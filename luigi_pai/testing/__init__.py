@@ -36,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker."""
     config.addinivalue_line("markers", _MARKER)
+    if config.getoption("--pai-url") == "":
+        raise pytest.UsageError("--pai-url is empty: give the URL of a cluster, or leave it out")
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +61,7 @@ def pai_server(_pai_servers: Servers) -> str:
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine, which Luigi's configuration points at during the test."""
+    _check_alone(request)
     with _pai_servers.use(_api_of(request.node)) as server:
         yield server
 
@@ -75,9 +78,17 @@ def _api_of(test: pytest.Item) -> str:
     return str(api)
 
 
+def _check_alone(request: pytest.FixtureRequest) -> None:
+    if {"pai", "pai_mock"} <= {*request.fixturenames}:
+        raise pytest.UsageError(
+            f"{request.node.nodeid}: uses pai and pai_mock; [OpenPai] can lead to one of them only"
+        )
+
+
 @pytest.fixture
-def pai_mock() -> Iterator[PaiMock]:
+def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
     """The three REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
+    _check_alone(request)
     try:
         from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:

@@ -57,7 +57,7 @@ class PaiMock:
         self._stack.callback(reset_clusters)
         reset_clusters()
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        self._stack.enter_context(luigi_configured(_SETTINGS, folder / "luigi.cfg"))
+        self._stack.enter_context(luigi_configured(_SETTINGS, folder))
         self._stack.enter_context(self.mock)
         for method, path, answer in (
             (responses.POST, "/token", self._token),

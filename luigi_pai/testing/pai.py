@@ -10,6 +10,7 @@ import pytest
 from luigi_pai.api.clock import Clock
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import clusters
+from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -22,6 +23,7 @@ _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
 """How long servers know a job after its end."""
 
 _TOO_MANY_REQUESTS = 429
+_OTHER_PATHS = ("/api/", "/webhdfs/")
 
 
 class MovedClock(Clock):
@@ -113,11 +115,19 @@ class Pai:
             path: below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
             status: what is answered: 429, or 500 to 599.
             times: how many requests; None for all.
+
+        Raises:
+            ConfigError: naming what is wrong with them.
         """
         server = self._scripted("faults")
+        if not isinstance(path, str) or not path.startswith(("/", "*")) or path.startswith(_OTHER_PATHS):
+            raise ConfigError(
+                f"pai.fail: path = {path!r}: give what follows /api/v1 and /api/v2, such as '/jobs' or "
+                "'/jobs/*'; pai.server.set_faults() is for other paths"
+            )
         limit = status == _TOO_MANY_REQUESTS
         kind: dict[str, Any] = {"fault": "limit"} if limit else {"fault": "error", "status": status}
-        new = {**kind, "method": method.upper(), "path": f"/api/*{path}", "count": times}
+        new = {**kind, "method": str(method).upper(), "path": f"/api/*{path}", "count": times}
         server.set_faults([*map(_left_of, server.fault_counts()), new])
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
@@ -125,9 +135,14 @@ class Pai:
 
         A server of v1 forgets a job 12 hours after its end, one of v2 after 30 days. Jobs that run
         are not moved: they take the time they take.
+
+        Raises:
+            ConfigError: the clock would go backwards.
         """
         server = self._scripted("a clock that can be moved")
         moved = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if moved < timedelta(0):
+            raise ConfigError(f"pai.advance: {moved.total_seconds():g} s: the clock only moves forward")
         self._clock.seconds += moved.total_seconds()
         for api in {job["api"] for job in server.jobs()}:
             server.forget_jobs(api, self._clock.time() - _RETENTION[api].total_seconds())

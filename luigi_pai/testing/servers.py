@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from luigi_pai.api.registry import CLUSTERS, reset_clusters
+from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.local import LocalPai
 from luigi_pai.testing.configuration import luigi_configured, open_pai_settings
 from luigi_pai.testing.pai import MovedClock, Pai
@@ -33,37 +35,38 @@ class Servers:
         self._url = url
         self._folders = folders
         self._local: dict[str, LocalPai] = {}
-        self._used: set[str] = set()
+        self._is_lent = False  # by its URL, for the whole session
+        self._failure: str | None = None  # why the cluster cannot be used
+        self._has_answered = False
 
     @property
     def url(self) -> str:
         """Of the one that speaks both APIs, or of the cluster."""
-        self._used.add("both")  # by whoever asks
+        self._is_lent = True
         return self._url or self._server("both").url
 
     @contextlib.contextmanager
     def use(self, api: str) -> Iterator[Pai]:
-        """Lend an OpenPAI to one test, empty if it is on this machine.
+        """Lend an OpenPAI to one test, empty if it is on this machine; jobs that still run end with the test.
 
         Args:
             api: ``v1``, ``v2`` or ``both``.
         """
         server = None if self._url else self._server(api)
-        if server is not None and api in self._used:
-            server.empty()
-        self._used.add(api)
+        if server is not None and api == "both" and self._is_lent:
+            _empty(server)
         section = self._section(server)
         clock, earlier = MovedClock(), CLUSTERS.clock
         reset_clusters()
         CLUSTERS.clock = clock
         try:
-            with luigi_configured(section, self._folders.mktemp("luigi_pai") / "luigi.cfg"):
-                pai = Pai(section["pai_url"], section.get("username", ""), server, clock)
-                self._check(pai, api)
-                yield pai
+            with luigi_configured(section, self._folders.mktemp("luigi_pai")):
+                yield self._pai(section, server, clock, api)
         finally:
             reset_clusters()
             CLUSTERS.clock = earlier
+            if server is not None:
+                _empty(server)
 
     def close(self) -> None:
         """Stop the servers of this machine."""
@@ -77,15 +80,38 @@ class Servers:
             self._local[api] = server
         return self._local[api]
 
-    def _section(self, server: LocalPai | None) -> Mapping[str, str]:
+    def _section(self, server: LocalPai | None) -> Mapping[str, Any]:
         if server is not None:
             return {**server.luigi_section, **_POLLING}
         return {"username": "admin", **open_pai_settings(), "pai_url": str(self._url)}
 
-    @staticmethod
-    def _check(pai: Pai, api: str) -> None:
-        """Skip a test that is for another API than that of the cluster."""
-        if pai.server is None and api != "both":
-            speaks = pai.cluster.dialect.version  # known since its jobs were listed
-            if speaks != api:
-                pytest.skip(f"this test is for {api}, and {pai.url} speaks {speaks}")
+    def _pai(self, section: Mapping[str, Any], server: LocalPai | None, clock: MovedClock, api: str) -> Pai:
+        """Return what the test gets; a cluster that has never answered is not asked a second time."""
+        if self._failure is not None:
+            pytest.fail(self._failure, pytrace=False)
+        try:
+            pai = Pai(section["pai_url"], section.get("username", ""), server, clock)
+            _check(pai, api)
+        except PaiError as error:
+            failure = f"--pai-url: {error}"
+            self._failure = None if self._has_answered else failure
+            pytest.fail(failure, pytrace=False)
+        self._has_answered = True
+        return pai
+
+
+def _check(pai: Pai, api: str) -> None:
+    """Skip a test that is for another API than that of the cluster."""
+    if pai.server is None and api != "both":
+        speaks = pai.cluster.dialect.version  # known since its jobs were listed
+        if speaks != api:
+            pytest.skip(f"this test is for {api}, and {pai.url} speaks {speaks}")
+
+
+def _empty(server: LocalPai) -> None:
+    """Delete what a test has left; one that the test has stopped or killed is started again."""
+    try:
+        server.empty()
+    except (ConfigError, OSError, HTTPException):
+        server.restart()
+        server.empty()

@@ -25,6 +25,11 @@ from luigi_pai.hdfs import HdfsError, HdfsUnreachable
         (ConfigError("pai_url is empty"), 2, "pai_url is empty"),
         (configparser.Error("no section"), 2, "luigi.cfg cannot be read: no section"),
         (
+            configparser.InterpolationSyntaxError("password", "OpenPai", "found: '%secret'"),
+            2,
+            "luigi.cfg cannot be read: password of [OpenPai] contains a single %; write %%",
+        ),
+        (
             ClusterUnreachable("cannot reach http://h"),
             3,
             f"cannot reach http://h; pai_url is not set: {NO_FILE}",
@@ -49,6 +54,17 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys):
         raise error
     assert caught.value.code == code
     assert capsys.readouterr().err == f"luigi-pai status: {line}\n"
+
+
+def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys):
+    path = tmp_path / "luigi.cfg"
+    path.write_bytes("[OpenPai]\npassword = süß\n".encode("latin-1"))
+    with pytest.raises(SystemExit) as caught, plain_failures("status", ""):
+        configparser.ConfigParser().read(path, encoding="utf-8")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path} is not UTF-8\n"
+    with pytest.raises(UnicodeDecodeError), plain_failures("status", ""):
+        b"\xe4".decode()
 
 
 def test_an_unexpected_error_keeps_its_traceback():

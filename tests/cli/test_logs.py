@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import responses
+
+from luigi_pai.console import Console
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 
@@ -14,6 +23,25 @@ def test_both_streams_of_one_task(pai_command, job_file, name):
     assert pai_command("logs", name).stdout == "out\nerr\n"
     assert pai_command("logs", name, "--stdout").stdout == "out\n"
     assert pai_command("logs", name, "worker/0", "--stderr").stdout == "err\n"
+
+
+@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+def test_characters_that_a_terminal_s_encoding_lacks(pai_command, job_file, name, with_luigi_cfg):
+    """A terminal in ISO 8859 gets escapes, as on standard error; a job file is in UTF-8 everywhere."""
+    file = job_file(name, "echo grüße └; printf '\\377\\n'")
+    pai_command("submit", file, "--wait")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+
+    def shown(*words: str) -> bytes:
+        command = [sys.executable, "-m", "luigi_pai", *words]
+        return subprocess.run(command, cwd=with_luigi_cfg, env=environment, stdout=-1, check=True).stdout
+
+    assert shown("logs", name) == "grüße \\u2514\n\\ufffd\n".encode("latin-1")
+    Path(file).write_text(Path(file).read_text("utf-8") + "description: grüße └\n", "utf-8")
+    assert "grüße └" in shown("render", file).decode("utf-8")
+    log = io.TextIOWrapper(io.BytesIO(), "ascii")
+    Console(log).emit(logging.LogRecord("job", logging.INFO, "", 1, "grüße", (), None))
+    assert log.buffer.getvalue().endswith(b"  gr\\xfc\\xdfe\n")
 
 
 @both

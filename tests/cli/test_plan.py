@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from terminal import on_terminal
 
+from luigi_pai.api.cluster import Cluster
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,6 +33,13 @@ class Train(PaiTask):
     @property
     def tasks(self):
         return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
+
+class Unended(luigi.Task):
+    def output(self):
+        return luigi.LocalTarget("unended")
+    def run(self):
+        print("a last line", end="", flush=True)
+        self.output().open("w").close()
 
 class Report(luigi.Task):
     def requires(self):
@@ -111,6 +120,46 @@ def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
     assert f"job '{name}-8' ended as FAILED with exit code 9" in text
     assert "oh no" in text
     assert "INFO" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("password = hidden", "line 1: this is in no section"),
+        ("[OpenPai]\nhidden", "line 2: this is no key = value"),
+        ("[OpenPai]\npassword = hidden ä", "is not UTF-8"),
+        ("[core]\nno_lock = hidden", "parsing the default value of 'no_lock'"),
+    ],
+)
+def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, said):
+    """A traceback of configparser shows the line, which may be a password."""
+    (folder / "luigi.cfg").write_bytes(text.encode("latin-1"))
+    shown = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler", expect=2)
+    assert shown.count("\n") == 1
+    assert said in shown
+    assert "hidden" not in shown
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster, workers):
+    """As a CI, a container or an init system does it: the job is stopped, as on_kill says."""
+    text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\non_kill = stop\n")
+    (folder / "luigi.cfg").write_text(text)
+    job = ["pipeline", "Train", "--number", "4", "--command", "sleep 60", "--workers", workers]
+    command = [sys.executable, "-m", "luigi_pai", "run", *job, "--local-scheduler"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        while "RUNNING" not in (line := running.stdout.readline()):
+            assert line, "ended"
+        running.terminate()
+        assert "was asked to stop" in running.stdout.read()  # until no process has it open
+    assert running.returncode == 1
+    here = Cluster(cluster.url, cluster.username, password=cluster.password, api_version="v1")
+    assert here.job(f"{name}-4").wait().raw_state == "STOPPED"
+
+
+def test_a_last_line_without_its_end_is_shown(folder):
+    assert luigi_pai(folder, "run", "pipeline", "Unended", "--local-scheduler").endswith("a last line\n")
 
 
 def test_a_progress_line_on_a_terminal(folder):

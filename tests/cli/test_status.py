@@ -49,6 +49,19 @@ def test_status_of_a_task_shows_its_latest_submission_and_those_before(pai_comma
 
 
 @both
+def test_a_task_whose_name_is_another_on_v2_is_its_latest_submission(pai_command, job_file, name, here):
+    """v2 servers allow no dot: NAME__attempt2 is made of the name that the job has there."""
+    task, there = f"{name}.b", here.job_name(f"{name}.b")
+    pai_command("submit", job_file(there, "exit 4"), "--wait", expect=1)
+    assert pai_command("status", task, "--json").stdout == pai_command("status", there, "--json").stdout
+    pai_command("submit", job_file(f"{there}__attempt2", "sleep 60"))
+    for text in (task, f"{task}__attempt2"):
+        assert json.loads(pai_command("status", text, "--json").stdout)[0]["name"] == f"{there}__attempt2"
+    assert pai_command("stop", task).stdout == f"{there}__attempt2: STOPPED\n"
+    assert f"{name}.c" in pai_command("status", f"{name}.c", expect=1).stderr
+
+
+@both
 def test_status_of_the_latest_and_of_several(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
     pai_command("submit", job_file(f"{name}-b"), "--wait")
@@ -89,6 +102,21 @@ def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     done = pai_command("stop", f"{name}-*", "--yes")
     assert sorted(done.stdout.splitlines()) == [f"{name}-0: STOPPED", f"{name}-1: STOPPED"]
     assert "no job of these is going on" in pai_command("stop", f"{name}-*", "--yes").stderr
+
+
+@both
+def test_a_pattern_may_begin_like_an_address(pai_command, job_file, name):
+    pai_command("submit", job_file(f"http-{name}", "sleep 60"))
+    assert pai_command("stop", f"http-{name}*", "--yes").stdout == f"http-{name}: STOPPED\n"
+
+
+@pytest.mark.usefixtures("dialect")
+@both
+def test_what_can_be_no_name_is_one_error(pai_command):
+    for text in ("", ".", "a b", "../x", "ü", "a\udcff", "http://[::1"):
+        line = pai_command("status", text, expect=2 if text in ("a\udcff", "http://[::1") else 1).stderr
+        assert line.startswith("luigi-pai status: ")
+        assert line.count("\n") == 1
 
 
 @pytest.mark.usefixtures("cluster")

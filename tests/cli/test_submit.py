@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,16 @@ def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here)
 def test_a_job_comes_from_standard_input(pai_command, job_file, name, here):
     text = Path(job_file("other")).read_text(encoding="utf-8")
     assert pai_command("submit", "-", "--name", name, stdin=text).stdout == f"{name}\n"
+    assert here.status(name).name == name
+
+
+def test_a_job_comes_from_a_pipe_of_the_shell(pai_command, job_file, name, here):
+    """As of `luigi-pai submit <(envsubst < job.yaml)`."""
+    reading, writing = os.pipe()
+    os.write(writing, Path(job_file(name)).read_bytes())
+    os.close(writing)
+    assert pai_command("submit", f"/dev/fd/{reading}").stdout == f"{name}\n"
+    os.close(reading)
     assert here.status(name).name == name
 
 

@@ -15,7 +15,22 @@ from luigi_pai.hdfs import (
 
 
 @pytest.mark.parametrize(
-    "name", ["a b", "a+b", "ü中😀", "a#b", "a?b=c", "a&b", "#LATEST", "*[x]{y}", "'\"\\"]
+    "name",
+    [
+        "a b",
+        " a ",
+        "a+b",
+        "ü中😀",
+        "u\u0308",
+        "a#b",
+        "a?b=c",
+        "a&b",
+        "a;b",
+        "a;",
+        "#LATEST",
+        "*[x]{y}",
+        "'\"\\",
+    ],
 )
 def test_names(name: str, fs: WebHdfs, home: str) -> None:
     """Names that mean something elsewhere are names."""

@@ -207,6 +207,26 @@ def test_a_path_is_relative_to_the_module(tmp_path, monkeypatch):
     assert pipeline.FromFile().job().to_yaml() == TEXT
 
 
+@pytest.mark.usefixtures("cluster")
+def test_a_corrected_file_is_read_by_the_next_run(tmp_path):
+    """Luigi has one task for the same parameters as long as a process lives, in a notebook for days."""
+    path = tmp_path / "job.yaml"
+    protocol = type("Corrected", (PaiProtocolTask,), {"protocol": str(path), "name": "corrected"})
+    for text in ("nonsense: [", None, TEXT.replace("commands:", "command:")):
+        if text is not None:
+            path.write_text(text)
+        else:
+            path.unlink()
+        with pytest.raises((OSError, SpecError)):
+            protocol().run()
+    path.write_text(TEXT)
+    protocol().run()
+    assert protocol().complete()
+    path.write_text(TEXT.replace("name: study", "name: study\ndescription: changed"))
+    assert protocol().complete()
+    assert "description: changed" in protocol().job().to_yaml()
+
+
 def test_forms_of_protocol(tmp_path):
     """A JobProtocol, a path object, flow YAML in one line, a property."""
     (tmp_path / "job.yaml").write_text(TEXT)

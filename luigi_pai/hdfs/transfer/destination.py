@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.connection import Connection
     from luigi_pai.hdfs.transfer.local_tree import LocalTree
-    from luigi_pai.hdfs.transfer.manifest import Entry
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
 __all__ = ["Destination", "file_destination", "folder_destination", "is_folder", "list_folders"]
@@ -29,14 +28,12 @@ class Destination:
         path: of the folder, absolute.
         exists: whether it is there.
         statuses: the FileStatus of what is in it, by name, as far as it was looked up.
-        listed: the names of the folders in it that were listed; ``""`` is itself.
         manifest: what uploads have noted there.
     """
 
     path: str
     exists: bool
     statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    listed: frozenset[str] = frozenset()
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
 
     def has_folder(self, name: str) -> bool:
@@ -51,14 +48,6 @@ class Destination:
         """Return which folders are not in it; ``""`` is itself."""
         missing = {name for name in folders if not self.has_folder(name)}
         return missing if self.exists else missing | {""}
-
-    def noted(self) -> dict[str, Entry]:
-        """Return what the manifest says of files, without what was found to be otherwise."""
-        return {
-            name: entry
-            for name, entry in self.manifest.files.items()
-            if posixpath.dirname(name) not in self.listed or entry.is_of(self.statuses.get(name))
-        }
 
     def conflicts_with(self, tree: LocalTree) -> list[str]:
         """Return the names that are a file on one side and a folder on the other."""
@@ -99,14 +88,12 @@ def folder_destination(
     if MANIFEST in statuses:
         manifest = read_manifest(server, posixpath.join(path, MANIFEST))
     wanted = {*folders} | (manifest.folders if also_known else frozenset())
-    listed = {""}
     level = [name for name in statuses if name in wanted]
     while level := [name for name in level if is_folder(statuses[name])]:
-        listed |= {*level}
         below = dict(list_folders(server, path, level, pool))
         statuses |= below
         level = [name for name in below if name in wanted]
-    return Destination(path, exists=True, statuses=statuses, listed=frozenset(listed), manifest=manifest)
+    return Destination(path, exists=True, statuses=statuses, manifest=manifest)
 
 
 def list_folders(

@@ -1,18 +1,19 @@
-"""Threads that send and fetch many files at once."""
+"""Threads that send and fetch many files at once, and the progress bar of what they do."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
+import sys
 import threading
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeVar
-
-from luigi_pai.hdfs.transfer.summary import progress_bar
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["JOBS", "READ_AT_ONCE", "Cancelled", "WorkerPool"]
+__all__ = ["JOBS", "READ_AT_ONCE", "WorkerPool"]
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
@@ -23,16 +24,13 @@ READ_AT_ONCE = 1024 * 1024
 """Bytes of a file that are in memory at once, in each thread."""
 
 
-class Cancelled(Exception):
-    """Work was cancelled, because other work failed or the user pressed Ctrl-C."""
-
-
 class WorkerPool:
     """A number of threads that work on many things at once; a failure cancels the rest."""
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._advance: Callable[[int], None] = lambda _done: None
+        self._bar: Any = None
+        self._of_bar = threading.Lock()
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
@@ -55,12 +53,24 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[None]:
-        """Show a bar while inside, of how much of the total the work has noted."""
-        with progress_bar(label, total) as self._advance:
+        """Show a bar on standard error while inside, of how much of the total the work has noted.
+
+        There is none without a terminal, without anything to do, and where NO_COLOR is set, as it is drawn
+        with escape sequences; nor in a worker process of Luigi's: there may be several at once.
+        """
+        on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        if not total or not on_terminal or multiprocessing.parent_process():
+            yield
+            return
+        import click  # noqa: PLC0415  needed only on a terminal
+
+        with click.progressbar(length=total, label=label, file=sys.stderr) as self._bar:
             yield
 
     def advance(self, done: int) -> None:
-        """Note how much has been done; raises Cancelled if other work has failed."""
+        """Note how much has been done; raises CancelledError if other work has failed."""
         if self._cancelled.is_set():
-            raise Cancelled
-        self._advance(done)
+            raise CancelledError
+        if self._bar:
+            with self._of_bar:
+                self._bar.update(done)

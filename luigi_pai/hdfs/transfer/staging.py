@@ -8,14 +8,15 @@ import hashlib
 import itertools
 import logging
 import posixpath
+import threading
 from typing import TYPE_CHECKING
 
+from luigi_pai.hdfs.addresses import datanode_address
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
 from luigi_pai.hdfs.transfer.manifest import MANIFEST, Entry, Manifest
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
-from luigi_pai.hdfs.transfer.small_files import SmallFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,8 @@ __all__ = ["Stage"]
 
 logger = logging.getLogger("luigi-interface")
 
+_ONE_ANSWER = 32  # small files, so that those of an upload are spread over the DataNodes
+
 
 class Stage:
     """A temporary folder that an upload has for itself; at the end of ``with`` it is removed.
@@ -45,7 +48,7 @@ class Stage:
         self._server = server
         self._there = there
         self._pool = pool
-        self._small_files = SmallFiles(server)
+        self._small_files = _SmallFiles(server)
         self._numbers = itertools.count()
         self._places: dict[str, str] = {}
         self._sent: dict[str, tuple[int, str]] = {}
@@ -70,7 +73,7 @@ class Stage:
         Raises:
             TransferError: the file cannot be read, or changes.
             HdfsError: HDFS did not take it.
-            Cancelled: other work has failed.
+            CancelledError: other work has failed.
         """
         digest = hashlib.sha256()
         length = 0
@@ -104,7 +107,7 @@ class Stage:
         self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
         missing = there.lacks(folders)
-        manifest = Manifest({**there.noted(), **entries}, there.manifest.folders | (missing - {""}))
+        manifest = Manifest({**there.manifest.files, **entries}, there.manifest.folders | (missing - {""}))
         self._make_folders(missing)
         if there.exists:
             self._pool.map(lambda name: replace(self._server, self._places[name], there.of(name)), self._sent)
@@ -157,3 +160,38 @@ class Stage:
         filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
         empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
         self._pool.map(self._server.make_folders, empty)
+
+
+class _SmallFiles:
+    """Writes files that are to be new, with one request each where the NameNode was asked for another before.
+
+    WebHDFS asks the NameNode for each file which DataNode to send it to. The
+    answer is an address in which the path is the one thing about the file, so
+    that it serves for the next files, too: half of the requests. Whatever goes
+    wrong on the way, the file is written again in the usual way.
+    """
+
+    def __init__(self, server: Connection) -> None:
+        self._server = server
+        self._of_thread = threading.local()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file; where it was begun in vain it is replaced."""
+        address = self._address(path)
+        if address:
+            try:
+                self._server.write_to(address, path, data)
+            except HdfsError:
+                self._of_thread.left = 0
+            else:
+                return
+        self._of_thread.address = self._server.create_file(path, data, overwrite=bool(address))
+        self._of_thread.left = _ONE_ANSWER - 1
+
+    def _address(self, path: str) -> str | None:
+        """Return the address for a path, made from an earlier file's; None where there is none."""
+        if not getattr(self._of_thread, "left", 0) or "%" in path:  # of which DataNodes differ
+            return None
+        self._of_thread.left -= 1
+        address = datanode_address(self._of_thread.address, path, None)
+        return None if address == self._of_thread.address else address  # it has no path of WebHDFS

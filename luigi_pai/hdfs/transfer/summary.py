@@ -1,19 +1,10 @@
-"""What an upload or a download has done, and its progress bar."""
+"""What an upload or a download has done."""
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import sys
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = ["Transfer", "progress_bar", "readable"]
+__all__ = ["Transfer", "readable"]
 
 _STEP = 1024
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -59,27 +50,3 @@ def readable(size: float) -> str:
             break
     digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
     return f"{size:.{digits}f} {unit}"
-
-
-@contextlib.contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while inside, if that is a terminal and there is something to do.
-
-    A worker process of Luigi's shows none: there may be several at once. Nor is there one where NO_COLOR is
-    set, as the bar is drawn with escape sequences. What is yielded is to be called,
-    from any thread, with how much has been done.
-    """
-    on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    if not total or not on_terminal or multiprocessing.parent_process():
-        yield lambda _done: None
-        return
-    import click  # noqa: PLC0415  needed only on a terminal
-
-    lock = threading.Lock()
-    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
-
-        def advance(done: int) -> None:
-            with lock:
-                bar.update(done)
-
-        yield advance

@@ -9,7 +9,7 @@ import logging
 import os
 import posixpath
 import tempfile
-import time
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BATCH", "Upload", "upload"]
 
-_TRIES, _TRY = 20, 0.05  # how often an upload waits for another one before it says so, and for how long
-
 logger = logging.getLogger("luigi-interface")
 
 BATCH = 256 * 1024 * 1024  # bytes that are published together
+_LATE = 1.0  # seconds that an upload waits for another one before it says so: workers start together
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
 
 
@@ -203,23 +202,17 @@ def _lock(place: str) -> tuple[Path, int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not _locked_soon(lock):
-                logger.info("Another upload from this machine to %s is under way: waiting for its end", place)
+            text = "Another upload from this machine to %s is under way: waiting for its end"
+            late = threading.Timer(_LATE, logger.info, (text, place))
+            late.start()
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+            finally:
+                late.cancel()
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 return path, lock
         os.close(lock)  # that one has removed the file
-
-
-def _locked_soon(lock: int) -> bool:
-    """Lock a file as soon as it is free, within about a second: workers of a pipeline start together."""
-    for _ in range(_TRIES):
-        time.sleep(_TRY)
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-    return False
 
 
 def _release(path: Path, lock: int) -> None:

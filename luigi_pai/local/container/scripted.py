@@ -24,13 +24,17 @@ def prepare_scripted(start: TaskStart, script: JobScript) -> Preparation:
 
 def _make_files(files: TaskFiles, script: JobScript) -> None:
     files.work.mkdir(parents=True)
-    lines = [
-        f"sleep {'infinity' if script.after is None else f'{script.after:.3f}'}" if script.after != 0 else "",
-        f"printf %s {shlex.quote(script.stdout)}" if script.stdout else "",
-        f"printf %s {shlex.quote(script.stderr)} >&2" if script.stderr else "",
-        f"exit {script.exit_code}",
-    ]
-    text = "".join(f"{line}\n" for line in lines if line)
-    (files.folder / "command.sh").write_text(text, "utf-8", "surrogatepass")
+    lines = (
+        [f"sleep {'infinity' if script.after is None else f'{script.after:.3f}'}"]
+        if script.after != 0
+        else []
+    )
+    for name, redirection, text in (("stdout", "", script.stdout), ("stderr", " >&2", script.stderr)):
+        if text:  # in a file: a shell has no NUL characters
+            written = files.folder / f"scripted-{name}"
+            written.write_bytes(text.encode("utf-8", "surrogatepass"))
+            lines.append(f"cat {shlex.quote(str(written))}{redirection}")
+    lines.append(f"exit {script.exit_code}")
+    (files.folder / "command.sh").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     for log in (files.stdout, files.stderr, files.runtime):
         log.touch()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from cutting_proxy import before_datanodes
 from hdfs_backend import Backend, content, names, written
 from pylon import pylon
+from webhdfs_server import serving
 
-from luigi_pai.hdfs.addresses import api_base, datanode_address, encoded_twice, probe_of_decoding
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.hdfs.addresses import api_base, datanode_address, probe_of_decoding
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs import WebHdfs
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -61,17 +65,54 @@ def test_api_base(url: str, base: str) -> None:
 )
 def test_datanode_address(location: str, rule: str | None, address: str) -> None:
     """A rule takes the place of scheme, host and port; what Pylon 0.7.1 sends on is put right."""
-    assert datanode_address(location, rule) == address
+    path = unquote(location.partition("?")[0].rpartition("/webhdfs/v1")[2])
+    assert datanode_address(location, path, rule) == address
 
 
-def test_addresses_for_datanodes_that_decode_twice() -> None:
-    """Only a path with a percent sign differs, and only behind the API's own part."""
-    assert encoded_twice("http://dn:1/a%25/webhdfs/v1/a%20b?x=%25") is None
-    assert encoded_twice("http://dn:1/a%20/webhdfs/v1/%25?x=%25") == "http://dn:1/a%20/webhdfs/v1/%2525?x=%25"
+@pytest.mark.parametrize(
+    ("location", "path", "address"),
+    [
+        ("http://dn1:5075/webhdfs/v1/%C3%BC?x=1", "/u\u0308", "http://dn1:5075/webhdfs/v1/u%CC%88?x=1"),
+        ("http://dn1:5075/webhdfs/v1/a", "/a;", "http://dn1:5075/webhdfs/v1/a%3B"),
+        ("http://k/webhdfs/data/v1/webhdfs/v1/a?_=x", "/b", "http://k/webhdfs/data/v1/webhdfs/v1/b?_=x"),
+        (
+            "http://dn1:5075/webhdfs/v1/webhdfs/v1/a",
+            "/webhdfs/v1/b",
+            "http://dn1:5075/webhdfs/v1/webhdfs/v1/b",
+        ),
+        ("http://proxy/upload/7?x=1", "/b", "http://proxy/upload/7?x=1"),
+    ],
+)
+def test_the_path_is_the_one_that_was_asked_for(location: str, path: str, address: str) -> None:
+    """Not as it is spelt in what is sent back; an address that has no path of WebHDFS stays as it is."""
+    assert datanode_address(location, path, None) == address
+
+
+def test_the_address_of_a_probe() -> None:
+    """It asks for a name in which nothing is left to decode; of the query, only who asks stays."""
     probe = probe_of_decoding(
         "http://p/a/dn:1/webhdfs/v1/x%25?op=CREATE&user.name=u&overwrite=true&delegation=t"
     )
     assert probe == "http://p/a/dn:1/webhdfs/v1/%25zz?op=OPEN&user.name=u&delegation=t"
+
+
+class AsJava(WebHdfsHandler):
+    """A WebHDFS that sends on as Hadoop does: Java's URI composes characters, and leaves ``;`` as it is."""
+
+    def set_header(self, name: str, value: str) -> None:
+        """Compose what is decomposed."""
+        composed = quote(unicodedata.normalize("NFC", unquote(value)), safe="/:?&=;%")
+        super().set_header(name, composed if name == "Location" and "?" in value else value)
+
+
+@pytest.mark.parametrize("name", ["u\u0308", "u\u0308 1", "a;", "a;b"])
+def test_a_name_that_the_namenode_spells_otherwise(name: str, tmp_path: Path) -> None:
+    """A file is written and read under the name that was asked for, not under the one that is sent back."""
+    with serving(tmp_path, AsJava) as url:
+        fs = WebHdfs(url, "anna")
+        written(fs, f"/d/{name}", name)
+        assert names(fs, "/d") == [name]
+        assert content(fs, f"/d/{name}") == name
 
 
 def round_trip(fs: WebHdfs, home: str) -> None:

@@ -1,0 +1,50 @@
+"""Runs a test file in a pytest of its own, with the plugin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PIPELINE = """
+import luigi
+import pytest
+import requests
+from luigi_pai import OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
+
+class Train(PaiTask):
+    name = luigi.Parameter(default="train")
+    command = luigi.Parameter(default="echo it ran >&2; exit 3", significant=False)
+    queue_timeout = 0.3
+    run_timeout = 1
+    image = "python"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", self.command)]
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a test file in a pytest with the plugin, and return its exit code and output."""
+
+    def run_file(body, *words, config="", **more):
+        (tmp_path / "test_it.py").write_text(PIPELINE + body)
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+        environ = os.environ | more
+        if config:
+            (tmp_path / "user.cfg").write_text(config)
+            environ["LUIGI_CONFIG_PATH"] = str(tmp_path / "user.cfg")
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "pytest", "-q", "-p", "luigi_pai.testing", "-p", "no:cacheprovider",
+                "-p", "no:randomly", "-n0", "-rs", *words,
+            ],
+            cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=150,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    return run_file

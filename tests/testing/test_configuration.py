@@ -1,0 +1,117 @@
+"""Luigi's configuration in tests with the plugin: where it leads, and what is as before afterwards."""
+
+from __future__ import annotations
+
+TOML = """
+import json
+
+def load(path):
+    with open(path) as file:
+        return json.load(file)
+
+dumps = json.dumps
+"""
+
+
+def test_a_configuration_that_a_test_reads_does_not_lead_elsewhere(run, tmp_path):
+    """Luigi then reads all its files again, the user's own among them."""
+    (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://real.example:1\n")
+    (tmp_path / "test.cfg").write_text("[OpenPai:new]\npai_url = http://new.example:1\n[Other]\nkey = 1\n")
+    code, out = run("""
+import luigi.configuration
+
+def settings():
+    config = luigi.configuration.get_config()
+    return [config.get(section, "pai_url", None) for section in ("OpenPai", "OpenPai:new")]
+
+def test_in(pai):
+    luigi.configuration.add_config_path("test.cfg")
+    assert settings() == [pai.url, pai.url]
+    assert luigi.configuration.get_config().get("Other", "key") == "1"
+    Train(command="true").run()
+    assert pai.submitted == ["train"]
+
+def test_after():
+    assert settings() == ["http://real.example:1", None]
+""")
+    assert code == 0, out
+
+
+def test_other_processes_have_the_rest_of_the_users_configuration(run):
+    """The sections of the file that LUIGI_CONFIG_PATH named before."""
+    code, out = run(
+        """
+import subprocess, sys
+SHOW = "import luigi.configuration as c; g = c.get_config().get; "
+SHOW += "print(g('OpenPai', 'pai_url'), g('Train', 'Rate'), repr(g('OpenPai', 'token')))"
+
+def test_it(pai):
+    shown = subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True)
+    assert shown.split() == [pai.url, "7%", "''"]
+""",
+        config="[OpenPai]\npai_url = http://real.example:1\ntoken = secret\n[Train]\nRate = 7%%\n",
+    )
+    assert code == 0, out
+
+
+def test_environment_variables_that_a_test_sets_remain(run):
+    """As those of a module do that is imported in a test, which happens once."""
+    code, out = run("""
+import os
+
+def test_in(pai):
+    os.environ["SET_IN_A_TEST"] = "1"
+    assert os.environ["LUIGI_CONFIG_PATH"].endswith("luigi.cfg")
+
+def test_after():
+    assert os.environ["SET_IN_A_TEST"] == "1"
+    assert "LUIGI_CONFIG_PATH" not in os.environ
+""")
+    assert code == 0, out
+
+
+def test_luigi_toml(run, tmp_path):
+    """With a stand-in for the package toml, which reads and writes JSON."""
+    (tmp_path / "toml.py").write_text(TOML)
+    (tmp_path / "luigi.toml").write_text('{"OpenPai": {"pai_url": "http://real.example:1"}, "core": {}}')
+    (tmp_path / "more.toml").write_text('{"OpenPai:eu": {"username": "me"}, "Train": {"rate": 7}}')
+    code, out = run(
+        """
+import subprocess, sys
+SHOW = "import luigi.configuration as c; g = c.get_config().get; "
+SHOW += "print(g('OpenPai', 'pai_url'), g('OpenPai:eu', 'pai_url'), g('Train', 'rate'))"
+
+def test_in(pai):
+    assert OpenPai.current("eu").pai_url == pai.url
+    Train(command="true").run()
+    assert pai.submitted == ["train"]
+    shown = subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True)
+    assert shown.split() == [pai.url, pai.url, "7"]
+
+def test_after():
+    assert OpenPai().pai_url == "http://real.example:1"
+""",
+        LUIGI_CONFIG_PARSER="toml",
+        LUIGI_CONFIG_PATH="more.toml",
+    )
+    assert code == 0, out
+
+
+def test_percent_signs_in_the_password_of_a_real_cluster(run, local_pai):
+    """They are doubled in luigi.cfg; a single one is an error that does not show the password."""
+    test = """
+import subprocess, sys
+SHOW = "from luigi_pai import OpenPai; print(OpenPai().password)"
+
+def test_it(pai):
+    assert subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True) == "se%cret\\n"
+    assert OpenPai().password == "se%cret"
+"""
+    url = f"--pai-url={local_pai.url}"
+    config = "[OpenPai]\nusername = admin\npassword = {}\n"
+    code, out = run(test, url, config=config.format("se%%cret"))
+    assert code == 0, out
+    code, out = run(test, url, config=config.format("se%cret"))
+    assert code == 1
+    assert "--pai-url: [OpenPai] in luigi.cfg: password contains a single %; write %%\n" in out
+    assert "se%cret" not in out

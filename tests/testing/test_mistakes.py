@@ -1,0 +1,107 @@
+"""What a test gets wrong, or leaves behind."""
+
+from __future__ import annotations
+
+
+def test_arguments_that_mean_nothing_are_named(run):
+    code, out = run("""
+from luigi_pai import ConfigError
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "jobs", "/webhdfs/v1/a", None])
+def test_path(pai, path):
+    with pytest.raises(ConfigError, match=r"pai.fail: path = .*: give what follows /api/v1 and"):
+        pai.fail("POST", path)
+
+@pytest.mark.parametrize("method", ["PSOT", None])
+def test_method(pai, method):
+    with pytest.raises(ConfigError, match=r"method: is not one or a list of GET"):
+        pai.fail(method, "/jobs")
+
+def test_clock(pai):
+    with pytest.raises(ConfigError, match=r"pai.advance: -3600 s: the clock only moves forward"):
+        pai.advance(hours=-1)
+    pai.advance(days=1, hours=-1)
+""")
+    assert code == 0, out
+
+
+def test_two_openpais_in_one_test(run):
+    code, out = run("def test_a(pai, pai_mock): pass\ndef test_b(pai_mock, pai): pass\n")
+    assert code == 1
+    for test in ("test_a", "test_b"):
+        assert f"{test}: uses pai and pai_mock; [OpenPai] can lead to one of them only" in out
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once(run):
+    """Each test has one line for it, without a traceback."""
+    code, out = run(
+        "@pytest.mark.parametrize('number', range(3))\ndef test_it(pai, number): pass\n",
+        "--pai-url=http://127.0.0.1:9",
+        config="[OpenPai]\npassword = the-password\n",
+    )
+    assert code == 1
+    assert out.count("\n--pai-url: cannot reach http://127.0.0.1:9: Connection refused; check pai_url") == 3
+    assert "the-password" not in out
+    assert "Traceback" not in out
+    assert "servers.py" not in out
+
+
+def test_an_address_with_a_password_is_not_shown(run):
+    code, out = run("def test_it(pai): pass\n", "--pai-url=http://user:the-password@127.0.0.1:9")
+    assert code == 1
+    assert "--pai-url: [OpenPai] in luigi.cfg: pai_url must not contain a user or password; use the" in out
+    assert "the-password" not in out
+
+
+def test_an_empty_url_is_no_local_server(run):
+    """As of a variable that is not set."""
+    code, out = run("def test_it(pai): pass\n", "--pai-url=")
+    assert code == 4
+    assert "--pai-url is empty: give the URL of a cluster, or leave it out" in out
+
+
+def test_jobs_that_still_run_end_with_their_test(run):
+    code, out = run("""
+import pathlib, time
+
+def test_leaves_it(pai, request):
+    pid = request.config.rootpath / "pid"
+    pai.cluster.submit(Train(command=f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 300").job())
+    while not pid.exists():
+        time.sleep(0.05)
+
+def test_next(request):
+    pid = (request.config.rootpath / "pid").read_text().strip()
+    assert not pathlib.Path("/proc", pid).exists()
+""")
+    assert code == 0, out
+
+
+def test_a_server_that_a_test_has_stopped_runs_again_in_the_next(run):
+    code, out = run("""
+import os, signal
+
+def test_stops(pai, pai_server):
+    pai.server.stop()
+
+def test_kills(pai, pai_server):
+    assert pai.url == pai_server
+    os.kill(pai.server.pid, signal.SIGKILL)
+
+def test_next(pai, pai_server):
+    assert pai.url == pai_server
+    assert pai.submitted == []
+""")
+    assert code == 0, out
+
+
+def test_any_text_can_be_written(run):
+    """NUL characters and what a shell would read as its own."""
+    code, out = run(r"""
+def test_it(pai):
+    text = "a\0b '\n%s $HOME `id` \\ -n\n"
+    pai.when("*").exits(3, stderr=text)
+    with pytest.raises(PaiJobFailed, match="exit code 3"):
+        Train().run()
+""")
+    assert code == 0, out
