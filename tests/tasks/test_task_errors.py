@@ -74,7 +74,7 @@ def test_retries_end_after_poll_patience(pai, settings):
 
 
 def test_a_plan_is_not_patient(pai, settings, monkeypatch, caplog):
-    """What a run would do is asked by a person: a wrong answer is an error after seconds, as in complete()."""
+    """A person waits for it: a wrong answer is an error after seconds, as in complete()."""
     install_clock(FastClock(20), monkeypatch)
     settings(poll_patience=1800)
     pai.fail("GET", "/jobs/train$", 200, times=999, body="<html>the portal</html>")
