@@ -29,11 +29,12 @@ __all__ = [
     "escape_what_is_not_encodable",
     "install",
     "note_progress",
+    "progress_pipe",
     "wrap",
 ]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
-"""Environment variable: number of a pipe, to which each change of a job is written as a line of JSON."""
+"""Environment variable: a pipe, to which each change of a job is written as a line of JSON."""
 
 COLUMNS = "LUIGI_PAI_COLUMNS"
 """Environment variable: width of the terminal to which the lines are copied."""
@@ -81,12 +82,21 @@ def note_progress(event: Mapping[str, Any]) -> None:
     Args:
         event: ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
     """
-    pipe = os.environ.get(PROGRESS_FD)
-    if pipe and pipe.isdecimal():
-        try:
-            os.write(int(pipe), (json.dumps(event) + "\n").encode())
-        except OSError:
-            os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+    pipe = os.environ.get(PROGRESS_FD, "")
+    number = pipe.partition(":")[0]
+    if not number.isdecimal():
+        return
+    try:
+        if progress_pipe(int(number)) == pipe:  # else it is a file of a program that a task has started
+            os.write(int(number), (json.dumps(event) + "\n").encode())
+    except OSError:
+        os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+
+
+def progress_pipe(number: int) -> str:
+    """Return the value of the environment variable for a pipe with this number."""
+    about = os.fstat(number)
+    return f"{number}:{about.st_dev}:{about.st_ino}"
 
 
 class _Short(logging.Formatter):
