@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError
@@ -149,6 +150,7 @@ def install(stream: TextIO | None = None) -> None:
     if getattr(root, _INSTALLED, False):
         return
     setattr(root, _INSTALLED, True)
+    _keep_luigi_from_logging()
     for logger in (root, luigi_logger):
         for handler in list(logger.handlers):
             if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
@@ -159,6 +161,16 @@ def install(stream: TextIO | None = None) -> None:
     root.setLevel(min(root.level, logging.WARNING) or logging.WARNING)
     sys.excepthook = _quiet_on_ctrl_c
     os.register_at_fork(after_in_child=_end_at_ctrl_c)
+
+
+def _keep_luigi_from_logging() -> None:
+    """Let a later luigi.build add no handler of its own; what the user has set up for it stays."""
+    import luigi.configuration  # noqa: PLC0415  costs what only this needs
+
+    config = luigi.configuration.get_config()
+    if not config.get("core", "logging_conf_file", ""):
+        config.set("core", "no_configure_logging", "true")
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
