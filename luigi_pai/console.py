@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError
@@ -29,11 +30,12 @@ __all__ = [
     "escape_what_is_not_encodable",
     "install",
     "note_progress",
+    "progress_pipe",
     "wrap",
 ]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
-"""Environment variable: number of a pipe, to which each change of a job is written as a line of JSON."""
+"""Environment variable: a pipe, to which each change of a job is written as a line of JSON."""
 
 COLUMNS = "LUIGI_PAI_COLUMNS"
 """Environment variable: width of the terminal to which the lines are copied."""
@@ -81,12 +83,21 @@ def note_progress(event: Mapping[str, Any]) -> None:
     Args:
         event: ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
     """
-    pipe = os.environ.get(PROGRESS_FD)
-    if pipe and pipe.isdecimal():
-        try:
-            os.write(int(pipe), (json.dumps(event) + "\n").encode())
-        except OSError:
-            os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+    pipe = os.environ.get(PROGRESS_FD, "")
+    number = pipe.partition(":")[0]
+    if not number.isdecimal():
+        return
+    try:
+        if progress_pipe(int(number)) == pipe:  # else it is a file of a program that a task has started
+            os.write(int(number), (json.dumps(event) + "\n").encode())
+    except OSError:
+        os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+
+
+def progress_pipe(number: int) -> str:
+    """Return the value of the environment variable for a pipe with this number."""
+    about = os.fstat(number)
+    return f"{number}:{about.st_dev}:{about.st_ino}"
 
 
 class _Short(logging.Formatter):
@@ -139,6 +150,7 @@ def install(stream: TextIO | None = None) -> None:
     if getattr(root, _INSTALLED, False):
         return
     setattr(root, _INSTALLED, True)
+    _keep_luigi_from_logging()
     for logger in (root, luigi_logger):
         for handler in list(logger.handlers):
             if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
@@ -149,6 +161,16 @@ def install(stream: TextIO | None = None) -> None:
     root.setLevel(min(root.level, logging.WARNING) or logging.WARNING)
     sys.excepthook = _quiet_on_ctrl_c
     os.register_at_fork(after_in_child=_end_at_ctrl_c)
+
+
+def _keep_luigi_from_logging() -> None:
+    """Let a later luigi.build add no handler of its own; what the user has set up for it stays."""
+    import luigi.configuration  # noqa: PLC0415  costs what only this needs
+
+    config = luigi.configuration.get_config()
+    if not config.get("core", "logging_conf_file", ""):
+        config.set("core", "no_configure_logging", "true")
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -55,6 +55,9 @@ _IF_IT_IS_RIGHT = (
     "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
     "right passwords"
 )
+_IN_QUOTES = (
+    "; it begins and ends with a quotation mark: luigi.cfg takes those for a part of it, so leave them out"
+)
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
 P = ParamSpec("P")
@@ -283,7 +286,9 @@ class Session:
             self._read(answer)
         no_password = self.account.password is None and code != "NoApiError"
         hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "", "")
-        if code == "IncorrectPasswordError" and not no_password and self._may_be_ltp():
+        if code == "IncorrectPasswordError" and _is_quoted(self.account.password):
+            hint += _IN_QUOTES
+        elif code == "IncorrectPasswordError" and not no_password and self._may_be_ltp():
             hint += _IF_IT_IS_RIGHT
         message = self.redacted(message)
         raise AuthenticationError(
@@ -319,3 +324,7 @@ class Session:
             credentials = "token" if self.account.token else "username and password"
             raise_error(response, self.account.url, credentials, self.redacted, self.clock.time())
         return json_of(response, self.account.url)
+
+
+def _is_quoted(text: str | None) -> bool:
+    return text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\""

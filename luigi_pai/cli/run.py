@@ -74,11 +74,11 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
     task or parameter, or no scheduler of Luigi; 4: something could not be run.
     """
-    from luigi_pai.console import COLUMNS, PROGRESS_FD  # noqa: PLC0415  costs what only run needs
+    from luigi_pai.console import COLUMNS, PROGRESS_FD, progress_pipe  # noqa: PLC0415  costs what only run needs
 
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
-    environment = {**os.environ, PROGRESS_FD: str(writing)}
+    environment = {**os.environ, PROGRESS_FD: progress_pipe(writing)}
     if is_terminal():
         environment[COLUMNS] = str(shutil.get_terminal_size().columns)
     path = [os.getcwd(), environment.get("PYTHONPATH", "")]  # noqa: PTH109  as luigi.cfg is looked for

@@ -217,11 +217,11 @@ def _item(at: Any, step: str, path: str, source: str) -> Any:
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     from luigi_pai.api.waiting import oversize_warning  # noqa: PLC0415  as above
-    from luigi_pai.errors import ClusterUnreachable, PaiApiError  # noqa: PLC0415
+    from luigi_pai.errors import ClusterUnreachable, InvalidReply, PaiApiError  # noqa: PLC0415
 
     try:
         warning = oversize_warning(cluster, job)
-    except ClusterUnreachable:
+    except (ClusterUnreachable, InvalidReply):  # a wrong pai_url; a submission is tried for half an hour
         raise
     except PaiApiError:
         return  # the submission says what is wrong

@@ -36,7 +36,7 @@ __all__ = ["Begun", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
-_LOOKUP_PATIENCE = 2.0  # seconds for which complete() retries transient errors
+_LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,7 @@ class TaskRun:
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
-        patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
-        found = run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
+        found = self._found_soon()
         if found.status is None:
             return self._history.is_completed()
         if found.status.finished:
@@ -115,7 +114,7 @@ class TaskRun:
         Raises:
             PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
         """
-        found = run_steps(self._find(Submissions(self._cluster, self._name)), self._watch.pause)
+        found = self._found_soon()
         if found.status is None:
             return Forecast("done" if self._history.is_completed() else "to submit", 1)
         if found.succeeded:
@@ -123,6 +122,11 @@ class TaskRun:
         if found.status.finished:
             return Forecast("to submit", found.number + 1)
         return Forecast("running", found.number)
+
+    def _found_soon(self) -> LatestSubmission:
+        """Find the latest submission; transient errors are retried for seconds, not as long as in a run."""
+        patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
+        return run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
 
     def execute(self) -> None:
         """Find or submit the job, and wait for its end; ``run()`` of the task.

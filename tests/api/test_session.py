@@ -234,6 +234,16 @@ def test_a_login_whose_answer_was_lost_is_repeated(faulty, new_session, clock):
     assert (faulty.logins, len(clock.slept)) == (2, 1)
 
 
+def test_a_password_in_quotes_is_one_with_quotes(serve, new_session):
+    """Of INI files, unlike TOML, they are a part."""
+    server = serve(lambda _: (400, {}, '{"code": "IncorrectPasswordError", "message": "no"}'))
+    with pytest.raises(AuthenticationError, match="begins and ends with a quotation mark") as caught:
+        new_session(server.url, password='"hush-hush"').token_life()
+    assert "hush" not in str(caught.value)
+    with pytest.raises(AuthenticationError, match="LTP may refuse right passwords"):
+        new_session(server.url, password="'").token_life()
+
+
 def test_a_refused_login_is_not_repeated(serve, new_session, clock):
     """A wrong password stays wrong, and accounts are locked for trying."""
     server = serve(lambda _: (400, {}, '{"code": "IncorrectPasswordError", "message": "no"}'))

@@ -198,3 +198,26 @@ def test_a_quiet_console_for_every_luigi(folder, name):
     assert f"Job {name}-3: SUCCEEDED, 1 task" in done.stdout
     assert "Execution Summary" not in done.stdout
     assert "INFO" not in done.stdout
+
+
+def test_a_quiet_console_for_a_script(folder, name):
+    """Installed before luigi.build, which would set up its own."""
+    (folder / "script.py").write_text(
+        "import luigi, luigi_pai.console\n"
+        "luigi_pai.console.install()\n"
+        "from pipeline import Train\n"
+        "luigi.build([Train(number=6)], local_scheduler=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "script.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.count(f"Job {name}-6: SUCCEEDED, 1 task") == 1
+    assert "INFO" not in done.stdout
+    assert "Execution Summary" not in done.stdout

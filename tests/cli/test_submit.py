@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import responses
 
 pytestmark = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 
@@ -108,3 +110,15 @@ def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, he
 def test_a_name_that_is_taken(pai_command, job_file, name):
     pai_command("submit", job_file(name))
     assert name in pai_command("submit", job_file(name), expect=1).stderr
+
+
+def test_an_address_that_is_no_rest_server_is_an_error_at_once(pai_command, job_file, name, settings):
+    """Not tried for half an hour, as an outage is while a job runs."""
+    file = job_file(name)
+    settings(pai_url="http://portal.test")
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mocked:
+        for method in ("GET", "POST"):
+            mocked.add(method, re.compile("http://portal.test/.*"), "<html>", content_type="text/html")
+        result = pai_command("submit", file, expect=1)
+    assert "is http://portal.test (pai_url in [OpenPai]) the rest-server?" in result.stderr
+    assert "retrying" not in result.stderr

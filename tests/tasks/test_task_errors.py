@@ -73,6 +73,16 @@ def test_retries_end_after_poll_patience(pai, settings):
     assert pai.posts() == ["train"]
 
 
+def test_a_plan_is_not_patient(pai, settings, monkeypatch, caplog):
+    """A person waits for it: a wrong answer is an error after seconds, as in complete()."""
+    install_clock(FastClock(20), monkeypatch)
+    settings(poll_patience=1800)
+    pai.fail("GET", "/jobs/train$", 200, times=999, body="<html>the portal</html>")
+    with pytest.raises(InvalidReply, match="is http"):
+        Train().forecast()
+    assert "retrying for up to 2 s" in caplog.text
+
+
 def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
     """When the server no longer takes the token, another is asked for and the request repeated."""
     first, second = Train(name="first"), Train(name="second")
