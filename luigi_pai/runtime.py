@@ -9,6 +9,7 @@ It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2:
 docs/container.md lists them. Outside a container it shows a job of one task.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -19,6 +20,7 @@ from collections import namedtuple
 
 MYPY = False
 if MYPY:  # to type checkers this is true
+    import selectors
     import socket
 
 __all__ = [
@@ -485,11 +487,12 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 
 _RETRY = 0.1  # seconds until a task that is not there yet is tried again
 _LONGEST = 4096  # bytes of what a task says
-_LINGER = 2.0  # seconds that the first task waits for the others to close their connections
+_LINGER = 2.0  # seconds that tasks wait for each other's last words
+_MOST_SECONDS = 1e6  # eleven days: what waits for sockets takes no longer timeout, such as infinity
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
-    """Wait until every task has come to the barrier of this name.
+    """Wait until every task has come to the barrier of this name, one process of each.
 
     The first task listens at its reserved port, which must be free for that long; the others connect to it.
 
@@ -509,41 +512,49 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
     if len(peers) == 1:
         return
     peers[0].address(port)
-    meeting = _Meeting(f"{task.job} {name}", peers, port, time.monotonic() + timeout)
+    meeting = _Meeting(task.job, name, peers, port, time.monotonic() + min(timeout, _MOST_SECONDS))
     missing = meeting.gather() if rank == 0 else meeting.join(rank)
     if missing:
-        names = ", ".join(str(peers[other]) for other in missing)
+        names = ", ".join(str(peers[other]) + meeting.whereabouts(other) for other in missing)
         raise BarrierTimeout(
             f"barrier {name!r}: {names} did not come within {timeout:g} s; the logs of these tasks say why"
         )
 
 
 class _Meeting:
-    """A barrier at the port of the first task, which tells the others who is missing, at last nobody.
+    """A barrier at the port of the first task, which at last tells the others who is missing, or nobody.
 
     Where one gives up, it says so, and all others give up with it.
 
     Args:
-        word: what all say who mean this barrier.
+        job: the job's name.
+        name: of the barrier; all who mean this one say both.
         peers: who takes part; their places in this list are their ranks.
         port: label of the port.
         deadline: when it ends in vain, by the monotonic clock.
     """
 
-    def __init__(self, word: str, peers: "list[Peer]", port: str, deadline: float) -> None:
-        self._word = word
+    def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
+        self._job = job
+        self._name = name
         self._peers = peers
         self._port = port
         self._deadline = deadline
         self._texts: "dict[socket.socket, bytes]" = {}
         self._ranks: "dict[socket.socket, int]" = {}
+        self._elsewhere: "dict[int, str]" = {}  # the barrier that a task has come to, where it is another
         self._is_over = False
+
+    def whereabouts(self, rank: int) -> str:
+        """Return a text that names the other barrier that a task was seen at."""
+        return f" (last seen at barrier {self._elsewhere[rank]!r})" if rank in self._elsewhere else ""
 
     def gather(self) -> "list[int]":
         """Wait for all others as the first task, and return the ranks of those that did not come."""
+        import selectors
         import socket
 
-        with socket.socket() as server:
+        with socket.socket() as server, selectors.DefaultSelector() as selector:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             number = self._peers[0].port(self._port)
             try:
@@ -553,33 +564,45 @@ class _Meeting:
                     f"the barrier cannot use port {self._port!r} ({number}) of {self._peers[0]}: "
                     f"{error.strerror}; reserve a port for it alone and give barrier(port=...)"
                 ) from None
-            server.listen(128)
+            server.listen(1024)
+            server.settimeout(_LINGER)
+            selector.register(server, selectors.EVENT_READ)
             try:
                 while self._missing() and self._left() > 0 and not self._is_over:
-                    self._step(server)
+                    for connection in self._ready(selector, self._left()):
+                        if connection is server:
+                            self._accept(server, selector)
+                        elif not self._take(connection):
+                            self._drop(connection, selector)
                 missing = self._missing()
-                self._is_over = True
-                self._tell(missing)
-                self._part()
+                selector.unregister(server)
+                self._part(missing, selector)
             finally:
                 for connection in self._texts:
                     connection.close()
         return missing
 
-    def _step(self, server: "socket.socket") -> None:
-        """Wait for a connection or a message, and take what has come."""
-        import select
+    @staticmethod
+    def _ready(selector: "selectors.BaseSelector", timeout: float) -> "list[socket.socket]":
+        return [key.fileobj for key, _ in selector.select(timeout)]  # type: ignore[misc]
 
-        ready = select.select([server, *self._texts], [], [], self._left())[0]
-        for connection in ready:
-            if connection is server:
-                accepted = server.accept()[0]
-                accepted.settimeout(_LINGER)
-                self._texts[accepted] = b""
-            elif not self._take(connection):
-                self._drop(connection)
-        if ready:
-            self._tell(self._missing())
+    def _accept(self, server: "socket.socket", selector: "selectors.BaseSelector") -> None:
+        """Take a connection that has come."""
+        import errno
+        import selectors
+
+        try:
+            connection = server.accept()[0]
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise ContainerError(
+                    f"the barrier cannot take a connection of each task: {error.strerror}; raise their "
+                    "number (ulimit -n)"
+                ) from None
+            return
+        connection.settimeout(_LINGER)
+        self._texts[connection] = b""
+        selector.register(connection, selectors.EVENT_READ)
 
     def _take(self, connection: "socket.socket") -> bool:
         """Take what a task says; False if it is none of this barrier, or gone."""
@@ -595,64 +618,82 @@ class _Meeting:
             self._is_over = True
         elif b"\n" in said:
             try:
-                word, rank = json.loads(said.decode("utf-8"))
-            except ValueError:
+                job, name, rank = json.loads(said.decode("utf-8"))
+            except (ValueError, TypeError, RecursionError):
                 return False
-            if word != self._word or rank not in range(1, len(self._peers)):
+            if job != self._job or rank not in range(1, len(self._peers)):
+                return False
+            if name != self._name:
+                self._elsewhere[rank] = name
+                self._tell(connection, self._name)
                 return False
             self._ranks[connection] = rank
+            self._elsewhere.pop(rank, None)
         return True
 
-    def _drop(self, connection: "socket.socket") -> None:
+    def _drop(self, connection: "socket.socket", selector: "selectors.BaseSelector") -> None:
+        selector.unregister(connection)
         connection.close()
         self._texts.pop(connection, None)
         self._ranks.pop(connection, None)
 
-    def _tell(self, missing: "list[int]") -> None:
-        for connection in list(self._ranks):
-            try:
-                connection.sendall(json.dumps([missing, self._is_over]).encode("ascii") + b"\n")
-            except OSError:
-                self._drop(connection)
+    @staticmethod
+    def _tell(connection: "socket.socket", what: object) -> None:
+        with contextlib.suppress(OSError):  # it is gone
+            connection.sendall(json.dumps(what).encode("ascii") + b"\n")
 
     def _missing(self) -> "list[int]":
         """Return who has not come, as the first task sees it."""
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
-    def _part(self) -> None:
-        """Let the others close their connections first, so that the port is free again at once."""
-        import select
-
+    def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
+        """Tell all who is missing; they close their connections first, so that the port is free at once."""
+        for connection in self._ranks:
+            self._tell(connection, missing)
         end = time.monotonic() + _LINGER
         while self._ranks and time.monotonic() < end:
-            for connection in select.select(list(self._ranks), [], [], _RETRY)[0]:
-                self._drop(connection)
+            for connection in self._ready(selector, _RETRY):
+                if connection not in self._ranks or not self._take(connection):
+                    self._drop(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
         """Wait for all others as one of them, and return the ranks of those that did not come."""
-        import socket
-
-        missing = [0]
         while self._left() > 0:
             try:
-                with socket.create_connection(
-                    (str(self._peers[0].host), self._peers[0].port(self._port)), min(self._left(), _LINGER)
-                ) as connection:
-                    connection.sendall(json.dumps([self._word, rank]).encode("ascii") + b"\n")
-                    connection.settimeout(max(self._left(), 0.001))
-                    with connection.makefile("rb") as lines:
-                        try:
-                            for line in lines:
-                                missing, is_over = json.loads(line.decode("ascii"))
-                                if is_over:
-                                    return list(missing)
-                                connection.settimeout(max(self._left(), 0.001))
-                        except socket.timeout:
-                            connection.sendall(b"\n")
-            except (OSError, ValueError):
-                pass
+                answer = self._ask(rank)
+            except (OSError, ValueError):  # the first task is not there yet, or no more
+                answer = None
+            if isinstance(answer, list):
+                return answer
+            if isinstance(answer, str):
+                self._elsewhere[0] = answer
             time.sleep(min(_RETRY, max(self._left(), 0)))
-        return missing
+        return [0]
+
+    def _ask(self, rank: int) -> object:
+        """Return what the first task says: who is missing, or the other barrier that it is at."""
+        import socket
+
+        address = str(self._peers[0].host), self._peers[0].port(self._port)
+        with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
+            connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
+            said = b""
+            for is_last in (False, True):
+                connection.settimeout(_LINGER if is_last else max(self._left(), 0.001))
+                try:
+                    while not said.endswith(b"\n"):
+                        said += self._more(connection)
+                    return json.loads(said.decode("ascii"))
+                except socket.timeout:
+                    connection.sendall(b"\n")  # it gives up, and is told who else is missing
+        return None
+
+    @staticmethod
+    def _more(connection: "socket.socket") -> bytes:
+        text = connection.recv(65536)
+        if not text:
+            raise ConnectionError("the first task has closed the connection")
+        return text
 
     def _left(self) -> float:
         return self._deadline - time.monotonic()
