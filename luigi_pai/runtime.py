@@ -16,12 +16,13 @@ import os
 import re
 import sys
 import time
-from collections import namedtuple
+from collections import deque, namedtuple
 
 MYPY = False
 if MYPY:  # to type checkers this is true
     import selectors
     import socket
+    from collections.abc import Iterator
 
 __all__ = [
     "ATTEMPT_SUFFIX",
@@ -704,8 +705,19 @@ class _Meeting:
 REPORTS = "_reports"
 """The folder in the output folder that reports go to: a file ``ROLE-INDEX.jsonl`` for each task."""
 
-_SEND_EVERY = 10.0  # seconds between two calls of the hdfs command
+_SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
+_SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
+_LONGEST_PAUSE = 160.0  # the same, after several that have failed
+_HDFS_SECONDS = 120.0  # that one use may take
 _KEPT = 10_000  # lines that wait while HDFS does not take them
+_PLACE = sorted(
+    {
+        name
+        for key in ("job", "user", "role", "index", "instances", "output_dir", "attempt")
+        for names in (VARIABLES[key].v1, VARIABLES[key].v2)
+        for name in names
+    }
+)
 
 
 def report(**values: object) -> None:
@@ -719,32 +731,58 @@ def report(**values: object) -> None:
         values: names and numbers or texts, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
             ``attempt`` are set here.
     """
-    task = current()
     try:
-        folder = f"{task.output_dir.rstrip('/')}/{REPORTS}"
+        values_of_place = [os.environ.get(name) for name in _PLACE]
+        folder, name, attempt = _place(*values_of_place, "" if any(values_of_place) else os.getcwd())
+    except Exception:  # noqa: BLE001  the environment or the working folder is broken: not our job's end
+        folder, name, attempt = "", "", 1
+    own = {"time": round(time.time(), 3), "attempt": attempt}
+    line = _line({**own, **values, **own})
+    key = os.getpid(), folder, name  # a process that was forked has no threads of its parent
+    reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
+    reporter.add(line)
+
+
+@functools.lru_cache(maxsize=8)
+def _place(*_: "str | None") -> "tuple[str, str, int]":
+    """Return the folder of this task's reports, its file, and the number of the submission."""
+    task = current()
+    name = f"{task.role}-{task.index}.jsonl"
+    try:
+        return f"{task.output_dir.rstrip('/')}/{REPORTS}", name, task.attempt
     except ContainerError:
-        folder = ""
-    own = {"time": round(time.time(), 3), "attempt": task.attempt}
-    line = json.dumps({**own, **values, **own}, default=_plain)
-    _reporter(folder, f"{task.role}-{task.index}.jsonl").add(line)
+        return "", name, task.attempt
+
+
+def _line(values: "dict[str, object]") -> str:
+    """Return values as JSON, those that it does not have as text."""
+    try:
+        return json.dumps(values, default=_plain)
+    except Exception:  # noqa: BLE001  whatever a value of the user's raises
+        return json.dumps({key: _written(value) for key, value in values.items()})
+
+
+def _written(value: object) -> object:
+    for form in (lambda: json.loads(json.dumps(value, default=_plain)), lambda: str(value)):
+        try:
+            return form()
+        except Exception:  # noqa: BLE001,S112  as above
+            continue
+    return type(value).__name__
 
 
 def _plain(value: object) -> object:
     """Return a number of numpy or torch as one of Python, anything else as text."""
     try:
         return value.item()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError, RuntimeError):  # an array of several numbers, too
+    except Exception:  # noqa: BLE001  an array of several numbers, or no array
         return str(value)
-
-
-@functools.lru_cache(maxsize=None)
-def _reporter(folder: str, name: str) -> "_Reporter":
-    """Return the one reporter of this process."""
-    return _Reporter(folder, name)
 
 
 class _Reporter:
     """The reports of this process on their way.
+
+    A signal handler may report while a report is being sent, so that locks can be taken twice.
 
     Args:
         folder: where their file lies; none if it is empty.
@@ -752,7 +790,6 @@ class _Reporter:
     """
 
     def __init__(self, folder: str, name: str) -> None:
-        import atexit
         import threading
 
         self._is_hdfs = folder.startswith(("hdfs:", "viewfs:", "webhdfs:"))
@@ -760,63 +797,159 @@ class _Reporter:
         if "://" in self._folder and not self._is_hdfs:
             self._folder = ""
         self._path = f"{self._folder}/{name}"
-        self._lines: "list[str]" = []
-        self._lock = threading.Lock()
-        self._sending = threading.Lock()
-        if self._is_hdfs:
-            threading.Thread(target=self._run, name="reports", daemon=True).start()
-            atexit.register(self.send, last=True)
+        self._pid = os.getpid()
+        self._lines: "deque[str]" = deque()
+        self._sending = threading.RLock()
+        self._is_started = False
+        self._is_made = False  # the folder
+        self._is_whole = False  # the last line in the file
+        self._main = threading.main_thread()
+        if self._is_hdfs:  # imported now: a process that is forked while a thread imports them cannot
+            import fcntl  # noqa: F401
+            import shutil  # noqa: F401
+            import subprocess  # noqa: F401
+            import tempfile  # noqa: F401
 
     def add(self, line: str) -> None:
         """Send a line, at once or soon."""
-        with self._lock:
-            self._lines = [*self._lines[1 - _KEPT :], line]
-        if not self._is_hdfs:
+        self._lines.append(line)
+        if not self._is_hdfs or not self._main.is_alive():  # the interpreter ends, and its threads have
             self.send(last=True)
+        elif not self._is_started:
+            with self._sending:
+                self._start()
+
+    def _start(self) -> None:
+        """Send what waits from time to time, and when this process ends."""
+        import atexit
+        import threading
+
+        if self._is_started:
+            return
+        self._is_started = True
+        atexit.register(self.send, last=True)
+        if "multiprocessing.util" in sys.modules:  # its processes end without atexit
+            sys.modules["multiprocessing.util"].Finalize(
+                None, self.send, kwargs={"last": True}, exitpriority=0
+            )
+        with contextlib.suppress(RuntimeError):  # there are too many threads
+            threading.Thread(target=self._run, name="reports", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            self.send()
-            time.sleep(_SEND_EVERY)
+        time.sleep(_SEND_AFTER)
+        pause = _SEND_EVERY
+        while self._is_hdfs:
+            pause = _SEND_EVERY if self.send() else min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(pause)
 
-    def send(self, *, last: bool = False) -> None:
-        """Send what waits; what cannot be sent waits on or, the last time, is printed."""
-        import subprocess
+    def send(self, *, last: bool = False) -> bool:
+        """Send what waits; what cannot be sent waits on or, the last time, is printed.
 
+        Returns:
+            False if it could not be sent.
+        """
+        if os.getpid() != self._pid:  # at the end of a process that was forked
+            return True
         with self._sending:
-            with self._lock:
-                lines, self._lines = self._lines, []
+            lines = []
+            with contextlib.suppress(IndexError):
+                while True:
+                    lines.append(self._lines.popleft())
             if not lines:
-                return
+                return True
+            data = "".join(f"{line}\n" for line in lines).encode("utf-8")
             try:
-                self._append("".join(f"{line}\n" for line in lines).encode("utf-8"))
-            except (OSError, subprocess.SubprocessError):
-                if last:
-                    sys.stdout.write("".join(f"report: {line}\n" for line in lines))
-                    return
-                with self._lock:
-                    self._lines = lines + self._lines
+                self._append(data)
+            except Exception:  # noqa: BLE001  a full disk, no hdfs command, one that fails or hangs
+                self._is_whole = False
+            else:
+                return True
+            kept = [] if last or not self._is_hdfs else lines[-_KEPT:]
+            self._lines.extendleft(reversed(kept))
+            _print(lines[: len(lines) - len(kept)])
+            return False
 
     def _append(self, data: bytes) -> None:
+        import shutil
+
         if not self._folder:
-            raise OSError("there is no output folder that can be written here")
+            raise FileNotFoundError("there is no output folder that can be written here")
         if self._is_hdfs:
-            _hdfs("-mkdir", "-p", self._folder)
-            _hdfs("-appendToFile", "-", self._path, data=data)
+            if shutil.which("hdfs") is None:
+                self._is_hdfs, self._folder = False, ""
+                raise FileNotFoundError("this image has no hdfs command")
+            with _alone():
+                self._append_on_hdfs(data)
             return
         os.makedirs(self._folder, exist_ok=True)
+        start = b"" if self._is_whole or self._ends_with_a_line() else b"\n"
         with open(self._path, "ab") as file:
-            file.write(data)
+            file.write(start + data)
+        self._is_whole = True
+
+    def _ends_with_a_line(self) -> bool:
+        """Return False after a line that was cut off, by a kill or a full disk."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(-1, os.SEEK_END)
+                return file.read() == b"\n"
+        except OSError:  # it is not there, or empty
+            return True
+
+    def _append_on_hdfs(self, data: bytes) -> None:
+        try:
+            if not self._is_made:
+                _hdfs("-mkdir", "-p", self._folder)
+            self._is_made = True
+            _hdfs("-appendToFile", "-", self._path, data=data)
+        except Exception:
+            self._is_made = False
+            raise
+
+
+_REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
+
+
+def _print(lines: "list[str]") -> None:
+    try:
+        sys.stdout.write("".join(f"report: {line}\n" for line in lines))
+        sys.stdout.flush()
+    except Exception:  # noqa: BLE001,S110  there is no output, or it is closed
+        pass
+
+
+@contextlib.contextmanager
+def _alone() -> "Iterator[None]":
+    """Keep other processes of this container from appending on HDFS, where a file takes one at a time."""
+    import fcntl
+
+    deadline = time.monotonic() + _HDFS_SECONDS
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # locks are not to be had here
+            lock = stack.enter_context(open(__file__, "rb"))
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(_RETRY)
+                else:  # a process that was forked meanwhile has the file open, too
+                    stack.callback(fcntl.flock, lock, fcntl.LOCK_UN)
+                    break
+        yield
 
 
 def _hdfs(*words: str, data: bytes = b"") -> None:
     import subprocess
+    import tempfile
 
-    subprocess.run(  # noqa: S603  fixed words, and the job's own folder
-        ["hdfs", "dfs", *words],
-        input=data,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        timeout=120,
-    )
+    with tempfile.TemporaryFile() as file:  # no pipe: a process that was forked meanwhile would keep it open
+        file.write(data)
+        file.seek(0)
+        subprocess.run(  # noqa: S603  fixed words, and the job's own folder
+            ["hdfs", "dfs", *words],
+            stdin=file,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            timeout=_HDFS_SECONDS,
+        )
