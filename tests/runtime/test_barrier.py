@@ -42,9 +42,9 @@ def roles(count):
     return [Role("worker", ["127.0.0.1"] * count, ports)]
 
 
-def start(environ, names="ready", timeout=20, python=sys.executable):
+def start(environ, names="ready", timeout=20, python=sys.executable, before=""):
     return subprocess.Popen(
-        [python, "-c", SCRIPT, str(Path(runtime.__file__).parent), names, str(timeout)],
+        [python, "-c", before + SCRIPT, str(Path(runtime.__file__).parent), names, str(timeout)],
         env={"PATH": os.environ["PATH"], **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,8 +134,11 @@ def test_strangers_at_the_port_do_no_harm():
         for said in (
             b"",
             b"GET / HTTP/1.1\r\n\r\n",
-            b'["other ready", 1]\n',
-            b'["train ready", 7]\n',
+            b'["other", "ready", 1]\n',
+            b'["train", "ready", 7]\n',
+            b"5\n",
+            b"null\n",
+            b"[" * 4000 + b"\n",
             b"x" * 9000,
         ):
             deadline = time.monotonic() + 20
@@ -168,3 +171,53 @@ def test_a_port_in_use_is_named(monkeypatch):
             ContainerError, match=r"^the barrier cannot use port 'http' \(\d+\) of worker\[0\]: Addr"
         ):
             barrier("ready", timeout=1)
+
+
+def test_tasks_at_different_barriers_say_so():
+    """As with a condition that is not the same in all tasks."""
+    job = roles(2)
+    ended = results([start(v1(job, "worker", index), "ab"[index], timeout=3) for index in range(2)])
+    errors = [error.partition(" did not come within 3 s; ")[0] for _, _, error in ended]
+    assert errors == [
+        "barrier 'a': worker[1] (last seen at barrier 'b')",
+        "barrier 'b': worker[0] (last seen at barrier 'a')",
+    ]
+
+
+def test_a_wait_without_an_end():
+    job = roles(2)
+    ended = results([start(v1(job, "worker", index), timeout="inf") for index in range(2)])
+    assert [code for code, _, _ in ended] == [0, 0], ended
+
+
+MANY_FILES = """
+import os, resource
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+files = [os.dup(2) for _ in range(1100)]
+"""
+NO_MORE_FILES = """
+import resource, selectors, socket
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+with socket.socket() as free:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free.fileno() + 2, hard))
+"""
+
+
+def test_more_than_a_thousand_open_files():
+    """Of the first task: connections to the others, or files of its own."""
+    job = roles(3)
+    first = start(v1(job, "worker", 0), before=MANY_FILES)
+    ended = results([first, *(start(v1(job, "worker", index)) for index in (1, 2))])
+    assert [code for code, _, _ in ended] == [0] * 3, ended
+
+
+def test_too_many_open_files_are_named():
+    job = roles(2)
+    first = start(v1(job, "worker", 0), before=NO_MORE_FILES)
+    (code, _, error), _ = results([first, start(v1(job, "worker", 1), timeout=3)])
+    assert code == 1
+    assert error == (
+        "the barrier cannot take a connection of each task: Too many open files; raise their number "
+        "(ulimit -n)"
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +28,10 @@ for step in range(3):
 HDFS = """#!/bin/sh
 echo "$@" >>"$HDFS_LOG"
 [ -z "$HDFS_FAILS" ] || exit 1
-[ "$2" != -appendToFile ] || cat >>"$HDFS_FILE"
+[ "$2" = -appendToFile ] || exit 0
+[ -z "$HDFS_LEASE" ] || mkdir "$HDFS_LEASE" || exit 1
+cat >>"$HDFS_FILE"
+[ -z "$HDFS_LEASE" ] || { sleep 0.1; rmdir "$HDFS_LEASE"; }
 """
 
 
@@ -36,8 +41,7 @@ def inside(monkeypatch):
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
 
-    yield enter
-    runtime._reporter.cache_clear()
+    return enter
 
 
 @pytest.fixture
@@ -52,6 +56,11 @@ def hdfs(tmp_path):
         "HDFS_LOG": str(tmp_path / "calls"),
         "HDFS_FILE": str(tmp_path / "file"),
     }
+
+
+def reports_in(folder):
+    """Return the lines of the one report there."""
+    return (folder / "_reports" / "main-0.jsonl").read_text().splitlines()
 
 
 def run(environ, python=sys.executable):
@@ -116,3 +125,181 @@ def test_what_cannot_be_sent_is_in_the_log(hdfs, more):
 
 def test_a_v2_job_without_an_output_folder_reports_to_its_log():
     assert [line[:8] for line in run(v2(ALONE, "main", 0)).splitlines()] == ["report: "] * 3
+
+
+def worker(body, environ, python=sys.executable, code=0):
+    """Run a script with ``runtime`` imported, and return its output."""
+    script = "import sys; sys.path.insert(0, sys.argv[1])\nimport runtime\n" + body
+    done = subprocess.run(
+        [python, "-c", script, str(Path(runtime.__file__).parent)],
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, "")
+    return done.stdout
+
+
+def sent(hdfs):
+    """Return what is in the file on HDFS."""
+    return [json.loads(line)["step"] for line in Path(hdfs["HDFS_FILE"]).read_text().splitlines()]
+
+
+FORK = """
+import os, time
+runtime.report(step=0)
+if os.fork() == 0:
+    runtime.report(step=1)
+    sys.exit()
+os.wait()
+"""
+DATA_LOADER = """
+import multiprocessing
+
+def load():
+    runtime.report(step=1)
+
+runtime.report(step=0)
+process = multiprocessing.get_context("fork").Process(target=load)
+process.start()
+process.join()
+"""
+
+
+@pytest.mark.parametrize("python", [sys.executable, oldest_python()], ids=["this Python", "the oldest"])
+@pytest.mark.parametrize("script", [FORK, DATA_LOADER], ids=["os.fork", "multiprocessing"])
+def test_a_process_that_was_forked(hdfs, script, python):
+    """It sends its own reports, and none of its parent's."""
+    worker(script, v1(ALONE, "main", 0) | hdfs, python)
+    assert sorted(sent(hdfs)) == [0, 1]
+
+
+def test_processes_of_a_task_send_one_after_the_other(hdfs):
+    """HDFS refuses a second writer of a file."""
+    script = "import multiprocessing\ndef load(step): runtime.report(step=step)\n"
+    script += "all = [multiprocessing.Process(target=load, args=[step]) for step in range(4)]\n"
+    script += "[each.start() for each in all]; [each.join() for each in all]\n"
+    out = worker(script, v1(ALONE, "main", 0) | hdfs | {"HDFS_LEASE": hdfs["HDFS_FILE"] + ".lease"})
+    assert out == ""
+    assert sorted(sent(hdfs)) == [0, 1, 2, 3]
+
+
+def test_a_report_while_the_interpreter_ends(hdfs):
+    script = "import atexit\natexit.register(lambda: runtime.report(step=1))\nruntime.report(step=0)\n"
+    for python in (sys.executable, oldest_python()):
+        worker(script, v1(ALONE, "main", 0) | hdfs, python)
+    assert sent(hdfs) == [0, 1] * 2
+
+
+def test_a_signal_while_a_report_is_written(inside, tmp_path, monkeypatch):
+    """Its handler reports, too."""
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    real, seen = os.makedirs, []
+
+    def makedirs(*args, **kwargs):
+        if not seen:
+            seen.append(True)
+            signal.raise_signal(signal.SIGUSR1)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(os, "makedirs", makedirs)
+    before = signal.signal(signal.SIGUSR1, lambda *_: report(step=1))
+    try:
+        report(step=0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert sorted(json.loads(line)["step"] for line in reports_in(tmp_path)) == [0, 1]
+
+
+def test_more_reports_than_are_kept_for_a_broken_hdfs(hdfs):
+    """While HDFS takes them, none is lost."""
+    worker("for step in range(12000): runtime.report(step=step)", v1(ALONE, "main", 0) | hdfs)
+    assert sent(hdfs) == list(range(12000))
+
+
+def test_without_an_hdfs_command_lines_are_printed_at_once():
+    """And not at the end, which a process that is killed does not come to."""
+    script = "import time\nruntime._SEND_AFTER = 0.01\nruntime.report(step=0)\n"
+    script += "while any(each._lines for each in runtime._REPORTERS.values()): time.sleep(0.01)\n"
+    script += "runtime.report(step=1)\nimport os; os._exit(0)\n"
+    out = worker(script, v1(ALONE, "main", 0) | {"PATH": "/nowhere"})
+    assert [json.loads(line.partition("report: ")[2])["step"] for line in out.splitlines()] == [0, 1]
+
+
+class Wrong:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    def item(self):
+        raise KeyError("no item")
+
+
+def test_values_that_json_does_not_have(inside, tmp_path):
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    circle: list[object] = []
+    circle.append(circle)
+    report(a=Wrong(), b=circle, c={(1, 2): 3}, d=10**5000, e=1.5, f={"g": Path("a")})
+    (line,) = reports_in(tmp_path)
+    values = json.loads(line)
+    assert {key: values[key] for key in "abcef"} == {
+        "a": "Wrong", "b": "[[...]]", "c": "{(1, 2): 3}", "e": 1.5, "f": {"g": "a"},
+    }  # fmt: skip
+    assert "d" in values
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"PAI_TASK_ROLE_main_HOST_LIST": "10.0.0.2"},
+        {"PAI_CURRENT_TASK_ROLE_NAME": "other"},
+        {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "7"},
+        {"LUIGI_PAI_ATTEMPT": "one"},
+    ],
+    ids=str,
+)
+def test_an_environment_that_contradicts_itself(inside, capsys, wrong):
+    inside(v1(ALONE, "main", 0) | wrong)
+    report(step=1)
+    assert json.loads(capsys.readouterr().out.partition("report: ")[2])["step"] == 1
+
+
+@pytest.mark.parametrize("out", ["None", "open('/dev/full', 'w')", "closed"])
+def test_without_a_log(out):
+    script = "import io\nclosed = io.StringIO(); closed.close()\n"
+    assert (
+        worker(
+            f"{script}before = sys.stdout; sys.stdout = {out}\nruntime.report(step=1)\nos = runtime.os\n"
+            "before.write('on'); before.flush(); os._exit(0)",
+            v2(ALONE, "main", 0),
+        )
+        == "on"
+    )
+
+
+def test_a_line_that_was_cut_off(inside, tmp_path):
+    """By a full disk, or as the process was killed: the next one begins on a line of its own."""
+    file = tmp_path / "_reports" / "main-0.jsonl"
+    file.parent.mkdir()
+    file.write_text('{"step": 0}\n{"ste')
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    report(step=1)
+    report(step=2)
+    lines = file.read_text().splitlines()
+    assert lines[:2] == ['{"step": 0}', '{"ste']
+    assert [json.loads(line)["step"] for line in lines[2:]] == [1, 2]
+
+
+def test_a_disk_that_was_full_for_a_while(inside, tmp_path, capsys):
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    report(step=0)
+    file = tmp_path / "_reports" / "main-0.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 10, before[1]))
+    try:
+        report(step=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    report(step=2)
+    first, _, last = file.read_text().splitlines()
+    assert [json.loads(first)["step"], json.loads(last)["step"]] == [0, 2]
+    assert '"step": 1' in capsys.readouterr().out
