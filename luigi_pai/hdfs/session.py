@@ -31,7 +31,7 @@ CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 @dataclass(frozen=True)
 class Account:
-    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``Endpoint``.
+    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``WebHdfs``.
 
     Attributes:
         bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.

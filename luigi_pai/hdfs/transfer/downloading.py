@@ -18,7 +18,7 @@ from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
 from luigi_pai.hdfs.transfer.summary import Transfer, readable
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.endpoint import Endpoint
+    from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
 
 __all__ = ["download", "fetch"]
@@ -28,7 +28,7 @@ logger = logging.getLogger("luigi-interface")
 _NS_PER_MS = 1_000_000
 
 
-def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
+def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
     """Fetch a file, or what is in a folder, from HDFS, as far as it is new or changed.
 
     A file that was fetched gets the time of change that it has on HDFS. Size and

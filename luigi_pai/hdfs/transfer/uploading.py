@@ -26,7 +26,7 @@ from luigi_pai.hdfs.transfer.summary import Transfer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs.endpoint import Endpoint
+    from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
@@ -40,7 +40,7 @@ _TRIES = 3  # when uploads from elsewhere make the destination at the same momen
 
 
 def upload(
-    fs: Endpoint, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
+    fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
 ) -> Transfer:
     """Send a local file, or what is in a local folder, to HDFS, as far as it is new or changed.
 
@@ -67,7 +67,7 @@ class Upload:
 
     def __init__(
         self,
-        fs: Endpoint,
+        fs: WebHdfs,
         local: str | os.PathLike[str],
         destination: str,
         *,
