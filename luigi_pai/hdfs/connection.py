@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import requests
 
-    from luigi_pai.hdfs.answers import Answer
     from luigi_pai.hdfs.session import Account
 
 __all__ = ["Connection", "connection"]
@@ -32,11 +31,6 @@ class Connection(Transport):
     def __init__(self, account: Account) -> None:
         super().__init__(account)
         self._owner = account.user if account.auth == "simple" else ""
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait altogether before retries."""
-        return self._account.patience
 
     @property
     def owner(self) -> str:
@@ -118,8 +112,8 @@ class Connection(Transport):
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        answer: Answer = self._delete(path, recursive=str(recursive).lower())
-        return bool(answer.value) or answer.maybe_done
+        answer = self._delete(path, recursive=str(recursive).lower())
+        return bool(answer.value or answer.maybe_done)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
@@ -150,7 +144,7 @@ class Connection(Transport):
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            answer: Answer = self._create(path, overwrite=str(overwrite).lower())
+            answer = self._create(path, overwrite=str(overwrite).lower())
             address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
                 self.write_to(address, path, data)

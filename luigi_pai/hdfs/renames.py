@@ -31,8 +31,6 @@ def rename_exactly(server: Connection, path: str, goal: str) -> None:
         if error.exception in _MAYBE_EXISTS and server.status(goal):
             raise _exists(server, path, goal) from error
         raise
-    if done is False and server.status(goal):
-        raise _exists(server, path, goal)
     _check_exact(server, path, goal, done=done)
 
 
