@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.manifest import MANIFEST
+from luigi_pai.hdfs.transfer.destination import MANIFEST
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from luigi_pai.hdfs.addresses import datanode_address
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
-from luigi_pai.hdfs.transfer.manifest import MANIFEST, Entry, Manifest
+from luigi_pai.hdfs.transfer.destination import MANIFEST, Entry, Manifest
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
 from luigi_pai.hdfs.temporary import is_temporary, tidy
-from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
+from luigi_pai.hdfs.transfer.destination import Manifest, file_destination, folder_destination
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
-from luigi_pai.hdfs.transfer.manifest import Manifest
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.hdfs.transfer.summary import Transfer
