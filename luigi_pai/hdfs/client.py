@@ -6,6 +6,7 @@ import dataclasses
 import os
 import posixpath
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
@@ -19,7 +20,11 @@ from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
 from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.hdfs.session import Account
-from luigi_pai.hdfs.transfer.copying import copy_local, copy_remote, fetch_new
+from luigi_pai.hdfs.transfer.copying import send_new
+from luigi_pai.hdfs.transfer.downloading import fetch_new
+from luigi_pai.hdfs.transfer.local_tree import LocalTree
+from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
+from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
 from luigi_pai.hdfs.trash import move_to_trash
 from luigi_pai.hdfs.writer import HdfsWriter
 
@@ -229,7 +234,7 @@ class WebHdfs(HdfsFileSystem):
             TransferError: it cannot be sent; nothing was.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
-        copy_local(local_path, server, goal)
+        send_new(LocalTree.of(Path(local_path), posixpath.basename(goal)), server, goal)
 
     def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
         """Copy a file or folder to the local disk; into a folder that exists. Nothing is replaced.
@@ -247,8 +252,12 @@ class WebHdfs(HdfsFileSystem):
             FileAlreadyExists: something is there.
             HdfsError: it would be copied into itself.
         """
-        server, place = self.at(path)
-        copy_remote(server, place, *self._goal(destination, posixpath.basename(place)))
+        source, place = self.at(path)
+        server, goal = self._goal(destination, posixpath.basename(place))
+        if source is server and goal.startswith(f"{place.rstrip('/')}/"):
+            step = "copy it to a folder that is not in it"
+            raise server.failed("COPY", place, f"it cannot be copied into itself, to {goal}", next_step=step)
+        send_new(RemoteTree.of(source, place, WorkerPool(JOBS)), server, goal)
 
     # changing
 
