@@ -14,7 +14,7 @@ from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.hdfs import renames
 from luigi_pai.hdfs.addresses import api_base
-from luigi_pai.hdfs.connection import connection
+from luigi_pai.hdfs.connection import connection, missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, MissingParentDirectory
 from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
@@ -349,4 +349,5 @@ class WebHdfs(HdfsFileSystem):
         work(server, place)
         if recursive and server.is_folder(place):
             for below, _status in server.walk(place):
-                work(server, below)
+                with missing_ok():
+                    work(server, below)

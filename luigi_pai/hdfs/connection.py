@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.session import Account
 
-__all__ = ["Connection", "connection"]
+__all__ = ["Connection", "connection", "missing_ok"]
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
+
+
+@contextlib.contextmanager
+def missing_ok() -> Iterator[None]:
+    """Pass over the error for something that is not there."""
+    try:
+        yield
+    except HdfsError as error:
+        if error.exception != "FileNotFoundException":
+            raise
 
 
 class Connection(Transport):
@@ -46,12 +56,9 @@ class Connection(Transport):
 
     def status(self, path: str) -> dict[str, Any] | None:
         """Return the FileStatus of a file or folder; None where nothing is there."""
-        try:
+        with missing_ok():
             return self.file_status(path)
-        except HdfsError as error:
-            if error.exception == "FileNotFoundException":
-                return None
-            raise
+        return None
 
     def is_folder(self, path: str) -> bool:
         """Return whether a folder is there."""
@@ -72,12 +79,16 @@ class Connection(Transport):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file."""
+        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file.
+
+        A folder in it that is removed meanwhile, as those of temporary files are, is passed over.
+        """
         for status in self.list_status(path):
             below = child_of(path, status["pathSuffix"])
             yield below, status
             if recursive and status["type"] == "DIRECTORY":
-                yield from self.walk(below)
+                with missing_ok():
+                    yield from self.walk(below)
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
