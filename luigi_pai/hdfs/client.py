@@ -20,12 +20,11 @@ from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
 from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.hdfs.session import Account
-from luigi_pai.hdfs.transfer.copying import send_new
 from luigi_pai.hdfs.transfer.downloading import fetch_new
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
-from luigi_pai.hdfs.trash import move_to_trash
+from luigi_pai.hdfs.transfer.staging import send_new
 from luigi_pai.hdfs.writer import HdfsWriter
 
 if TYPE_CHECKING:
@@ -314,7 +313,7 @@ class WebHdfs(HdfsFileSystem):
                 or it cannot be moved to the trash; then it stays where it is.
         """
         server, place = self.at(path)
-        if not skip_trash and move_to_trash(server, place, recursive=recursive):
+        if not skip_trash and renames.move_to_trash(server, place, recursive=recursive):
             return
         if not server.remove(place, recursive=recursive):
             raise server.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
