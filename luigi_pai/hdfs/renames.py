@@ -117,14 +117,10 @@ def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
         reason = f"{exception}: the folder is not empty"
         raise server.failed("DELETE", path, reason, exception=exception)
     try:
-        place = _free_place(server, f"{trash}/Current", path)
-        done = server.rename_to(path, place, "NONE")
+        rename_exactly(server, path, _free_place(server, f"{trash}/Current", path))
     except HdfsError as error:
         reason = f"it cannot be moved to the trash ({error.reason})"
         raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD, exception=error.exception) from error
-    if done is False:
-        reason = f"the server did not move it to {place}, and gives no reason"
-        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
     return True
 
 
