@@ -15,7 +15,7 @@ from luigi_pai.hdfs.session import CONTENT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Answer", "answer_of", "leads_on"]
+__all__ = ["Answer", "answer_of"]
 
 
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
@@ -33,18 +33,14 @@ class Answer:
         reply: as it was received; only the body of a file that is open is not read yet.
         value: of the operation's field (``boolean`` of MKDIRS), of CREATE where to send the
             data; None where the operation has no field, and of an empty answer to RENAME.
+        leads_to: where to send the request instead; None where this is its answer.
         maybe_done: an earlier try of this request may have done what it asked for.
     """
 
     reply: requests.Response
     value: Any = None
+    leads_to: str | None = None
     maybe_done: bool = False
-
-
-def leads_on(reply: requests.Response, operation: str) -> bool:
-    """Return whether a reply says to send the request elsewhere, before there is an answer."""
-    is_redirect = reply.status_code >= requests.codes.multiple_choices and "Location" in reply.headers
-    return is_redirect and operation != "CREATE"  # which waits for its data
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
@@ -53,11 +49,11 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     Raises:
         HdfsError: it is not what a WebHDFS answers to this operation.
     """
-    if leads_on(reply, operation):
-        return Answer(reply)
-    if operation == "CREATE" and "Location" in reply.headers:
-        return Answer(reply, reply.headers["Location"])
-    status = reply.status_code
+    status, location = reply.status_code, reply.headers.get("Location")
+    if location is not None and operation == "CREATE":  # which waits for its data
+        return Answer(reply, location)
+    if location is not None and status >= requests.codes.multiple_choices:
+        return Answer(reply, leads_to=location)
     if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in CONTENT):
         raise malformed(operation, path, reply, f"HTTP {status} {reply.reason}, not in the way of a WebHDFS")
     if operation == "OPEN":

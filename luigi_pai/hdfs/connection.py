@@ -17,13 +17,22 @@ if TYPE_CHECKING:
 
     import requests
 
-    from luigi_pai.hdfs.answers import Answer
     from luigi_pai.hdfs.session import Account
 
-__all__ = ["Connection", "connection"]
+__all__ = ["Connection", "connection", "missing_ok"]
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
+
+
+@contextlib.contextmanager
+def missing_ok() -> Iterator[None]:
+    """Pass over the error for something that is not there."""
+    try:
+        yield
+    except HdfsError as error:
+        if error.exception != "FileNotFoundException":
+            raise
 
 
 class Connection(Transport):
@@ -32,11 +41,6 @@ class Connection(Transport):
     def __init__(self, account: Account) -> None:
         super().__init__(account)
         self._owner = account.user if account.auth == "simple" else ""
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait altogether before retries."""
-        return self._account.patience
 
     @property
     def owner(self) -> str:
@@ -52,12 +56,9 @@ class Connection(Transport):
 
     def status(self, path: str) -> dict[str, Any] | None:
         """Return the FileStatus of a file or folder; None where nothing is there."""
-        try:
+        with missing_ok():
             return self.file_status(path)
-        except HdfsError as error:
-            if error.exception == "FileNotFoundException":
-                return None
-            raise
+        return None
 
     def is_folder(self, path: str) -> bool:
         """Return whether a folder is there."""
@@ -78,12 +79,16 @@ class Connection(Transport):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file."""
+        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file.
+
+        A folder in it that is removed meanwhile, as those of temporary files are, is passed over.
+        """
         for status in self.list_status(path):
             below = child_of(path, status["pathSuffix"])
             yield below, status
             if recursive and status["type"] == "DIRECTORY":
-                yield from self.walk(below)
+                with missing_ok():
+                    yield from self.walk(below)
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
@@ -118,8 +123,8 @@ class Connection(Transport):
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        answer: Answer = self._delete(path, recursive=str(recursive).lower())
-        return bool(answer.value) or answer.maybe_done
+        answer = self._delete(path, recursive=str(recursive).lower())
+        return bool(answer.value or answer.maybe_done)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
@@ -150,7 +155,7 @@ class Connection(Transport):
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            answer: Answer = self._create(path, overwrite=str(overwrite).lower())
+            answer = self._create(path, overwrite=str(overwrite).lower())
             address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
                 self.write_to(address, path, data)

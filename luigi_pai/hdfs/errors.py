@@ -53,7 +53,8 @@ _ADVICE = {  # for other statuses that are not a WebHDFS's own
     407: "the HTTP proxy wants a user and password: check http_proxy and no_proxy",
     413: "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in nginx)",
 }
-_NO_WEBHDFS = "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"
+_CHECK_URL = "check webhdfs_url in [OpenPai]"
+_NO_WEBHDFS = f"{_CHECK_URL}, and that dfs.webhdfs.enabled is true on the cluster"
 _WANTS_KERBEROS = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
 _TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
@@ -180,24 +181,22 @@ def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
     """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
-    server = urlsplit(response.url).netloc
+    server, body = urlsplit(response.url).netloc, _body(response)
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
         step = _WANTS_KERBEROS if wants_kerberos else "check hdfs_user in [OpenPai]"
-        response.close()
         return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
-    body = _body(response)
     try:
         remote = json.loads(body)["RemoteException"]
         exception, message = str(remote["exception"]), str(remote.get("message", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _refused_by_another(operation, path, response, body)
+        return _refused_by_another(operation, path, response)
     message = redact(message[:_LONGEST_MESSAGE].strip())
     reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
     return failed(operation, path, server, reason, exception=exception)
 
 
-def _refused_by_another(operation: str, path: str, response: requests.Response, body: bytes) -> HdfsError:
+def _refused_by_another(operation: str, path: str, response: requests.Response) -> HdfsError:
     """Return the error for a refusal that is not a WebHDFS's own."""
     status, after = response.status_code, response.headers.get("Retry-After", "")
     retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
@@ -205,16 +204,17 @@ def _refused_by_another(operation: str, path: str, response: requests.Response, 
     if status in _PASSING:
         step = f"{_PASSING[status]}; try again" + ("" if retry_after is None else f" in {retry_after:g} s")
     reason = f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
-    server = urlsplit(response.url).netloc
-    error = failed(operation, path, server, reason, next_step=f"{step}; {_shown(body)}")
+    error = malformed(operation, path, response, reason, step)
     error.transient, error.retry_after = status in _PASSING, retry_after
     return error
 
 
-def malformed(operation: str, path: str, response: requests.Response, reason: str) -> HdfsError:
-    """Return the error for a reply that is no refusal, and not what a WebHDFS answers; reads its body."""
-    step = f"check webhdfs_url in [OpenPai]; {_shown(_body(response))}"
-    error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
+def malformed(
+    operation: str, path: str, response: requests.Response, reason: str, step: str = _CHECK_URL
+) -> HdfsError:
+    """Return the error for a reply that is not what a WebHDFS answers; reads its body."""
+    server, shown = urlsplit(response.url).netloc, _shown(_body(response))
+    error = failed(operation, path, server, reason, next_step=f"{step}; {shown}")
     error.transient = response.request.method == "GET"
     return error
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.paths import child_of
+from luigi_pai.hdfs.temporary import is_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["glob"]
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_PATTERN = re.compile(r"\\.|[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
+_PATTERN = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 
 def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
     """Return path and FileStatus of what is there of a pattern, in order.
 
-    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``.
+    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. They match no temporary files.
     """
     found: dict[str, dict[str, Any]] = {}
     for plain in _expanded(pattern):
@@ -45,10 +46,12 @@ def _matching(
         return
     part = part.replace("[^", "[!")
     for folder, known in folders.items():
-        if (known["type"] if known else "DIRECTORY" if server.is_folder(folder) else "FILE") == "DIRECTORY":
+        found = known or server.status(folder)
+        if found and found["type"] == "DIRECTORY":
             for status in server.list_folder(folder):
-                if fnmatchcase(status["pathSuffix"], part):
-                    yield child_of(folder, status["pathSuffix"]), status
+                name = status["pathSuffix"]
+                if fnmatchcase(name, part) and not is_temporary(name):
+                    yield child_of(folder, name), status
 
 
 def _expanded(pattern: str) -> Iterator[str]:

@@ -148,7 +148,8 @@ class HdfsReader(io.RawIOBase):
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:
             self._tried = 0
-        while self._tried < len(WAITS) and sum(WAITS[: self._tried + 1]) <= self._connection.patience:
+        patience = self._connection.account.patience
+        while self._tried < len(WAITS) and sum(WAITS[: self._tried + 1]) <= patience:
             time.sleep(WAITS[self._tried])
             self._tried += 1
             self._tried_at = self._at

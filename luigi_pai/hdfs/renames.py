@@ -1,20 +1,26 @@
-"""Renaming on HDFS: into a folder, to an exact name, or over a file that is there."""
+"""Renaming on HDFS: into a folder, to an exact name, over a file that is there, or into the trash.
+
+WebHDFS knows no trash: it is what Hadoop's own clients make of it (``TrashPolicyDefault``).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import posixpath
+import time
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, NotADirectory
 from luigi_pai.hdfs.temporary import kept_path, tidy
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["move", "rename_exactly", "replace"]
+__all__ = ["move", "move_to_trash", "rename_exactly", "replace"]
 
 _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also where the destination exists
+_TRASH_MODE = "700"
+_FOR_GOOD = "to delete it for good, remove it with skip_trash=True"
 
 
 def move(server: Connection, path: str, goal: str) -> None:
@@ -31,8 +37,6 @@ def rename_exactly(server: Connection, path: str, goal: str) -> None:
         if error.exception in _MAYBE_EXISTS and server.status(goal):
             raise _exists(server, path, goal) from error
         raise
-    if done is False and server.status(goal):
-        raise _exists(server, path, goal)
     _check_exact(server, path, goal, done=done)
 
 
@@ -88,3 +92,46 @@ def _not_renamed(server: Connection, path: str, goal: str) -> HdfsError:
 
 def _exists(server: Connection, path: str, goal: str) -> HdfsError:
     return server.failed("RENAME", path, f"{goal} exists", kind=FileAlreadyExists)
+
+
+def move_to_trash(server: Connection, path: str, *, recursive: bool) -> bool:
+    """Move a file or folder to ``/user/NAME/.Trash/Current``, under the path it had.
+
+    Something of that path that is there already stays; the new one has the time, in ms, behind its name. The
+    trash is emptied by a NameNode that has ``fs.trash.interval``; any other keeps it. Returns False, and does
+    nothing, where it is in the trash already.
+
+    Raises:
+        HdfsError: it stays where it is, and why.
+    """
+    trash = f"{server.home()}/.Trash"
+    if path == trash or path.startswith(f"{trash}/"):
+        return False
+    if f"{trash}/".startswith(f"{path.rstrip('/')}/"):
+        reason = "it cannot be moved to the trash, which is in it"
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD)
+    if not server.status(path):
+        raise server.failed("DELETE", path, "nothing is there", exception="FileNotFoundException")
+    if not recursive and any(entry["pathSuffix"] for entry in server.list_status(path)):
+        exception = "PathIsNotEmptyDirectoryException"
+        reason = f"{exception}: the folder is not empty"
+        raise server.failed("DELETE", path, reason, exception=exception)
+    try:
+        rename_exactly(server, path, _free_place(server, f"{trash}/Current", path))
+    except HdfsError as error:
+        reason = f"it cannot be moved to the trash ({error.reason})"
+        raise server.failed("DELETE", path, reason, next_step=_FOR_GOOD, exception=error.exception) from error
+    return True
+
+
+def _free_place(server: Connection, trash: str, path: str) -> str:
+    """Return where nothing is yet, in a folder that is."""
+    now = int(time.time() * 1000)
+    folder = f"{trash}{posixpath.dirname(path)}".rstrip("/")
+    try:
+        server.make_folders(folder, _TRASH_MODE)
+    except NotADirectory:
+        folder = f"{trash}/{now}{posixpath.dirname(path)}".rstrip("/")  # a file was there once
+        server.make_folders(folder, _TRASH_MODE)
+    place = f"{folder}/{posixpath.basename(path)}"
+    return f"{place}{now}" if server.status(place) else place

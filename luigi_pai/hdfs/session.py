@@ -31,7 +31,7 @@ CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 @dataclass(frozen=True)
 class Account:
-    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``Endpoint``.
+    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``WebHdfs``.
 
     Attributes:
         bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
@@ -132,12 +132,12 @@ class _Received(TimedBytes):
 class _Answer(TimedAnswer):
     """An answer that is read within the limits of an operation."""
 
-    def __init__(self, *args: Any, operation: str, longest: int, **kwargs: Any) -> None:
-        self._operation, self._longest = operation, longest
+    def __init__(self, *args: Any, operation: str, **kwargs: Any) -> None:
+        self._operation = operation
         super().__init__(*args, **kwargs)
 
     def received(self, sock: socket.socket) -> TimedBytes:
-        self._received = _Received(sock, self._longest)
+        self._received = _Received(sock, MAX_LISTING if self._operation == "LISTSTATUS" else MAX_ANSWER)
         return self._received
 
     def begin(self) -> None:
@@ -153,10 +153,7 @@ class _Connection(TimedConnection):
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""
         operation = parse_qs(urlsplit(url).query).get("op", [""])[0].upper()
-        longest = MAX_LISTING if operation == "LISTSTATUS" else MAX_ANSWER
-        self.response_class = partial(  # type: ignore[assignment]
-            _Answer, operation=operation, longest=longest
-        )
+        self.response_class = partial(_Answer, operation=operation)  # type: ignore[assignment]
         super().putrequest(method, url, *args, **kwargs)
 
 

@@ -18,7 +18,7 @@ from luigi_pai.hdfs.client import WebHdfs
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.renames import rename_exactly
-from luigi_pai.hdfs.temporary import temporary_path, tidy
+from luigi_pai.hdfs.temporary import is_temporary, temporary_path, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,13 +147,14 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     def glob_exists(self, expected_files: int) -> bool:
         """Return whether that many files are there: ``*``, ``?``, ``[a-c]``, ``{a,b}`` are patterns.
 
-        As for Luigi's hadoop client: what is in a folder counts in its place.
+        As for Luigi's hadoop client: what is in a folder counts in its place. Temporary files do not count.
         """
         server, place = self.fs.at(self.path)
-        found = glob(server, place)
-        return expected_files == sum(
-            len(server.list_status(path)) if status["type"] == "DIRECTORY" else 1 for path, status in found
-        )
+        found = 0
+        for path, status in glob(server, place):
+            entries = server.list_status(path) if status["type"] == "DIRECTORY" else [status]
+            found += sum(not is_temporary(entry["pathSuffix"]) for entry in entries)
+        return found == expected_files
 
     def _is_writable(self, path: str) -> bool:
         """Return whether files can be made in a folder, or in that of a file."""
@@ -226,8 +227,7 @@ def _byte_format(given: Any) -> Any:
     if isinstance(given, plain):
         return luigi.format.Nop
     if isinstance(given, luigi.format.ChainFormat) and isinstance(given.args[-1], plain):
-        inner = given.args[:-1]
-        return inner[0] if len(inner) == 1 else luigi.format.ChainFormat(*inner)
+        return luigi.format.ChainFormat(*given.args[:-1])
     runs_hadoop = hasattr(given, "hdfs_writer") or hasattr(given, "hdfs_reader")
     if runs_hadoop or getattr(given, "output", None) == "hdfs":
         raise TypeError(f"{given!r} runs Hadoop's commands; use a format of luigi.format")

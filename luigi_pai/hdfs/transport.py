@@ -13,7 +13,7 @@ from hdfs import Client
 from urllib3.exceptions import HTTPError
 
 from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
-from luigi_pai.hdfs.answers import Answer, answer_of, leads_on
+from luigi_pai.hdfs.answers import Answer, answer_of
 from luigi_pai.hdfs.errors import (
     HdfsError,
     HdfsUnreachable,
@@ -63,7 +63,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
     """
 
     def __init__(self, account: Account) -> None:
-        self._account = account
+        self.account = account
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
         self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
@@ -78,7 +78,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
         """Return the error for what this HDFS did not do, see ``errors.failed``."""
-        return failed(operation, path, self.server, reason, **about).in_section(self._account.section)
+        return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def resolve(self, hdfs_path: str) -> str:
         """Return the path as it is: ``#LATEST`` is a name like any other."""
@@ -90,30 +90,24 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def _request(self, method: str, url: str, **about: Any) -> Answer:
         """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
-        try:
-            return self._answered(method, url, **about)
-        except HdfsError as error:
-            error.in_section(self._account.section)
-            raise
-
-    def _answered(self, method: str, url: str, **about: Any) -> Answer:
         quoted = url.removeprefix(_LIBRARYS_BASE)
         path, operation = unquote(quoted), about["params"]["op"]
         answer = self._ask_namenodes(method, quoted, path, operation, {**about, "allow_redirects": False})
-        if not leads_on(answer.reply, operation):
+        if answer.leads_to is None:
             return answer
         answer.reply.close()
-        address = self.datanode(answer.reply, answer.reply.headers["Location"], path, operation)
+        address = self.datanode(answer.reply, answer.leads_to, path, operation)
         alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
         stream = about.get("stream", False)
         answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=AS_SENT)
-        if leads_on(answer.reply, operation):
-            raise malformed(operation, path, answer.reply, "it was redirected to nowhere")
+        if answer.leads_to is not None:
+            error = malformed(operation, path, answer.reply, "it was redirected to nowhere")
+            raise error.in_section(self.account.section)
         return answer
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
         """Return where to send what a NameNode sent on; HdfsError where that is not a valid URL."""
-        rule = self._account.redirect
+        rule = self.account.redirect
         try:
             location = urljoin(reply.url, location)
             address = datanode_address(location, path, rule)
@@ -141,7 +135,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
     ) -> Answer:
         passed: list[HdfsError] = []
-        bases = self._account.bases
+        bases = self.account.bases
         first = bases.index(self._active)
         for base in bases[first:] + bases[:first]:
             try:
@@ -153,7 +147,9 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             else:
                 self._active = base
                 return answer
-        raise passed[0] if len(passed) == 1 else no_namenode(operation, path, passed)
+        if len(passed) == 1:
+            raise passed[0]
+        raise no_namenode(operation, path, passed).in_section(self.account.section)
 
     def _retried(
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
@@ -173,7 +169,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
                 self._limited_since = None
                 return replace(answer_of(operation, path, reply), maybe_done=maybe_done)
             except HdfsError as error:
-                failure = error
+                failure = error.in_section(self.account.section)
             if failure.retry_after and self._limited_since is None:
                 self._limited_since = time.monotonic()
             unsent += failure.unsent
@@ -190,7 +186,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
 
     def _patience_left(self) -> float:
         """Return how many seconds a request may wait, less what others have waited for the same limit."""
-        patience, since = self._account.patience, self._limited_since
+        patience, since = self.account.patience, self._limited_since
         waited = 0.0 if since is None else time.monotonic() - since
         return patience - waited if waited < 2 * patience else patience
 
@@ -201,7 +197,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             "Accept-Encoding": "identity",  # what arrives is counted
         }
         progress.sent = False
-        namenodes = [urlsplit(base).netloc for base in self._account.bases]
+        namenodes = [urlsplit(base).netloc for base in self.account.bases]
         failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
@@ -209,7 +205,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
                 url,
                 timeout=self._timeout,
                 headers=headers,
-                verify=self._account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
+                verify=self.account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
                 **about,
             )
             if reply.ok:
@@ -219,7 +215,7 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             server = urlsplit(url).netloc
             failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
         # not in the except block: the text of its error has the address, and that a delegation token
-        raise failure.in_section(self._account.section)
+        raise failure.in_section(self.account.section)
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:

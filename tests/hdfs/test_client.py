@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hdfs_backend import Backend, content, names, written
@@ -20,6 +20,7 @@ from luigi_pai.hdfs import (
     NotADirectory,
     WebHdfs,
 )
+from luigi_pai.hdfs.connection import Connection
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
@@ -48,6 +49,25 @@ def test_listdir(fs: WebHdfs, home: str) -> None:
     )
     assert (path, size, kind) == (f"{home}/f", 4, "-")
     assert abs(when.timestamp() - time.time()) < 60
+
+
+def test_folders_that_vanish_meanwhile(fs: WebHdfs, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of temporary files come and go while others list the folder above, or set its modes."""
+    written(fs, f"{home}/a/f")
+    found = Connection.list_status
+
+    def then_removed(self: Connection, path: str) -> list[dict[str, Any]]:
+        entries = found(self, path)
+        if path == home:
+            self.remove(f"{home}/.luigi-pai-tmp-anna", recursive=True)
+        return entries
+
+    monkeypatch.setattr(Connection, "list_status", then_removed)
+    fs.mkdir(f"{home}/.luigi-pai-tmp-anna/x")
+    assert list(fs.listdir(home, recursive=True, ignore_directories=True)) == [f"{home}/a/f"]
+    fs.mkdir(f"{home}/.luigi-pai-tmp-anna/x")
+    fs.chmod(home, "750", recursive=True)
+    assert fs.at(home)[0].file_status(f"{home}/a/f")["permission"] == "750"
 
 
 def test_listdir_of_nothing(fs: WebHdfs, home: str) -> None:

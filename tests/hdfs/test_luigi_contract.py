@@ -16,6 +16,7 @@ import pytest
 from hdfs_backend import Backend, content, names, written
 
 from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget, WebHdfs
+from luigi_pai.hdfs.temporary import temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,6 +187,16 @@ def test_glob_exists(fs: WebHdfs, home: str, pattern: str, count: int) -> None:
         made(fs, f"{home}/$HOME")
     files = target(fs, f"{home}/{pattern}")
     assert [number for number in range(8) if files.glob_exists(number)] == [count]
+
+
+def test_what_is_not_complete_matches_no_pattern(fs: WebHdfs, home: str) -> None:
+    """A file that somebody is writing is not there yet: no task is complete by it."""
+    written(fs, f"{home}/d/part-0")
+    written(fs, temporary_path(f"{home}/d/part-1", fs.user))
+    for pattern in ("d", "d/*", "*"):
+        assert HdfsTarget(f"{home}/{pattern}", fs=fs).glob_exists(1)
+    assert fs.glob(f"{home}/d/*") == [f"{home}/d/part-0"]
+    assert fs.glob(f"{home}/d/*/*") == []
 
 
 def made(fs: WebHdfs, path: str) -> None:

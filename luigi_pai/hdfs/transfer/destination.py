@@ -1,14 +1,22 @@
-"""A folder on HDFS that files are uploaded to, as it was found."""
+"""A folder on HDFS that files are uploaded to, as it was found, and its manifest of what uploads put there.
+
+WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how it was written, and not every server has
+it. So an upload notes the SHA-256 of what it sent, and the length and the time of change that the file has
+had on HDFS from then on. An entry is a statement about one version of one file: it does not get wrong when
+two uploads write the manifest at once. The one that is lost costs a file sent again.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
 from luigi_pai.hdfs.paths import child_of
-from luigi_pai.hdfs.transfer.manifest import MANIFEST, Manifest, read_manifest
+from luigi_pai.hdfs.reader import HdfsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,7 +25,76 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.local_tree import LocalTree
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
-__all__ = ["Destination", "file_destination", "folder_destination", "is_folder", "list_folders"]
+__all__ = [
+    "MANIFEST",
+    "Destination",
+    "Entry",
+    "Manifest",
+    "file_destination",
+    "folder_destination",
+    "is_folder",
+    "list_folders",
+]
+
+logger = logging.getLogger("luigi-interface")
+
+MANIFEST = ".luigi-pai-manifest.json"
+_VERSION = 1
+_LONGEST = 128 * 1024 * 1024  # bytes; of a million files
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one version of a file on HDFS.
+
+    Attributes:
+        length: in bytes.
+        modificationTime: in milliseconds since 1970, as HDFS has it.
+        sha256: of its content, in hex.
+    """
+
+    length: int
+    modificationTime: int
+    sha256: str
+
+    def is_of(self, status: Mapping[str, Any] | None) -> bool:
+        """Return whether it is about the version that a FileStatus shows."""
+        return status is not None and self.as_status().items() <= status.items()
+
+    def as_status(self) -> dict[str, Any]:
+        """Return the FileStatus of that version, as far as it is known."""
+        return {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What uploads have put into a folder.
+
+    Attributes:
+        files: what is known of each, by its name in the folder.
+        folders: those that uploads have made.
+    """
+
+    files: Mapping[str, Entry]
+    folders: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Manifest:
+        """Read a manifest; what cannot be read is empty, so that everything is sent."""
+        try:
+            document = json.loads(text)
+            if document["version"] != _VERSION:
+                return cls({})
+            files = {str(name): Entry(**entry) for name, entry in document["files"].items()}
+            return cls(files, frozenset(map(str, document["folders"])))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls({})
+
+    def to_json(self) -> bytes:
+        """Return it as it lies on HDFS."""
+        files = {name: asdict(entry) for name, entry in sorted(self.files.items())}
+        document = {"version": _VERSION, "files": files, "folders": sorted(self.folders)}
+        return json.dumps(document, ensure_ascii=False, indent=0).encode()
 
 
 @dataclass(frozen=True)
@@ -61,7 +138,7 @@ def file_destination(server: Connection, path: str) -> Destination:
     folder, name = posixpath.split(path)
     status = server.status(path)
     statuses = {} if status is None else {name: status}
-    manifest = read_manifest(server, posixpath.join(folder, MANIFEST))
+    manifest = _read_manifest(server, posixpath.join(folder, MANIFEST))
     return Destination(folder, exists=True, statuses=statuses, manifest=manifest)
 
 
@@ -86,7 +163,7 @@ def folder_destination(
     statuses: dict[str, Mapping[str, Any]] = {entry["pathSuffix"]: entry for entry in entries}
     manifest = Manifest({})
     if MANIFEST in statuses:
-        manifest = read_manifest(server, posixpath.join(path, MANIFEST))
+        manifest = _read_manifest(server, posixpath.join(path, MANIFEST))
     wanted = {*folders} | (manifest.folders if also_known else frozenset())
     level = [name for name in statuses if name in wanted]
     while level := [name for name in level if is_folder(statuses[name])]:
@@ -110,3 +187,17 @@ def list_folders(
 def is_folder(status: Mapping[str, Any]) -> bool:
     """Return whether a FileStatus is one of a folder."""
     return bool(status["type"] == "DIRECTORY")
+
+
+def _read_manifest(server: Connection, path: str) -> Manifest:
+    """Return the manifest at a path; an empty one where there is none, or none that can be read."""
+    try:
+        with HdfsReader(server, path) as file:
+            text = file.readall() if file.size <= _LONGEST else b""
+    except HdfsUnreachable:
+        raise
+    except HdfsError as error:
+        if error.exception != "FileNotFoundException":
+            logger.warning("The notes of earlier uploads cannot be read; all is sent again: %s", error)
+        return Manifest({})
+    return Manifest.from_json(text)

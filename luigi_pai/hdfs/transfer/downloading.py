@@ -11,24 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.errors import TransferError
+from luigi_pai.hdfs.errors import FileAlreadyExists, TransferError
 from luigi_pai.hdfs.temporary import local_temporary, tidy_local
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
 from luigi_pai.hdfs.transfer.summary import Transfer, readable
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.endpoint import Endpoint
+    from luigi_pai.hdfs.client import WebHdfs
+    from luigi_pai.hdfs.connection import Connection
     from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
 
-__all__ = ["download", "fetch"]
+__all__ = ["download", "fetch_new"]
 
 logger = logging.getLogger("luigi-interface")
 
 _NS_PER_MS = 1_000_000
 
 
-def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
+def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
     """Fetch a file, or what is in a folder, from HDFS, as far as it is new or changed.
 
     A file that was fetched gets the time of change that it has on HDFS. Size and
@@ -50,14 +51,24 @@ def download(fs: Endpoint, path: str, local: str | os.PathLike[str], *, jobs: in
     tree = RemoteTree.of(server, place, pool)
     if tree.is_file and (os.fspath(local).endswith("/") or _is_folder_here(goal)):
         goal /= posixpath.basename(place)
-    changed = fetch(path, tree, goal, pool)
+    changed = _fetch_tree(path, tree, goal, pool)
     size = sum(file.size for file in changed)
     done = Transfer("downloaded", os.fspath(local), len(changed), len(tree.files), size)
     logger.info("%s", done)
     return done
 
 
-def fetch(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[RemoteFile]:
+def fetch_new(server: Connection, path: str, local: str | os.PathLike[str]) -> None:
+    """Fetch a file or folder to a path where nothing is, or into a folder, see ``WebHdfs.get``."""
+    goal, pool = Path(local), WorkerPool(JOBS)
+    goal = goal / posixpath.basename(path) if goal.is_dir() else goal
+    tree = RemoteTree.of(server, path, pool)
+    if os.path.lexists(goal):
+        raise server.failed("OPEN", path, f"{goal} exists", kind=FileAlreadyExists)
+    _fetch_tree(path, tree, goal, pool)
+
+
+def _fetch_tree(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[RemoteFile]:
     """Fetch what is new or changed of a file or folder to ``goal``; return those files.
 
     ``path`` is what errors call it. They are those of ``download``.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.manifest import MANIFEST
+from luigi_pai.hdfs.transfer.destination import MANIFEST
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class LocalTree:
             missing = isinstance(error, FileNotFoundError)
             why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
             raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
-        if stat.S_ISDIR(found.st_mode):
+        if place.is_dir():
             return cls.of_folder(place)
         _check(place, [Problem(_shown(name), why) for why in _wrong_with(name)])
         return cls({name: LocalFile(name, place, found.st_size)}, is_file=True)
@@ -119,20 +118,19 @@ class LocalTree:
         folders: set[str] = set()
         problems: list[Problem] = []
         root = folder.resolve()
-        for name, place in _walk(root, "", _ignored(folder), (root,), problems):
-            found = place.stat()
-            if stat.S_ISDIR(found.st_mode):
+        for name, entry in _walk(root, "", _ignored(folder), (root,), problems):
+            if entry.is_dir():
                 folders.add(name)
             else:
-                files[name] = LocalFile(name, place, found.st_size)
+                files[name] = LocalFile(name, Path(entry.path), entry.stat().st_size)
         _check(folder, problems)
         return cls(files, frozenset(folders))
 
 
 def _walk(
     root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
-) -> Iterator[tuple[str, Path]]:
-    """Yield name and place of what is below the last folder of ``way``; note what cannot be sent.
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield name and entry of what is below the last folder of ``way``; note what cannot be sent.
 
     ``way`` are the folders from the root to this one, links followed; ``above`` is its name, with ``/``.
     """
@@ -142,19 +140,19 @@ def _walk(
         problems.append(Problem(_shown(above) or ".", f"it cannot be read ({error.strerror})"))
         return
     for entry in entries:
-        name, place = f"{above}{entry.name}", Path(entry.path)
+        name = f"{above}{entry.name}"
         is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
         if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == IGNORE_FILE:
             continue
         if _is_ignored(ignored, f"{name}/" if is_folder else name):
             continue
-        wrong = [*_wrong_with(entry.name), *_wrong_at(place, root, way)]
+        wrong = [*_wrong_with(entry.name), *_wrong_at(entry, root, way)]
         if wrong:
             problems += (Problem(_shown(name), why) for why in wrong)
             continue
-        yield name, place
+        yield name, entry
         if is_folder:
-            yield from _walk(root, f"{name}/", ignored, (*way, place.resolve()), problems)
+            yield from _walk(root, f"{name}/", ignored, (*way, Path(entry.path).resolve()), problems)
 
 
 def _wrong_with(name: str) -> Iterator[str]:
@@ -170,19 +168,20 @@ def _wrong_with(name: str) -> Iterator[str]:
             yield f"its name is longer than the {_LONGEST_NAME} bytes that HDFS takes"
 
 
-def _wrong_at(place: Path, root: Path, way: tuple[Path, ...]) -> Iterator[str]:
-    """Yield why what is at a place cannot be sent."""
+def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Iterator[str]:
+    """Yield why an entry of a folder cannot be sent. What was found of it is kept in the entry."""
     try:
-        found = place.stat()
+        entry.stat()
     except OSError as error:
-        yield "it is a link that leads nowhere" if place.is_symlink() else f"{error.strerror}"
+        yield "it is a link that leads nowhere" if entry.is_symlink() else f"{error.strerror}"
         return
-    goal = place.resolve() if place.is_symlink() else place
+    place = Path(entry.path)
+    goal = place.resolve() if entry.is_symlink() else place
     if goal != root and root not in goal.parents:
         yield f"it is a link out of the folder, to {goal}"
     elif goal in way:
         yield f"it is a link to a folder that it is in, {goal}"
-    elif not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
+    elif not entry.is_dir() and not entry.is_file():
         yield "it is neither a file nor a folder"
     elif not os.access(place, os.R_OK):
         yield f"it cannot be read ({os.strerror(errno.EACCES)})"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.reader import HdfsReader
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.destination import is_folder, list_folders
-from luigi_pai.hdfs.transfer.manifest import MANIFEST
+from luigi_pai.hdfs.transfer.destination import MANIFEST, is_folder, list_folders
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from luigi_pai.hdfs.addresses import datanode_address
-from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, not_kept
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, HdfsUnreachable, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
-from luigi_pai.hdfs.transfer.manifest import MANIFEST, Entry, Manifest
-from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
+from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, Manifest
+from luigi_pai.hdfs.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
+from luigi_pai.hdfs.writer import HdfsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from luigi_pai.hdfs.connection import Connection
-    from luigi_pai.hdfs.transfer.destination import Destination
-    from luigi_pai.hdfs.transfer.local_tree import LocalFile
-    from luigi_pai.hdfs.transfer.pool import WorkerPool
-    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
+    from luigi_pai.hdfs.transfer.local_tree import LocalFile, LocalTree
+    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile, RemoteTree
 
-__all__ = ["Stage"]
+__all__ = ["Stage", "send_new"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -195,3 +194,20 @@ class _SmallFiles:
         self._of_thread.left -= 1
         address = datanode_address(self._of_thread.address, path, None)
         return None if address == self._of_thread.address else address  # it has no path of WebHDFS
+
+
+def send_new(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
+    """Send a file or folder to a path on HDFS where nothing is."""
+    if server.status(goal):
+        raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
+    if tree.is_file:
+        (file,) = tree.files.values()
+        with HdfsWriter(lambda: server, goal, rename_exactly) as writer:
+            for part in file.parts():
+                writer.write(part)
+        return
+    pool = WorkerPool(JOBS)
+    files: list[LocalFile | RemoteFile] = list(tree.files.values())
+    with Stage(server, Destination(goal, exists=False), pool) as stage:
+        pool.map(stage.send, files)
+        stage.publish(frozenset(tree.folders), noted=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["Transfer", "readable"]
 
 _STEP = 1024
-_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,9 @@ class Transfer:
 
 def readable(size: float) -> str:
     """Return a number of bytes as ``512 B``, ``12 KiB`` or ``1.5 GiB``."""
-    if size < _STEP:
-        return f"{size:.0f} B"
-    unit = ""
-    for unit in _UNITS:  # noqa: B007  the last is the one
-        size /= _STEP
-        if round(size) < _STEP:
-            break
+    units = iter(_UNITS)
+    unit = next(units)
+    while round(size) >= _STEP and unit != _UNITS[-1]:
+        size, unit = size / _STEP, next(units)
     digits = 1 if size < 10 and size != round(size) else 0  # noqa: PLR2004 - two digits are enough
     return f"{size:.{digits}f} {unit}"

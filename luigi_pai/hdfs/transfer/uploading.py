@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
 from luigi_pai.hdfs.temporary import is_temporary, tidy
-from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
+from luigi_pai.hdfs.transfer.destination import Manifest, file_destination, folder_destination
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
-from luigi_pai.hdfs.transfer.manifest import Manifest
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.hdfs.transfer.summary import Transfer
@@ -26,7 +25,7 @@ from luigi_pai.hdfs.transfer.summary import Transfer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs.endpoint import Endpoint
+    from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
@@ -40,7 +39,7 @@ _TRIES = 3  # when uploads from elsewhere make the destination at the same momen
 
 
 def upload(
-    fs: Endpoint, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
+    fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
 ) -> Transfer:
     """Send a local file, or what is in a local folder, to HDFS, as far as it is new or changed.
 
@@ -67,7 +66,7 @@ class Upload:
 
     def __init__(
         self,
-        fs: Endpoint,
+        fs: WebHdfs,
         local: str | os.PathLike[str],
         destination: str,
         *,

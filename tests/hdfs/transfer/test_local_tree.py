@@ -202,6 +202,24 @@ def test_what_cannot_be_read(tmp_path, monkeypatch):
     ]
 
 
+def test_a_file_that_vanishes_while_its_folder_is_read(tmp_path, monkeypatch):
+    """It is among the files, of which each is an error of its own when it is sent."""
+    folder = made(tmp_path, "a.swp", "b")
+    access = os.access
+
+    def then_removed(path, mode):
+        readable = access(path, mode)
+        if str(path).endswith(".swp"):
+            Path(path).unlink()
+        return readable
+
+    monkeypatch.setattr(os, "access", then_removed)
+    tree = LocalTree.of_folder(folder)
+    assert sorted(tree.files) == ["a.swp", "b"]
+    with pytest.raises(TransferError, match=r"not everything was sent: .*a\.swp: No such file or directory"):
+        list(tree.files["a.swp"].parts())
+
+
 def file_of(place: Path) -> LocalFile:
     return LocalFile(place.name, place, place.stat().st_size)
 
