@@ -102,7 +102,7 @@ class Engine:
         self._ready: list[Unit] = []
         self._starting: tuple[Unit, Steps[Begun | None], float] | None = None
         self._watchers: dict[Hashable, Watcher] = {}
-        self._units: dict[tuple[Hashable, str], Unit] = {}
+        self._units: dict[tuple[Hashable, str], list[Unit]] = {}  # of each job that is watched
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
         self.cluster: Cluster | None = None
@@ -129,8 +129,8 @@ class Engine:
         return None if self.cluster is None else self.cluster.submission_window()
 
     def watched(self) -> list[tuple[Unit, str]]:
-        """Return the units whose jobs wait or run, and the names of those jobs."""
-        return [(unit, name) for (_, name), unit in self._units.items()]
+        """Return the names of the jobs that wait or run, each with a unit of it."""
+        return [(units[0], name) for (_, name), units in self._units.items()]
 
     def stop(self) -> str:
         """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
@@ -267,41 +267,47 @@ class Engine:
             self._end_all(unit.finish(None))
             return
         watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
-        watcher.add(
-            begun.status,
-            new=begun.submitted,
-            with_tasks=unit.with_tasks,
-            queue_timeout=unit.settings["queue_timeout"],
-            run_timeout=unit.settings["run_timeout"],
-        )
-        self._units[unit.key, begun.status.name] = unit
-        self._listener.changed(unit, begun.status)
+        units = self._units.setdefault((unit.key, begun.status.name), [])
+        units.append(unit)
+        if len(units) == 1:  # else other points of this job were begun before
+            watcher.add(
+                begun.status,
+                new=begun.submitted,
+                with_tasks=unit.with_tasks,
+                queue_timeout=unit.settings["queue_timeout"],
+                run_timeout=unit.settings["run_timeout"],
+            )
+        self._changed(unit, begun.status)
 
     # watching
 
     def _update(self, key: Hashable, update: Update) -> None:
         job = key, update.name
-        unit = self._units[job]
         if update.outcome is Outcome.CHANGED:
-            self._end_all(unit.changed(update.status))
-            self._listener.changed(unit, update.status)
+            for unit in self._units[job]:
+                self._changed(unit, update.status)
             if self._keep and job not in self._pruned and update.status.state is JobState.RUNNING:
                 self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
             return
-        del self._units[job]
+        units = self._units.pop(job)
         self._reports_due.pop(job, None)
         if update.error is not None:  # its lookup is refused; what becomes of it is not known
             if isinstance(update.error, _OF_ALL):
                 raise update.error
-            self._fail(unit.points, update.error)
+            for unit in units:
+                self._fail(unit.points, update.error)
             return
-        ended = unit.finish(update)
+        ended = [each for unit in units for each in unit.finish(update)]
         if job in self._pruned:
             self._pruned.discard(job)
             ended = [
                 replace(each, state="PRUNED", error="") if each.state == "STOPPED" else each for each in ended
             ]
         self._end_all(ended)
+
+    def _changed(self, unit: Unit, status: JobStatus) -> None:
+        self._end_all(unit.changed(status))
+        self._listener.changed(unit, status)
 
     def _end_all(self, ended: Sequence[Ended]) -> None:
         for each in ended:
@@ -338,8 +344,9 @@ class Engine:
 
     def _due_reports(self, now: float) -> Iterator[tuple[tuple[Hashable, str], Unit]]:
         for job, due in self._reports_due.items():
-            if due <= now and len(self._units[job].points) == 1:
-                yield job, self._units[job]
+            unit = self._units[job][0]
+            if due <= now and len(unit.points) == 1:
+                yield job, unit
 
 
 def _stop(watched: tuple[Unit, str]) -> str | None:

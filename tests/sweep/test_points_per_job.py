@@ -27,6 +27,7 @@ from luigi_pai import (
 )
 from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import is_array_name
+from luigi_pai.sweep.arrays import Arrays
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.sweep_run import SweepRun
 
@@ -171,9 +172,8 @@ def test_a_failed_point_is_packed_again_alone(v2):
     assert len(packed(v2)) == 4
 
 
-@pytest.mark.parametrize("points_per_job", [1, 5])
-def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
-    """With another points_per_job too: the points are found in the jobs that run."""
+def killed_run(v2, monkeypatch):
+    """Kill a run of the sweep whose two jobs have been submitted; they run."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
     with monkeypatch.context() as patched:
         step = Engine.step
@@ -187,6 +187,37 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
         with pytest.raises(KeyboardInterrupt):
             Packed().run()
     new_process()
+
+
+@pytest.mark.parametrize("points_per_job", [1, 3])
+def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch, points_per_job):
+    """Each gets its end, however few are looked up together."""
+    killed_run(v2, monkeypatch)
+    looked_up = set()
+    find = Arrays.find
+
+    def found(arrays, run):
+        looked_up.add(run.submission_name(1))
+        if len(looked_up) == 6:
+            for job in v2.jobs.values():
+                job.runs_for = 0.0
+        return find(arrays, run)
+
+    monkeypatch.setattr(Arrays, "find", found)
+
+    class Otherwise(Packed):
+        name = "Packed"
+
+    Otherwise.points_per_job = points_per_job
+    Otherwise().run()
+    assert v2.submissions == 2
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+@pytest.mark.parametrize("points_per_job", [1, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
+    """With another points_per_job too: the points are found in the jobs that run."""
+    killed_run(v2, monkeypatch)
     assert not any(point.complete() for point in Packed().points())
     for job in v2.jobs.values():
         job.runs_for = 0.0
