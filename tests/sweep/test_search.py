@@ -133,6 +133,24 @@ def test_failures_are_told_and_count(pai):
         Fails().run()
 
 
+def test_a_point_that_fails_is_submitted_again_while_the_search_waits(pai):
+    """For that very point, here."""
+
+    class Waits(Asks):
+        max_attempts = 2
+
+        def proposed(self):
+            yield Train(batch=1)
+            while not self.told:
+                yield None
+
+    pai.plan = lambda name: end_of(failing=["-1"])(name) if name == "train-0.1-1" else {}
+    sweep = Waits()
+    sweep.run()
+    assert sweep.told == [("train-0.1-1", "SUCCEEDED")]
+    assert pai.posts() == ["train-0.1-1", "train-0.1-1__attempt2"]
+
+
 @pytest.mark.usefixtures("pai")
 def test_a_search_that_waits_for_nothing_is_an_error():
     class Waits(Asks):
