@@ -286,8 +286,6 @@ class Engine:
         if update.outcome is Outcome.CHANGED:
             for unit in self._units[job]:
                 self._changed(unit, update.status)
-            if self._keep and job not in self._pruned and update.status.state is JobState.RUNNING:
-                self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
             return
         units = self._units.pop(job)
         self._reports_due.pop(job, None)
@@ -308,6 +306,9 @@ class Engine:
     def _changed(self, unit: Unit, status: JobStatus) -> None:
         self._end_all(unit.changed(status))
         self._listener.changed(unit, status)
+        job = unit.key, status.name
+        if self._keep and job not in self._pruned and status.state is JobState.RUNNING:
+            self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
 
     def _end_all(self, ended: Sequence[Ended]) -> None:
         for each in ended:

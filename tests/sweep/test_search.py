@@ -240,6 +240,21 @@ def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     assert pai.jobs["train-0.6-16"].state == "STOPPED"
 
 
+def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
+    """The jobs ran already when the sweep began; their states do not change until they end."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
+
+    class Drops(Pruning):
+        def keep(self, point, reports):
+            return not (point and reports)
+
+    for point in Drops().points():
+        reports(hdfs, point.name, rate=point.rate)
+        pai.add(point.name, runs_for=60)
+    Drops().run()
+    assert [row["state"] for row in Drops().output().rows()] == ["PRUNED"] * 3
+
+
 def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
     """Its job was stopped, and is not submitted again; its row stays."""
     test_keep_stops_a_point_early(pai, hdfs, monkeypatch)
