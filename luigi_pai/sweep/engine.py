@@ -142,7 +142,7 @@ class Engine:
         return f"{text}; {len(problems)} could not be: {problems[0]}" if problems else text
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do; infinity if nothing but a new limit has."""
+        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
         waits += [max(0.0, due - now) for due in self._reports_due.values()] if self._keep else []
