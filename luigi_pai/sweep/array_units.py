@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.status import JobState, JobStatus, instance_status
 from luigi_pai.api.submissions import Submissions
 from luigi_pai.api.watcher import Outcome, Update
-from luigi_pai.errors import ConfigError, PaiApiError, PaiError
+from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
-from luigi_pai.sweep.units import PointUnit, end_of, run_of
+from luigi_pai.sweep.units import OF_ALL, PointUnit, end_of, run_of
 from luigi_pai.tasks.history import RunsInArrayError
 from luigi_pai.tasks.task_run import Begun
 
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Ended, Point, Unit
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["AlonePoint", "Lookup"]
+__all__ = ["AlonePoint", "Lookup", "packed"]
 
 logger = logging.getLogger("luigi-interface")
+
+_RECENT = 30.0  # seconds for which a lookup of a point counts; no 409 corrects it, as it does alone
 
 
 @dataclass
@@ -45,11 +47,13 @@ class _Member:
         point: the point.
         run: of its task.
         number: of its submission.
+        looked_up: when, in seconds of the monotonic clock.
     """
 
     point: Point
     run: TaskRun
     number: int
+    looked_up: float = 0.0
 
 
 class _OneJob:
@@ -65,6 +69,7 @@ class _OneJob:
     """
 
     with_tasks = True
+    _further: Sequence[Unit] = ()
 
     def __init__(self, arrays: Arrays, members: Mapping[int, _Member], limits: SweepLimits) -> None:
         self.points = tuple(member.point for member in members.values())
@@ -77,8 +82,8 @@ class _OneJob:
         self._begun: Begun | None = None
 
     def further(self) -> Sequence[Unit]:
-        """Return nothing."""
-        return ()
+        """Return units for points that this one does not serve after all."""
+        return self._further
 
     def _announced(self, begun: Begun) -> Begun:
         """Trigger the events of the points; the array gets the tags of the first one."""
@@ -143,7 +148,7 @@ class _NewArray(_OneJob):
     """Points that are to be submitted as one job."""
 
     def begin(self) -> Steps[Begun | None]:
-        """Submit the array.
+        """Submit the array, or let its points be looked up again, if they may have been submitted since.
 
         Raises:
             SpecError: the points differ in what they share, or the array is too large; nothing was sent.
@@ -151,6 +156,19 @@ class _NewArray(_OneJob):
         """
         members = {member.run.submission_name(member.number): member for member in self._members.values()}
         name = array_name(self._arrays.sweep, members)
+        now = self.cluster.clock.monotonic()
+        taken = [
+            member
+            for member in members.values()
+            if now - member.looked_up > _RECENT
+            or self._arrays.is_taken(member.point, member.run, member.number, name)
+        ]
+        if taken:
+            for member in taken:
+                self.cluster.drop_lookup(member.point.name)
+            yield 1.0 if now - taken[0].looked_up < _RECENT else 0.0  # it may be on its way to the server
+            self._further = [Lookup(self._arrays, self.points, self._limits, lambda: False)]
+            return None
         jobs = [self._arrays.protocol(member.run.prepare(member.number)) for member in members.values()]
         array = array_of(name, jobs)
         posts = Submissions(self.cluster, name)
@@ -243,24 +261,24 @@ class Lookup(_OneJob):
             arrays, {i: _Member(point, run_of(point), 0) for i, point in enumerate(points)}, limits
         )
         self._more = more
-        self._further: list[Unit] = []
 
     def begin(self) -> Steps[Begun | None]:
         """Look up the points; ``further`` returns units for them then.
 
         Raises:
             ConfigError: the cluster is one of v1.
-            PaiApiError: a lookup failed.
+            PaiApiError: the cluster cannot be reached, or refuses the user.
         """
         yield from self._arrays.load()
         missing: list[_Member] = []
+        further: list[Unit] = []
         running: dict[str, dict[int, _Member]] = {}
         for member in self._members.values():
             yield 0.0  # jobs that run are looked up meanwhile
             try:
                 found = yield from self._arrays.find(member.run)
                 if found is None:
-                    self._further.append(PointUnit(member.point))
+                    further.append(PointUnit(member.point))
                 elif found.has_failed:
                     member.number, _ = member.run.next_submission(found)
                     missing.append(member)
@@ -268,28 +286,37 @@ class Lookup(_OneJob):
                     member.number = found.number
                     running.setdefault(instance.array, {})[instance.index] = member
                 else:
-                    self._further.append(PointUnit(member.point))
-            except (PaiApiError, ConfigError):
+                    further.append(PointUnit(member.point))
+            except OF_ALL:
                 raise
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
-                self._further.append(_Refused(member.point, error))
-        self._further += (
+                further.append(_Refused(member.point, error))
+        further += (
             _RunningArray(self._arrays, array, members, self._limits) for array, members in running.items()
         )
-        self._further += self._packed(missing)
+        for member in missing:
+            member.looked_up = self.cluster.clock.monotonic()
+        self._further = [*further, *packed(self._arrays, missing, self._limits, self._more)]
         return None
 
-    def further(self) -> Sequence[Unit]:
-        """Return units for all points but those that wait for others to share a job with."""
-        return self._further
 
-    def _packed(self, missing: Sequence[_Member]) -> Iterator[Unit]:
-        waiting = [*self._arrays.waiting, *missing]
-        size = self._limits.points_per_job
-        while waiting and (len(waiting) >= size or not self._more()):
-            yield _NewArray(self._arrays, dict(enumerate(waiting[:size])), self._limits)
-            waiting = waiting[size:]
-        self._arrays.waiting = waiting
+def packed(
+    arrays: Arrays, missing: Sequence[_Member], limits: SweepLimits, more: Callable[[], bool]
+) -> Iterator[Unit]:
+    """Yield units for points that are to be submitted and for those that wait for others to share a job with.
+
+    Args:
+        arrays: those of the sweep; keeps the points that go on waiting.
+        missing: further points.
+        limits: of the sweep.
+        more: whether further points will be looked up, with which jobs are filled up.
+    """
+    waiting = [*arrays.waiting, *missing]
+    size = limits.points_per_job
+    while waiting and (len(waiting) >= size or not more()):
+        yield _NewArray(arrays, dict(enumerate(waiting[:size])), limits)
+        waiting = waiting[size:]
+    arrays.waiting = waiting
 
 
 def _undo(recorded: Sequence[_Member]) -> None:

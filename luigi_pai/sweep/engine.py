@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watcher import Outcome, Watcher
-from luigi_pai.errors import (
-    AuthenticationError,
-    ClusterUnreachable,
-    ConfigError,
-    JobNotFound,
-    PaiApiError,
-    PaiError,
-    RateLimited,
-)
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.units import Ended, first_line
+from luigi_pai.sweep.units import OF_ALL, Ended, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -38,9 +32,8 @@ __all__ = ["Engine", "Listener"]
 
 logger = logging.getLogger("luigi-interface")
 
-_OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)  # they concern all points
 _SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS does not answer
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS or the server does not answer
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
 
 
@@ -59,6 +52,10 @@ class Listener(Protocol):
         """Take the failure of a point that will be submitted again."""
         ...
 
+    def pruned(self, point: Point, job: str) -> None:
+        """Take it that the job of a point is being stopped, as the point is not kept."""
+        ...
+
 
 class Engine:
     """Runs the points of a sweep. ``step()`` does what is due and does not sleep.
@@ -71,7 +68,8 @@ class Engine:
         source: of the points.
         limits: of the sweep; they may change at any time.
         clock: says when something is due.
-        units_of: returns units for points, each point in one of them.
+        units_of: returns units for points, each point in one of them; for no points, once the source is
+            exhausted, units for those that it has kept back.
         listener: gets every event.
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
@@ -100,13 +98,14 @@ class Engine:
         self._listener = listener
         self._keep = keep
         self._ready: list[Unit] = []
-        self._starting: tuple[Unit, Steps[Begun | None], float] | None = None
+        # with the time of its next step, and that of its first
+        self._starting: tuple[Unit, Steps[Begun | None], float, float] | None = None
         self._watchers: dict[Hashable, Watcher] = {}
-        self._units: dict[tuple[Hashable, str], Unit] = {}
+        self._units: dict[tuple[Hashable, str], list[Unit]] = {}  # of each job that is watched
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
         self.cluster: Cluster | None = None
-        self._hdfs_outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
+        self._outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
 
@@ -129,19 +128,26 @@ class Engine:
         return None if self.cluster is None else self.cluster.submission_window()
 
     def watched(self) -> list[tuple[Unit, str]]:
-        """Return the units whose jobs wait or run, and the names of those jobs."""
-        return [(unit, name) for (_, name), unit in self._units.items()]
+        """Return the names of the jobs that wait or run, each with a unit of it."""
+        return [(units[0], name) for (_, name), units in self._units.items()]
 
     def stop(self) -> str:
         """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
         self.stopping = True
-        problems = [text for text in map(_stop, self.watched()) if text]
-        asked = len(self._units) - len(problems)
+        asked, problem, watched = 0, None, self.watched()
+        for each in watched:
+            error = _stop(each)
+            asked += error is None
+            problem = problem or error
+            if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
+                break
         text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
-        return f"{text}; {len(problems)} could not be: {problems[0]}" if problems else text
+        if problem is None:
+            return text
+        return f"{text}; {len(watched) - asked} could not be: {first_line(problem)}"
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do."""
+        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
         waits += [max(0.0, due - now) for due in self._reports_due.values()] if self._keep else []
@@ -149,7 +155,7 @@ class Engine:
             waits.append(max(0.0, self._starting[2] - now))
         elif self._may_begin():
             waits.append(self._held_for())
-        return min(waits, default=0.0)
+        return min(waits, default=math.inf)
 
     def step(self) -> None:
         """Begin the jobs for which there are places, and look up those that are due.
@@ -174,10 +180,10 @@ class Engine:
         return bool(self._ready) or not (self._source.exhausted or self._source.waits)
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server takes no further submission, or HDFS no record of one."""
+        """Return the seconds for which the server takes no further submission, or does not answer."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= 0 else 0.0
-        pause = self._hdfs_outage[1] - self._clock.monotonic() if self._hdfs_outage is not None else 0.0
+        pause = self._outage[1] - self._clock.monotonic() if self._outage is not None else 0.0
         return max(held, pause, 0.0)
 
     def _begin(self) -> None:
@@ -189,7 +195,8 @@ class Engine:
                 unit = self._next_unit()
                 if unit is not None:
                     self.cluster = unit.cluster
-                    self._starting = unit, unit.begin(), self._clock.monotonic()
+                    now = self._clock.monotonic()
+                    self._starting = unit, unit.begin(), now, now
             elif self._starting[2] > self._clock.monotonic():
                 break
             else:
@@ -202,6 +209,22 @@ class Engine:
         if self._ready:
             return self._ready.pop(0)
         points: list[Point] = []
+        try:
+            self._draw(points)
+        except (*TRANSIENT, HdfsError) as error:
+            if self.cluster is None or not self._waits_out(error, points, self.cluster):
+                raise
+            return None
+        try:
+            self._ready += self._units_of(points) if points or self._source.exhausted else ()
+        except OF_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001  as in _advance
+            self._fail(points, error)
+        return self._ready.pop(0) if self._ready else None
+
+    def _draw(self, points: list[Point]) -> None:
+        """Draw points for a job."""
         while len(points) < self._limits.points_per_job:
             drawn = self._source.draw()
             if drawn is None:
@@ -209,46 +232,55 @@ class Engine:
             if isinstance(drawn, Ended):
                 self._end(drawn)
             else:
+                drawn.attempts += 1
                 points.append(drawn)
-        for point in points:
-            point.attempts += 1
-        try:
-            self._ready += self._units_of(points) if points else ()
-        except _OF_ALL:
-            raise
-        except Exception as error:  # noqa: BLE001  as in _advance
-            self._fail(points, error)
-        return self._ready.pop(0) if self._ready else None
 
-    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float) -> None:
+    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float, began: float) -> None:
         """Take the next step of the unit that is being begun."""
         try:
             wait = next(steps)
         except StopIteration as end:
             self._starting = None
             self._begun(unit, end.value)
-        except _OF_ALL:
+        except (ClusterUnreachable, HdfsError) as error:  # other tasks may have given the server up just now
+            self._starting = None
+            if self._waits_out(error, unit.points, unit.cluster, began):
+                return
+            if isinstance(error, ClusterUnreachable):
+                raise
+            self._fail(unit.points, error)
+        except OF_ALL:
             self._starting = None
             raise
         except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
             self._starting = None
-            if not (isinstance(error, HdfsError) and error.transient and self._waits_for_hdfs(unit, error)):
-                self._fail(unit.points, error)
+            self._fail(unit.points, error)
         else:
-            self._starting = unit, steps, self._clock.monotonic() + wait
+            self._starting = unit, steps, self._clock.monotonic() + wait, began
 
-    def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
-        """Begin points again later: HDFS does not answer. False at the deadline."""
+    def _waits_out(
+        self, error: PaiError, points: Sequence[Point], cluster: Cluster, since: float | None = None
+    ) -> bool:
+        """Draw points again later: HDFS or the server does not answer. False for other errors, and too long.
+
+        Args:
+            error: what was raised for them.
+            points: the points.
+            cluster: theirs.
+            since: when they were begun.
+        """
+        if not (error.transient if isinstance(error, HdfsError) else cluster.answered):
+            return False
         now = self._clock.monotonic()
-        since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
-        limit = unit.cluster.polling.patience
+        since, _, pause = self._outage or (now if since is None else since, now, _FIRST_PAUSE / 2)
+        limit = cluster.polling.patience
         if now - since >= limit:
             return False
-        if self._hdfs_outage is None:
+        if self._outage is None:
             logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
         pause = min(2 * pause, _LONGEST_PAUSE)
-        self._hdfs_outage = since, now + pause, pause
-        for point in unit.points:
+        self._outage = since, now + pause, pause
+        for point in points:
             point.attempts -= 1
             self._source.put_back(point)
         return True
@@ -261,47 +293,56 @@ class Engine:
             self._end(Ended(point, "FAILED", error=text))
 
     def _begun(self, unit: Unit, begun: Begun | None) -> None:
-        self._hdfs_outage = None
-        self._ready += unit.further()
+        self._outage = None
+        self._ready[:0] = unit.further()  # they have been looked up just now
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))
             return
         watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
-        watcher.add(
-            begun.status,
-            new=begun.submitted,
-            with_tasks=unit.with_tasks,
-            queue_timeout=unit.settings["queue_timeout"],
-            run_timeout=unit.settings["run_timeout"],
-        )
-        self._units[unit.key, begun.status.name] = unit
-        self._listener.changed(unit, begun.status)
+        units = self._units.setdefault((unit.key, begun.status.name), [])
+        units.append(unit)
+        if len(units) == 1:  # else other points of this job were begun before
+            watcher.add(
+                begun.status,
+                new=begun.submitted,
+                with_tasks=unit.with_tasks,
+                queue_timeout=unit.settings["queue_timeout"],
+                run_timeout=unit.settings["run_timeout"],
+            )
+        self._changed(unit, begun.status)
+        if self.stopping:  # while it was begun
+            _stop((unit, begun.status.name))
 
     # watching
 
     def _update(self, key: Hashable, update: Update) -> None:
         job = key, update.name
-        unit = self._units[job]
         if update.outcome is Outcome.CHANGED:
-            self._end_all(unit.changed(update.status))
-            self._listener.changed(unit, update.status)
-            if self._keep and job not in self._pruned and update.status.state is JobState.RUNNING:
-                self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
+            for unit in self._units[job]:
+                self._changed(unit, update.status)
             return
-        del self._units[job]
+        units = self._units.pop(job)
         self._reports_due.pop(job, None)
         if update.error is not None:  # its lookup is refused; what becomes of it is not known
-            if isinstance(update.error, _OF_ALL):
+            if isinstance(update.error, OF_ALL):
                 raise update.error
-            self._fail(unit.points, update.error)
+            for unit in units:
+                self._fail([point for point, _ in unit.statuses(update.status)], update.error)
             return
-        ended = unit.finish(update)
+        ended = [each for unit in units for each in unit.finish(update)]
         if job in self._pruned:
             self._pruned.discard(job)
             ended = [
                 replace(each, state="PRUNED", error="") if each.state == "STOPPED" else each for each in ended
             ]
         self._end_all(ended)
+
+    def _changed(self, unit: Unit, status: JobStatus) -> None:
+        self._end_all(unit.changed(status))
+        self._listener.changed(unit, status)
+        job = unit.key, status.name
+        if self._keep and job not in self._pruned and status.state is JobState.RUNNING:
+            self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
 
     def _end_all(self, ended: Sequence[Ended]) -> None:
         for each in ended:
@@ -335,20 +376,22 @@ class Engine:
             if _stop((unit, job[1])) is None:
                 self._pruned.add(job)
                 del self._reports_due[job]
+                self._listener.pruned(unit.points[0], job[1])
 
     def _due_reports(self, now: float) -> Iterator[tuple[tuple[Hashable, str], Unit]]:
         for job, due in self._reports_due.items():
-            if due <= now and len(self._units[job].points) == 1:
-                yield job, self._units[job]
+            unit = self._units[job][0]
+            if due <= now and len(unit.points) == 1:
+                yield job, unit
 
 
-def _stop(watched: tuple[Unit, str]) -> str | None:
-    """Ask the server to stop a job, and return why that failed, if it did."""
+def _stop(watched: tuple[Unit, str]) -> PaiApiError | None:
+    """Ask the server to stop a job, and return the error, if that failed."""
     unit, name = watched
     try:
         unit.cluster.stop(name)
     except JobNotFound:
         return None
     except PaiApiError as error:
-        return first_line(error)
+        return error
     return None

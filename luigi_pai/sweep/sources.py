@@ -144,7 +144,7 @@ class SearchedPoints:
         tell: Callable[[JobTask, Mapping[str, Any]], object],
     ) -> None:
         self.points: list[Point] = []
-        self.waits = False
+        self._waits = False
         self._name = name
         self._tasks: Iterator[Any] = iter(tasks)
         self._limits = limits
@@ -160,6 +160,11 @@ class SearchedPoints:
     def exhausted(self) -> bool:
         """Whether the generator has ended, and no point is to be drawn again."""
         return self._ended and not self._again
+
+    @property
+    def waits(self) -> bool:
+        """Whether the generator waits for the end of a point, and no point is to be drawn again."""
+        return self._waits and not self._again
 
     @property
     def total(self) -> int | None:
@@ -178,15 +183,16 @@ class SearchedPoints:
             SpecError: the generator has yielded more than ``max_points``.
         """
         if self._again:
-            return self._again.popleft()
-        while not self._ended and not self.waits:
+            point = self._again.popleft()
+            return point if point.attempts else self._known_or(point)
+        while not self._ended and not self._waits:
             try:
                 task = next(self._tasks)
             except StopIteration:
                 self._ended = True
                 break
             if task is None:
-                self.waits = True
+                self._waits = True
                 break
             self._drawn += 1
             if self._drawn > self._limits.max_points:
@@ -202,10 +208,18 @@ class SearchedPoints:
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
         """Hand on the end of a point, for each time that the generator has yielded it."""
-        self.waits = False
+        self._waits = False
         self._rows[point.name] = row
         for task in [point.task, *self._twins.pop(point.name, ())]:
             self._tell(task, row)
+
+    def _known_or(self, point: Point) -> Point | Ended:
+        """Return a point, or how it has ended; if that cannot be found out now, it is drawn again."""
+        try:
+            return self._known(point) or point
+        except BaseException:
+            self._again.append(point)
+            raise
 
     def _checked(self, task: Any) -> Point | Ended | None:
         """Return a point that is new; None for one that was yielded before.
@@ -226,7 +240,7 @@ class SearchedPoints:
         if point.name not in self._rows:
             self._rows[point.name] = None
             self.points.append(point)
-            return self._known(point) or point
+            return self._known_or(point)
         row = self._rows[point.name]
         if row is None:
             self._twins.setdefault(point.name, []).append(task)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array_units import AlonePoint, Lookup
-from luigi_pai.sweep.arrays import Arrays, check_points
+from luigi_pai.sweep.array_units import AlonePoint, Lookup, packed
+from luigi_pai.sweep.arrays import Arrays, check_cluster, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.pacing import pace, seconds_to_submit
@@ -21,7 +21,7 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended
+from luigi_pai.sweep.units import Ended, first_line
 from luigi_pai.tasks.luigi_page import report_to_page
 from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
@@ -40,8 +40,10 @@ logger = logging.getLogger("luigi-interface")
 
 _SHOWN_FAILURES = 10  # in an error, and in the log
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
+_LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
 _STOPPERS = 16  # threads that stop jobs when the process is ended
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
+_UNTOLD = 600.0  # seconds for which Luigi's scheduler is told nothing after it did not answer
 _RESOURCE = "pai"
 
 
@@ -75,7 +77,7 @@ class SweepRun:
             self,
             sweep.keep if sweep.prunes else None,
         )
-        self._drawn_at = -math.inf
+        self._drawn_at = self._untold_until = -math.inf
         self._pace_shown = False
         self._failures_shown = 0
 
@@ -143,12 +145,20 @@ class SweepRun:
         attempts = f"attempt {ended.point.attempts + 1} of {self._limits.max_attempts}"
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
-    def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
-        if self._limits.points_per_job == 1:
-            return [AlonePoint(point, lambda point: self._packed([point])) for point in points]
-        return [self._packed(points)]
+    def pruned(self, point: Point, job: str) -> None:
+        """Note that a point is not kept: it is not submitted again, though this run may not see its end."""
+        self._table.pruning(point, job)
 
-    def _packed(self, points: Sequence[Point]) -> Unit:
+    def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
+        units: list[Unit] = []
+        if points and self._limits.points_per_job > 1:
+            return [self._lookup(points)]
+        units += [AlonePoint(point, lambda point: self._lookup([point])) for point in points]
+        if self._arrays is not None and self._source.exhausted:
+            units += packed(self._arrays, (), self._limits, self._more_to_pack)
+        return units
+
+    def _lookup(self, points: Sequence[Point]) -> Unit:
         if self._arrays is None:
             self._arrays = Arrays(self._name, points[0])
         return Lookup(self._arrays, points, self._limits, self._more_to_pack)
@@ -237,10 +247,9 @@ class SweepRun:
         line = self._progress.line(total, seconds_to_submit(window, jobs))
         if line is not None:
             logger.info("%s: %s", self._name, line)
-            report_to_page(self._sweep, "set_status_message", line)
             percentage = self._progress.percentage(total)
-            if percentage is not None:
-                report_to_page(self._sweep, "set_progress_percentage", percentage)
+            if self._tell_luigi("set_status_message", line) and percentage is not None:
+                self._tell_luigi("set_progress_percentage", percentage)
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:
             self._drawn_at = now
@@ -250,20 +259,34 @@ class SweepRun:
 
     def _give_back(self) -> None:
         """Give back what the sweep no longer needs of Luigi's resource."""
-        held = self._limits.resource
-        give_back = getattr(self._sweep, "decrease_running_resources", None)
-        if held is None or give_back is None or self._source.total is None:
+        held, callback = self._limits.resource, "decrease_running_resources"
+        if held is None or self._source.total is None or not hasattr(self._sweep, callback):
             return
         needed = math.ceil(self._source.left / self._limits.points_per_job) + len(self._engine.watched())
         if max(1, needed) < held:
             self._limits.resource = max(1, needed)
-            give_back({_RESOURCE: held - self._limits.resource})
+            if not self._tell_luigi(callback, {_RESOURCE: held - self._limits.resource}):
+                self._limits.resource = held
+
+    def _tell_luigi(self, callback: str, value: object) -> bool:
+        """Call a callback of Luigi's worker; return whether its scheduler answers, if it was asked."""
+        if self._clock.monotonic() < self._untold_until:
+            return False
+        try:
+            report_to_page(self._sweep, callback, value)
+        except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
+            logger.warning(
+                "%s: Luigi's scheduler was not told how it stands: %s", self._name, first_line(error)
+            )
+            self._untold_until = self._clock.monotonic() + _UNTOLD
+            return False
+        return True
 
     # messages and signals
 
     def _pause(self, seconds: float) -> None:
         """Wait, until a message of the scheduler comes."""
-        for _ in answered_within(self._sweep, seconds, self._clock, self._handle):
+        for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
             return
 
     def _handle(self, message: str) -> str:
@@ -274,10 +297,28 @@ class SweepRun:
             return self._progress.text(self._source.total)
         else:
             try:
-                text = self._limits.change(message)
-            except ValueError as error:
+                text = self._change(message)
+            except (ValueError, PaiApiError) as error:
                 return str(error)
         logger.info("%s: by message: %s", self._name, text)
+        return text
+
+    def _change(self, message: str) -> str:
+        """Change a limit, and return what was done.
+
+        Raises:
+            ValueError: the message is not valid, or the points cannot share jobs; the limits are as before.
+            PaiApiError: the cluster was to be asked whether they can, and does not answer.
+        """
+        before, points = self._limits.points_per_job, self._source.points
+        text = self._limits.change(message)
+        if self._limits.points_per_job > before == 1 and points:
+            try:
+                check_points(points)
+                check_cluster(points[0])
+            except PaiError:
+                self._limits.points_per_job = before
+                raise
         return text
 
     def _killed(self) -> None:
@@ -302,6 +343,7 @@ class SweepRun:
         asked = f"{_jobs(len(stopped))} asked to stop; " if stopped else ""
         left = len(watched) - len(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, self._continuing(left))
+        self._save()
 
     def _continuing(self, jobs: int | None = None) -> str:
         """Return what becomes of the jobs that wait or run."""

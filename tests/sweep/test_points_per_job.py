@@ -8,7 +8,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train
+from sweep_tasks import Study, Train, run_with_messages
 
 from luigi_pai import (
     Cluster,
@@ -27,7 +27,9 @@ from luigi_pai import (
 )
 from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import is_array_name
+from luigi_pai.sweep.arrays import Arrays
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.results import Row, Summary
 from luigi_pai.sweep.sweep_run import SweepRun
 
 
@@ -171,9 +173,8 @@ def test_a_failed_point_is_packed_again_alone(v2):
     assert len(packed(v2)) == 4
 
 
-@pytest.mark.parametrize("points_per_job", [1, 5])
-def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
-    """With another points_per_job too: the points are found in the jobs that run."""
+def killed_run(v2, monkeypatch):
+    """Kill a run of the sweep whose two jobs have been submitted; they run."""
     v2.plan = {"task_codes": {}, "runs_for": 1000}
     with monkeypatch.context() as patched:
         step = Engine.step
@@ -187,6 +188,37 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
         with pytest.raises(KeyboardInterrupt):
             Packed().run()
     new_process()
+
+
+@pytest.mark.parametrize("points_per_job", [1, 3])
+def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch, points_per_job):
+    """Each gets its end, however few are looked up together."""
+    killed_run(v2, monkeypatch)
+    looked_up = set()
+    find = Arrays.find
+
+    def found(arrays, run):
+        looked_up.add(run.submission_name(1))
+        if len(looked_up) == 6:
+            for job in v2.jobs.values():
+                job.runs_for = 0.0
+        return find(arrays, run)
+
+    monkeypatch.setattr(Arrays, "find", found)
+
+    class Otherwise(Packed):
+        name = "Packed"
+
+    Otherwise.points_per_job = points_per_job
+    Otherwise().run()
+    assert v2.submissions == 2
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+@pytest.mark.parametrize("points_per_job", [1, 5])
+def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
+    """With another points_per_job too: the points are found in the jobs that run."""
+    killed_run(v2, monkeypatch)
     assert not any(point.complete() for point in Packed().points())
     for job in v2.jobs.values():
         job.runs_for = 0.0
@@ -272,36 +304,151 @@ def test_a_point_is_found_without_hdfs(v2):
     assert len(v2.jobs) == points
 
 
-def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
-    """A point that has ended is recorded at once."""
-    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
-    prefix = f"p{uuid.uuid4().hex[:8]}"
+def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
+    """The last point of the sweep was stopped early, by an earlier run; the others fill no job."""
+    points = Packed().points()[:4]
+    v2.add(points[2].name, runs_for=0.1)
 
-    class Uneven(PaiSweep):
-        points_per_job = 2
-        results_dir = "results"
+    class Fourth(Packed):
+        points_per_job = 3
 
         def points(self):
-            return [
-                OfSweep(prefix=prefix, number=0),
-                Sleeping(prefix=prefix, number=1, seconds=600),
-            ]
+            return points
 
-    class Sleeping(OfSweep):
-        seconds = luigi.IntParameter()
+    states = ["RUNNING"] * 3 + ["PRUNED"]
+    table = [Row({}, state, job=point.name) for point, state in zip(points, states, strict=True)]
+    summary = Summary("Fourth", 4, complete=False, started_ms=1, updated_ms=1, digest="")
+    Fourth().output().write(table, summary)
+    Fourth().run()
+    assert [row["state"] for row in Fourth().output().rows()] == ["SUCCEEDED"] * 3 + ["PRUNED"]
+    assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
-        @property
-        def tasks(self):
-            return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
 
-    sweep = Uneven()
-    first, second = sweep.points()
+def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hdfs, monkeypatch):
+    """Its record says so, whatever was found a moment ago."""
+    del hdfs
+    points = Packed().points()
+
+    class Other(Packed):
+        points_per_job = 2
+
+        def points(self):
+            return points[1:2]
+
+    looked_up = []
+    find = Arrays.find
+
+    def found(arrays, run):
+        looked_up.append(run.submission_name(1))
+        result = yield from find(arrays, run)
+        if looked_up == [point.name for point in points[:4]]:
+            Other().run()
+        return result
+
+    monkeypatch.setattr(Arrays, "find", found)
+    Packed().run()
+    submitted = [name for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(each.name for each in points)
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_job_that_was_recorded_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
+    """The worker was killed in between; another one might be about to send it."""
+    del hdfs
+    monkeypatch.setattr("luigi_pai.sweep.arrays._ON_ITS_WAY", 0.5)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "post", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Packed().run()
+    assert v2.submissions == 0
+    new_process()
+    sweep = type("Packed", (Packed,), {"points_per_job": 3})()
+    sweep.run()
+    assert [len(names) for names in packed(v2)] == [3, 3]
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
+    """Somebody else has submitted one of them meanwhile: another sweep, or its task alone."""
+    monkeypatch.setattr("luigi_pai.sweep.array_units._RECENT", 0.3)
+    monkeypatch.setattr("luigi_pai.api.submissions._RECENT", 0.3)
+    points = Packed().points()
+    v2.add(points[0].name, runs_for=1.0)
+    run = SweepRun(type("Packed", (Packed,), {"parallel_jobs": 1})())
+    changed = run.changed
+
+    def meanwhile(unit, status):
+        if status.name == points[0].name and points[1].name not in v2.jobs:
+            v2.add(points[1].name)
+        changed(unit, status)
+
+    run.changed = meanwhile
+    run.execute()
+    submitted = [name for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(each.name for each in points)
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_point_whose_lookup_is_refused_fails_alone(v2):
+    """Those that are looked up with it, and those that waited for them, are submitted."""
+    points = Packed().points()
+    points[1].run()
+    v2.fail("GET", "/jobs/admin~train-3-32", 403, times=float("inf"))
+    Packed(tolerance=1).run()
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 5 + ["FAILED"]
+    assert packed(v2)[1:] == [[points[number].name for number in (0, 2, 3, 4)]]
+
+
+class Sleeping(OfSweep):
+    """A point that does nothing for a time."""
+
+    seconds = luigi.IntParameter()
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
+
+
+class Uneven(PaiSweep):
+    """One job, of which the first point ends soon and the second one does not."""
+
+    prefix = luigi.Parameter()
+    name = "Uneven"
+    points_per_job = 2
+    results_dir = "results"
+
+    def points(self):
+        return [
+            OfSweep(prefix=self.prefix, number=0),
+            Sleeping(prefix=self.prefix, number=1, seconds=600),
+        ]
+
+
+@pytest.fixture
+def uneven(local_pai_v2, settings):
+    """Return the sweep, on a real server; its jobs are stopped after the test."""
+    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
+    sweep = Uneven(prefix=f"p{uuid.uuid4().hex[:8]}")
+    yield sweep
+    cluster = OpenPai.current().cluster()
+    for job in cluster.list():
+        if is_array_name(job.name, sweep.name) and not job.finished:
+            cluster.stop(job.name)
+
+
+def test_the_table_shows_each_point_while_others_run(uneven):
+    """A point that has ended is recorded at once."""
+    first, second = uneven.points()
     ended = []
 
     class Stop(Exception):
         pass
 
-    run = SweepRun(sweep)
+    run = SweepRun(uneven)
     noted = run.ended
 
     def note(each):
@@ -316,11 +463,27 @@ def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
     assert first.complete()
     assert not second.complete()
     with pytest.raises(
-        PaiJobError, match=rf"'{prefix}-1' was not submitted: it is RUNNING as a part of job "
+        PaiJobError, match=rf"'{uneven.prefix}-1' was not submitted: it is RUNNING as a part of job "
     ):
         second.run()
-    (job,) = (job.name for job in OpenPai.current().cluster().list() if is_array_name(job.name, sweep.name))
-    OpenPai.current().cluster().stop(job)
+
+
+def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
+    """From then on the server refuses to show the job."""
+    run = SweepRun(uneven)
+    noted = run.ended
+
+    def refused(_, name):
+        raise PermissionRefused(f"no access to {name}")
+
+    def note(each):
+        monkeypatch.setattr(Cluster, "status", refused)
+        return noted(each)
+
+    run.ended = note
+    with pytest.raises(PaiSweepFailed, match="1 of 2 points failed"):
+        run.execute()
+    assert [row["state"] for row in uneven.output().rows()] == ["SUCCEEDED", "FAILED"]
 
 
 # ---------------------------------------------------------------- what cannot be packed
@@ -371,6 +534,28 @@ def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
     with pytest.raises(ConfigError, match=r"points_per_job needs a cluster of OpenPAI 0\.15 to 1\.8 or LTP"):
         Packed().run()
     assert pai.submissions == 0
+
+
+@pytest.mark.parametrize("version", ["v1", "auto"])
+def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings, version):
+    """The sweep goes on as before."""
+    settings(api_version=version)
+    pai.plan = {"runs_for": 0.3}
+
+    class Alone(Packed):
+        points_per_job = 1
+
+    (answer,) = run_with_messages(Alone(), "points_per_job = 4")
+    assert answer.startswith("points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP")
+    assert [row["state"] for row in Alone().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
+    v2.plan = {"runs_for": 0.3}
+    sweep = type("Alone", (Unlike,), {"points_per_job": 1})()
+    (answer,) = run_with_messages(sweep, "points_per_job = 4")
+    assert "differs from that of 'train-1" in answer
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 3
 
 
 @pytest.mark.usefixtures("v2")

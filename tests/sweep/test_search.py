@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import luigi
 import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai import Cluster, ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +134,24 @@ def test_failures_are_told_and_count(pai):
         Fails().run()
 
 
+def test_a_point_that_fails_is_submitted_again_while_the_search_waits(pai):
+    """For that very point, here."""
+
+    class Waits(Asks):
+        max_attempts = 2
+
+        def proposed(self):
+            yield Train(batch=1)
+            while not self.told:
+                yield None
+
+    pai.plan = lambda name: end_of(failing=["-1"])(name) if name == "train-0.1-1" else {}
+    sweep = Waits()
+    sweep.run()
+    assert sweep.told == [("train-0.1-1", "SUCCEEDED")]
+    assert pai.posts() == ["train-0.1-1", "train-0.1-1__attempt2"]
+
+
 @pytest.mark.usefixtures("pai")
 def test_a_search_that_waits_for_nothing_is_an_error():
     class Waits(Asks):
@@ -156,6 +175,30 @@ def test_a_search_has_a_most_number_of_points_too(pai):
     with pytest.raises(SpecError, match="more than max_points = 5"):
         Endless().run()
     assert pai.submissions == 5
+
+
+def test_an_outage_while_requirements_are_checked_is_waited_out(pai):
+    """A search learns with each point what that requires."""
+    faults = [ClusterUnreachable("no reply"), ServerFault("503", status=503)]
+
+    class Data(luigi.Task):
+        def complete(self):
+            if faults:
+                raise faults.pop()
+            return True
+
+    class Needs(Train):
+        def requires(self):
+            return Data() if self.batch == 2 else []
+
+    class Proposes(Asks):
+        def proposed(self):
+            yield from grid(Needs, batch=[1, 2, 3])
+
+    Proposes().run()
+    assert faults == []
+    assert [row["state"] for row in Proposes().output().rows()] == ["SUCCEEDED"] * 3
+    assert pai.submissions == 3
 
 
 @pytest.mark.usefixtures("pai")
@@ -220,6 +263,57 @@ def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     assert [row["accuracy"] for row in rows] == [0.9, 0.4, 0.8]
     assert [row["error"] for row in rows] == [None] * 3
     assert pai.jobs["train-0.6-16"].state == "STOPPED"
+
+
+def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
+    """The jobs ran already when the sweep began; their states do not change until they end."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
+
+    class Drops(Pruning):
+        def keep(self, point, reports):
+            return not (point and reports)
+
+    for point in Drops().points():
+        reports(hdfs, point.name, rate=point.rate)
+        pai.add(point.name, runs_for=60)
+    Drops().run()
+    assert [row["state"] for row in Drops().output().rows()] == ["PRUNED"] * 3
+
+
+def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch):
+    """The run ended between the request to stop the job and its end."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
+
+    class Drops(Pruning):
+        def points(self):
+            return grid(Reporting, rate=[0.6])
+
+        def keep(self, point, reports):
+            return not (point and reports)
+
+    def plan(name):
+        reports(hdfs, name, rate=0.6)
+        return {"runs_for": 600}
+
+    pai.plan = plan
+    stop = Cluster.stop
+
+    def killed(cluster, name):
+        stop(cluster, name)
+        patched.setattr(Cluster, "status", interrupted)
+
+    def interrupted(*_):
+        raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "stop", killed)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            Drops().run()
+    new_process()
+    Drops().run()
+    (row,) = Drops().output().rows()
+    assert (row["state"], row["accuracy"], row["error"]) == ("PRUNED", 0.4, None)
+    assert pai.submissions == 1
 
 
 def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):

@@ -8,12 +8,23 @@ import re
 from pathlib import Path
 
 import luigi
+import luigi.rpc
 import luigi.scheduler
 import pytest
 from pipelines import build, new_process
 from sweep_tasks import Study, Train, end_of, run_with_messages
 
-from luigi_pai import AuthenticationError, PaiSweep, PaiSweepFailed, SpecError, TaskRole, grid, zipped
+from luigi_pai import (
+    AuthenticationError,
+    ClusterUnreachable,
+    OpenPai,
+    PaiSweep,
+    PaiSweepFailed,
+    SpecError,
+    TaskRole,
+    grid,
+    zipped,
+)
 from luigi_pai.sweep.results import SweepResults
 
 
@@ -333,6 +344,20 @@ def test_what_concerns_all_points_ends_the_sweep(pai, settings):
     assert pai.posts() == []
 
 
+def test_an_outage_that_another_process_has_noticed_is_waited_out(pai, monkeypatch):
+    """Tasks that are looked up by other workers of Luigi give up after 2 s, and share that with all forks."""
+    monkeypatch.setattr("luigi_pai.api.caches._UNREACHABLE_KEPT", 0.3)
+
+    def plan(_):
+        if pai.submissions == 2:
+            OpenPai.current().cluster().outage.record(ClusterUnreachable("no reply"))
+        return {}
+
+    pai.plan = plan
+    Study().run()
+    assert states(Study()) == ["SUCCEEDED"] * 6
+
+
 # ---------------------------------------------------------------- what is wrong with a sweep
 
 
@@ -473,6 +498,40 @@ def test_a_stop_message_stops_the_jobs(pai):
     assert sorted(states(sweep)) == ["PENDING"] * 2 + ["STOPPED"] * 4
 
 
+def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
+    """With parallel_jobs = 0 from the start."""
+    sweep = type("Held", (Study,), {"parallel_jobs": 0})()
+    answers = run_with_messages(sweep, "status", "parallel_jobs = 6")
+    assert answers == ["6 points: none begun", "parallel_jobs = 6 (before: 0)"]
+    assert states(sweep) == ["SUCCEEDED"] * 6
+    assert pai.submissions == 6
+
+
+def test_messages_are_answered_while_there_is_more_to_submit(pai, monkeypatch):
+    """A sweep of thousands of points submits for minutes."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._SLICE", 1e-5)
+    pai.plan = end_of(runs_for=60)
+    sweep = type("ToStop", (Study,), {"tolerance": 5, "parallel_jobs": 50})()
+    with pytest.raises(PaiSweepFailed, match="it was stopped by a message"):
+        run_with_messages(sweep, "stop")
+    assert pai.submissions < 6
+    assert {job.state for job in pai.jobs.values()} <= {"STOPPED"}  # also what was being submitted then
+
+
+def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
+    """It is not asked for each job: that might take hours. The message can be sent again."""
+    pai.plan = end_of(runs_for=60)
+    fault = pai.fail("PUT", "/jobs/", "hang")
+    sweep = type("ToStop", (Study,), {"tolerance": 5})()
+    answers = []
+    with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
+        run_with_messages(sweep, "stop", "stop", answers=answers)
+    assert answers[0].startswith("0 jobs asked to stop; 4 could not be: ")
+    assert answers[1] == "4 jobs asked to stop"
+    assert fault.struck == 1
+    assert pai.count("PUT") == 5
+
+
 def test_what_it_holds_of_a_resource_is_given_back(pai):
     """A sweep keeps to Luigi's resource pai, and gives back what its last jobs do not need."""
     given_back = []
@@ -522,6 +581,23 @@ def test_luigis_scheduler_takes_back_what_is_given(pai):
     assert worker.run()
     assert seen[0] == 3
     assert seen[-1] == 1
+
+
+def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
+    """Luigi repeats such a request for a minute, and then raises; jobs are watched on."""
+    sweep = type("Untold", (Study,), {"resources": {"pai": 5}})()
+    told = []
+
+    def tell(value):
+        told.append(value)
+        raise luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler")
+
+    sweep.set_status_message = sweep.set_progress_percentage = sweep.decrease_running_resources = tell
+    sweep.run()
+    assert states(sweep) == ["SUCCEEDED"] * 6
+    assert pai.submissions == 6
+    assert len(told) == 1
+    assert "scheduler was not told how it stands: Errors (3 attempts)" in caplog.text
 
 
 # ---------------------------------------------------------------- the log and the page
