@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from pathlib import Path
@@ -17,7 +18,7 @@ from luigi_pai import reset_clusters
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -118,7 +119,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("newest")
 
 
-def _is_in(paths: Iterable[str], path: Path) -> bool:
+@functools.cache  # thousands of tests are in hundreds of modules
+def _is_in(paths: tuple[str, ...], path: Path) -> bool:
     own = path.relative_to(HERE)
     return any(own.is_relative_to(one) for one in paths)
 

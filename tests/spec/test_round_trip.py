@@ -86,18 +86,15 @@ PROTOCOLS = mapping(
 )
 
 
-def is_read(file):
-    """Return whether a file is YAML, without what only a lenient reading takes, and of the right shape."""
-    try:
-        JobProtocol.from_file(file.path)
-    except SpecError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("file", parameters("v2", is_read))
+@pytest.mark.parametrize("file", parameters("v2"))
 def test_a_protocol_of_a_file_goes_through_unharmed(file):
-    job = JobProtocol.from_file(file.path)
+    """Or it is not read, for a reason: 1.8.0 refuses it, or takes what is meant for another thing."""
+    try:
+        job = JobProtocol.from_file(file.path)
+    except SpecError:
+        odd = ("item_left_out.yaml", "taken_and_breaks_later.yaml")
+        assert not file.accepted("v1.8.0") or file.name in odd
+        return
     assert job.to_yaml() == file.text
     document = read_yaml(file.text, reader=job.reading.reader).value
     assert job.to_dict() == document
@@ -105,13 +102,6 @@ def test_a_protocol_of_a_file_goes_through_unharmed(file):
     assert rewritten == write_yaml(document)
     assert read_yaml(rewritten).value == document
     assert yaml.safe_load(rewritten) == document
-
-
-@pytest.mark.parametrize("file", parameters("v2", lambda file: not is_read(file)))
-def test_a_file_is_not_read_for_a_reason_only(file):
-    """1.8.0 refuses it, or takes what is meant for another thing."""
-    odd = ("item_left_out.yaml", "taken_and_breaks_later.yaml")
-    assert not file.accepted("v1.8.0") or file.name in odd
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ import pytest
 from os_processes import wait_for_end
 from places import ROOT
 from real_hdfs import HADOOP_2, HADOOPS, Hadoop, Missing, RealHdfs, Software, installed
+from real_hdfs.class_files import with_long
 from real_hdfs.sources import Debian, PyPi, Renamed
 
 if TYPE_CHECKING:
@@ -259,9 +260,23 @@ def test_a_jar_that_is_made_from_another(tmp_path: Path) -> None:
         assert made.read("org/shaded/pb/Message.class") == class_file(expected)
 
 
-def class_file(texts: Iterable[str]) -> bytes:
+def test_a_wait_that_is_no_setting(tmp_path: Path) -> None:
+    """It is replaced in the class that has it, which is taken from its jar; nothing else changes."""
+    for name, code in {"a": b"none", "b": class_file(["text"], number=400)}.items():
+        with zipfile.ZipFile(tmp_path / f"{name}.jar", "w") as jar:
+            jar.writestr(f"org/{name}/Class.class", code)
+    software = Software(Hadoop("1", "", {Shelf("one"): ("a", "b")}, 8, 22), "java", 17, tmp_path)
+    code = software.class_file("org/b/Class")
+    assert with_long(code, 400, 20) == class_file(["text"], number=20)
+    with pytest.raises(ValueError, match="no constant 401 of type long"):
+        with_long(code, 401, 20)
+    with pytest.raises(LookupError, match=r"no jar of Hadoop 1 has org/b/Other"):
+        software.class_file("org/b/Other")
+
+
+def class_file(texts: Iterable[str], number: int = 7) -> bytes:
     """Return a class file with these texts behind a long, which counts as two constants, and a reference."""
-    constants = [struct.pack(">Bq", 5, 7), struct.pack(">BHH", 10, 1, 1)]
+    constants = [struct.pack(">Bq", 5, number), struct.pack(">BHH", 10, 1, 1)]
     constants += [struct.pack(">BH", 1, len(text)) + text.encode() for text in texts]
     head = struct.pack(">IHHH", 0xCAFEBABE, 0, 52, len(constants) + 2)
     return b"".join([head, *constants, b"com/google/protobuf/code"])
@@ -324,7 +339,8 @@ def test_the_exit_code_is_the_commands(code: str, expected: int, monkeypatch: py
 def test_a_process_that_dies(tmp_path: Path) -> None:
     """When HDFS does not come up, the end of its log is the reason, and nothing is left."""
     command(tmp_path, "java", "echo 'no space for a NameNode'; exit 1")
-    hdfs = RealHdfs(Software(HADOOP_2, f"{tmp_path}/bin/java", 17, tmp_path), timeout=5)
+    software = Software(HADOOP_2, f"{tmp_path}/bin/java", 17, tmp_path)
+    hdfs = RealHdfs(software, as_shipped=True, timeout=5)
     with pytest.raises(
         RuntimeError, match=r"the namenode0 of a real HDFS 2\.7\.4 could not be formatted:\nno space for a"
     ):

@@ -15,6 +15,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from real_hdfs.class_files import with_long
 from real_hdfs.configuration import LOGGING, QUIET, make_pages, write_configuration
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class RealHdfs:
     ) -> None:
         self._software = software
         self._settings = {} if as_shipped else dict(software.hadoop.short_waits)
+        self._constants = () if as_shipped else software.hadoop.short_constants
         self._names = [f"namenode{number}" for number in range(namenodes)]
         self._count = datanodes
         self._timeout = timeout
@@ -225,6 +227,11 @@ class RealHdfs:
             }
             write_configuration(room / f"datanode{number}" / "conf", core, common | own, LOGGING)
         make_pages(room / "webapps")
+        for each in self._constants:
+            place = room / f"{each.place}.class"  # on the class path, the room comes before the jars
+            place.parent.mkdir(parents=True, exist_ok=True)
+            code = self._software.class_file(each.place)
+            place.write_bytes(with_long(code, each.milliseconds, each.becomes))
         self.bin = room / "bin"
         self.bin.mkdir()
         for name in ("hdfs", "hadoop"):

@@ -17,7 +17,22 @@ if TYPE_CHECKING:
 
     from real_hdfs.sources import Source
 
-__all__ = ["HADOOPS", "HADOOP_2", "HADOOP_3", "Hadoop"]
+__all__ = ["HADOOPS", "HADOOP_2", "HADOOP_3", "Hadoop", "ShortWait"]
+
+
+@dataclass(frozen=True)
+class ShortWait:
+    """A wait that is a number in Hadoop's code, and a shorter one for tests.
+
+    Attributes:
+        place: the class, with slashes.
+        milliseconds: the number there.
+        becomes: the one for tests.
+    """
+
+    place: str
+    milliseconds: int
+    becomes: int
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,7 @@ class Hadoop:
         newest_java: the last one.
         renamed: further jars, which are made from some of those.
         short_waits: settings that shorten waits of Hadoop's own, so that tests end sooner.
+        short_constants: further such waits, for which there is no setting.
     """
 
     version: str
@@ -41,6 +57,7 @@ class Hadoop:
     newest_java: int
     renamed: tuple[Renamed, ...] = ()
     short_waits: Mapping[str, str] = field(default_factory=dict, hash=False)
+    short_constants: tuple[ShortWait, ...] = ()
 
     def variable(self, name: str) -> str:
         """Return the environment variable that tells the tests something about it."""
@@ -73,6 +90,10 @@ _JERSEY = Debian(
 )
 _JETTY = Debian("Jetty 9", ("libjetty9-java",))
 _JERSEY_JARS = ("jersey1-core", "jersey1-server", "jersey1-servlet", "jsr311-api", "commons-daemon")
+# A DataNode asks whether a file is complete, mostly too early, and again after 400 ms; then after twice as
+# long, five times in all. With 20 ms it asks more often, so that it goes on for as long.
+_FIRST_WAIT, _SHORT_WAIT = 400, 20
+_TIMES = {"dfs.client.block.write.locateFollowingBlock.retries": "10"}
 _NO_SECURITY_MANAGER = 23  # the first Java without the calls for it that Hadoop makes
 
 
@@ -100,6 +121,8 @@ HADOOP_2 = Hadoop(
     },
     oldest_java=8,
     newest_java=_NO_SECURITY_MANAGER - 1,
+    short_waits=_TIMES,
+    short_constants=(ShortWait("org/apache/hadoop/hdfs/DFSOutputStream", _FIRST_WAIT, _SHORT_WAIT),),
 )
 HADOOP_3 = Hadoop(
     "3.3.4",
@@ -141,7 +164,9 @@ HADOOP_3 = Hadoop(
             "org.apache.hadoop.thirdparty.protobuf",
         ),
     ),
-    # a DataNode asks again whether a file is complete after 400 ms by default; in 2.7.4 that is no setting
-    short_waits={"dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "20"},
+    short_waits={
+        "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": str(_SHORT_WAIT),
+        **_TIMES,
+    },
 )
 HADOOPS = (HADOOP_2, HADOOP_3)

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,17 @@ class Software:
             f"org.apache.hadoop.{main}",
             *arguments,
         ]
+
+    def class_file(self, name: str) -> bytes:
+        """Return a class of a jar; its name is with slashes.
+
+        Raises:
+            LookupError: no jar has it.
+        """
+        for path in _paths(self.hadoop, self.jars):
+            with zipfile.ZipFile(path) as jar, contextlib.suppress(KeyError):
+                return jar.read(f"{name}.class")
+        raise LookupError(f"no jar of Hadoop {self.hadoop.version} has {name}")
 
 
 def installed(hadoops: Iterable[Hadoop], timeout: float) -> dict[Hadoop, Software | Missing]:
