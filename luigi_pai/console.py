@@ -45,6 +45,11 @@ _IN_COMPLETE = re.compile(
     r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
     re.DOTALL,
 )
+_SUMMARY = re.compile(
+    r"\s*===== Luigi Execution Summary =====\s+Scheduled (\d+) tasks of which:\n"
+    r"\* (\d+) complete ones were encountered:\n.*",
+    re.DOTALL,
+)
 _HANGING = 10  # characters of a time, and the blanks behind it
 _OF_LUIGI = "luigi-interface"
 _INSTALLED = "_luigi_pai_console"
@@ -65,9 +70,9 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(short)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is shown: Luigi's own only from WARNING on."""
+        """Return whether a record is shown: Luigi's own from WARNING on, or that nothing was to run."""
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
-        return record.levelno > logging.INFO or not from_luigi
+        return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record; a change of a job is written to the progress pipe, too, if there is one."""
@@ -118,6 +123,8 @@ class _Short(logging.Formatter):
         if record.exc_info:
             return super().format(record)
         message = record.getMessage()
+        if count := _all_complete(message):
+            message = f"Nothing to run: {f'{count} tasks are' if count > 1 else 'the task is'} complete"
         if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
             return wrap(f"{time}  {in_complete[1]}: {in_complete[2]}", self.columns, _HANGING)
         return f"{time}  {message}" if "\n" in message else wrap(f"{time}  {message}", self.columns, _HANGING)
@@ -130,6 +137,12 @@ def escape_what_is_not_encodable(stream: TextIO) -> None:
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
+
+
+def _all_complete(message: str) -> int:
+    """Return the number of tasks in a summary of Luigi's that says that all were complete before; else 0."""
+    found = _SUMMARY.fullmatch(message)
+    return int(found[1]) if found and found[1] == found[2] else 0
 
 
 def _columns() -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import luigi
+
+    from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = ["plan"]
 
@@ -40,7 +44,9 @@ class _Planned:
         task: as Luigi writes it.
         state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
         attempt: number of the submission; None for tasks without jobs.
-        gpus: of the job, all its instances together.
+        gpus: of the job, all its instances together; of a sweep, those of the jobs to submit.
+        jobs: of a sweep: how many are ``done``, ``running`` and ``to submit``.
+        note: what its line says besides.
         requires: the tasks before it.
         shown_above: it stands further up, with what it requires.
     """
@@ -49,6 +55,8 @@ class _Planned:
     state: str
     attempt: int | None = None
     gpus: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+    note: str = ""
     requires: list[_Planned] = field(default_factory=list)
     shown_above: bool = False
 
@@ -83,7 +91,8 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
     """Return a task with those that it requires; like Luigi, without those of a task that is done."""
-    from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  loads Luigi
+    from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
+    from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
 
     if task.task_id in known:
         above = known[task.task_id]
@@ -95,12 +104,40 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
         found.gpus = _gpus(task)
     elif task.complete():
         found.state = "done"
+    elif isinstance(task, PaiSweep):
+        _plan_points(task, found)
     if found.state != "done":
         found.requires = [_planned(before, known) for before in task.deps()]
         is_ready = all(before.state == "done" for before in found.requires)
         if found.state in ("to submit", "to run") and not is_ready:
             found.state = "blocked"
     return found
+
+
+def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
+    """Note the jobs of a sweep's points.
+
+    Raises:
+        SpecError: the sweep or points of it are not valid.
+    """
+    from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415  loads Luigi
+    from luigi_pai.sweep.points import checked_points  # noqa: PLC0415  as above
+
+    if sweep.is_search:
+        found.note = "a search, whose points are not known before"
+        return
+    limits = SweepLimits.of(sweep)
+    points, _ = checked_points(sweep.name, sweep.points(), limits, limits.problems())
+    found.note = f"{len(points):,} point{'' if len(points) == 1 else 's'}"
+    if limits.points_per_job > 1:
+        found.jobs["to submit"] = math.ceil(len(points) / limits.points_per_job)
+        found.note += f", at most {found.jobs['to submit']:,} jobs"
+        return
+    for point in points:
+        state = point.task.forecast().state
+        found.jobs[state] += 1
+        found.gpus += _gpus(point.task) if state == "to submit" else 0
+    found.note += ": " + ", ".join(f"{count:,} {state}" for state, count in sorted(found.jobs.items()))
 
 
 def _gpus(task: Any) -> int:
@@ -113,6 +150,8 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     text = coloured(planned.state, _COLOURS[planned.state])
     if planned.attempt is not None and planned.attempt > 1:
         text += f" (attempt {planned.attempt})"
+    if planned.note:
+        text += f", {planned.note}"
     if planned.gpus and planned.state != "done":
         text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
     above = "  (as above)" if planned.shown_above else ""
@@ -136,18 +175,26 @@ def _each(planned: _Planned) -> Iterator[_Planned]:
 
 
 def _totals(tasks: Sequence[_Planned]) -> str:
-    jobs = [task for task in tasks if task.attempt is not None]
-    coming = [job for job in jobs if job.state in ("to submit", "blocked")]
-    gpus = sum(job.gpus for job in coming)
-    counts = {state: sum(job.state == state for job in jobs) for state in ("running", "done")}
+    jobs: Counter[str] = Counter()
+    for task in tasks:
+        jobs.update(task.jobs)
+        if task.attempt is not None:
+            jobs["to submit" if task.state == "blocked" else task.state] += 1
+    gpus = sum(task.gpus for task in tasks if task.state in ("to submit", "to run", "blocked"))
     parts = [
-        f"{len(coming)} job{'' if len(coming) == 1 else 's'} to submit"
-        + (f", {gpus} GPUs in all" if gpus else "")
+        f"{jobs['to submit']:,} job{'' if jobs['to submit'] == 1 else 's'} to submit"
+        + (f", {gpus:,} GPUs in all" if gpus else "")
     ]
-    parts += [f"{count} {state}" for state, count in counts.items() if count]
+    parts += [f"{jobs[state]:,} {state}" for state in ("running", "done") if jobs[state]]
     return "; ".join(parts)
 
 
 def _facts(planned: _Planned) -> dict[str, Any]:
-    facts = {"task": planned.task, "state": planned.state, "attempt": planned.attempt, "gpus": planned.gpus}
-    return {**facts, "requires": [_facts(before) for before in planned.requires]}
+    return {
+        "task": planned.task,
+        "state": planned.state,
+        "attempt": planned.attempt,
+        "gpus": planned.gpus,
+        **({"jobs": dict(planned.jobs)} if planned.jobs else {}),
+        "requires": [_facts(before) for before in planned.requires],
+    }

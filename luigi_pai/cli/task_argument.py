@@ -62,7 +62,7 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.parameter import ParameterException  # noqa: PLC0415
-    from luigi.task_register import TaskClassException  # noqa: PLC0415
+    from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
 
     _import(command, module)
     try:
@@ -70,6 +70,11 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+    except Exception as error:  # noqa: BLE001  of the user's code, of any kind
+        missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
+        text = f"{arguments[0]} of {module} "
+        text += f"has no {', no '.join(missing)}" if missing else f"cannot be made: {_with_place(error)}"
+        give_up(command, text, EXIT_USAGE)
     return task
 
 
@@ -116,7 +121,11 @@ def _import(command: str, module: str) -> None:
             hint = f"write the name of a module: {Path(module).stem}"
         give_up(command, f"{error}; {hint}", EXIT_USAGE)
     except Exception as error:  # noqa: BLE001  of the user's code, of any kind
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
-        text = f"{module} cannot be imported: {type(error).__name__}: {error}{place}"
-        give_up(command, text, EXIT_USAGE)
+        give_up(command, f"{module} cannot be imported: {_with_place(error)}", EXIT_USAGE)
+
+
+def _with_place(error: Exception) -> str:
+    """Return an exception with the place where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
+    return f"{type(error).__name__}: {error}{place}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MODULE = """
 import luigi
-from luigi_pai import PaiTask, TaskRole
+from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
 
 class Train(PaiTask):
     number = luigi.IntParameter()
@@ -40,6 +40,26 @@ class Unended(luigi.Task):
     def run(self):
         print("a last line", end="", flush=True)
         self.output().open("w").close()
+
+class Bare(PaiTask):
+    tasks = [TaskRole("main", "true")]
+
+class Broken(PaiTask):
+    name = image = "x"
+    tasks = [TaskRole("main", "true")]
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError("oh no")
+
+class Study(PaiSweep):
+    def points(self):
+        return grid(Train, number=range(1, 4))
+
+class Shared(Study):
+    points_per_job = 2
+
+class Search(Study):
+    def tell(self, point, row):
+        pass
 
 class Report(luigi.Task):
     def requires(self):
@@ -108,6 +128,34 @@ def test_the_tree_before_between_and_after(folder):
 def test_a_module_or_task_that_is_not_there(folder):
     assert "is the folder of nothing on PYTHONPATH?" in luigi_pai(folder, "plan", "nothing", "T", expect=2)
     assert "Nothing" in luigi_pai(folder, "plan", "pipeline", "Nothing", expect=2)
+
+
+def test_a_task_that_cannot_be_made_is_one_line(folder):
+    text = luigi_pai(folder, "plan", "pipeline", "Bare", expect=2)
+    assert text == "luigi-pai plan: Bare of pipeline has no image, no name\n"
+    text = luigi_pai(folder, "run", "pipeline", "Broken", "--local-scheduler", expect=2)
+    assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
+    assert re.search(r"/pipeline.py, line \d+\)\n$", text)
+
+
+def test_the_points_of_a_sweep(folder):
+    """Those that are done, and what is to submit; nothing is submitted."""
+    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    assert luigi_pai(folder, "plan", "pipeline", "Study", expect=1) == (
+        "Study()  to run, 3 points: 1 done, 2 to submit, 4 GPUs\n2 jobs to submit, 4 GPUs in all; 1 done\n"
+    )
+    tree = json.loads(luigi_pai(folder, "plan", "pipeline", "Study", "--json", expect=1))
+    assert tree["jobs"] == {"done": 1, "to submit": 2}
+    shared = luigi_pai(folder, "plan", "pipeline", "Shared", expect=1)
+    assert shared == "Shared()  to run, 3 points, at most 2 jobs\n2 jobs to submit\n"
+    search = luigi_pai(folder, "plan", "pipeline", "Search", expect=1)
+    assert search.startswith("Search()  to run, a search, whose points are not known before\n")
+
+
+def test_a_run_with_nothing_to_do_says_so(folder):
+    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
 
 
 def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
