@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,14 +11,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.request_limits import server_time
 from luigi_pai.api.wire.replies import error_of
+from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import DialectDetector
     from luigi_pai.api.session import Session
+    from luigi_pai.api.status import JobStatus
 
 __all__ = ["Greeting", "Server", "default_portal"]
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
+_CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines may differ
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,17 @@ class Server:
             error_code=error_of(response)[0],
             skew=None if date is None else date - self._session.clock.time(),
         )
+
+    def had(self, job: JobStatus, moment: float) -> bool:
+        """Return whether a job was there a minute before a time, in seconds of this machine's clock.
+
+        The clocks are compared, which takes a request. Without an answer, they are taken to agree.
+        """
+        skew = None
+        with contextlib.suppress(PaiApiError):
+            skew = self.greeting().skew
+        created = (job.created_ms or math.inf) / 1000
+        return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
         """Log in where there is no token yet, and return for how many seconds it lives, if it says so.

@@ -232,7 +232,11 @@ class Submissions:
             PaiHttpError: the server refused the job.
             PaiApiError: no reply.
         """
-        return (yield from self._post(self.job_name(1), job))
+        name, began = self.job_name(1), self._cluster.clock.time()
+        status = yield from self._post(name, job)
+        if self.may_be_submitted and self._cluster.server.had(status, began):
+            raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
+        return status
 
     def _post(self, name: str, job: PaiJob | JobProtocol) -> Steps[JobStatus]:
         posts, lookups = self._retry(name), self._retry(name)

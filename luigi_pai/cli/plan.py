@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 _NARROWEST = 20  # characters of a task
+_FRAMES = 10_000
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -78,15 +80,27 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     Nothing is submitted. --cluster stands before MODULE: after it, it is a parameter of TASK.
     Exit code 0: there is nothing to do; 1: there is.
     """
-    with plain_failures("plan", "stopped"):
-        root = _planned(task_named("plan", module, arguments), {})
-    if as_json:
-        click.echo(json.dumps(_facts(root), indent=2))
-    else:
-        for line in _lines(root, "", ""):
-            click.echo(line)
-        click.echo(_totals(list(_each(root))))
+    with _deep_recursion():
+        with plain_failures("plan", "stopped"):
+            root = _planned(task_named("plan", module, arguments), {})
+        if as_json:
+            click.echo(json.dumps(_facts(root), indent=2))
+        else:
+            for line in _lines(root, "", ""):
+                click.echo(line)
+            click.echo(_totals(list(_each(root))))
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
+
+
+@contextlib.contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Allow for chains of some 3,000 tasks, such as each day's after the one before; Luigi has no limit."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:

@@ -99,14 +99,27 @@ def stop_all(command: str, cluster: Cluster, names: list[str], *, wait: bool) ->
     if wait:
         deadline = time.monotonic() + _LONGEST
         for name in asked:
-            ended = _until_ended(cluster, name, deadline)
+            try:
+                ended = _until_ended(cluster, name, deadline)
+            except PaiApiError as error:
+                failed = True
+                tell(f"luigi-pai {command}: {name} was asked to stop; what became of it: {error}", err=True)
+                continue
             click.echo(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
     return failed
 
 
 def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
+    from luigi_pai.api.retries import TRANSIENT  # noqa: PLC0415  loads requests
+
     while True:
-        status = cluster.status(name)
-        if status.finished or time.monotonic() >= deadline:
-            return status
+        is_last = time.monotonic() >= deadline
+        try:
+            status = cluster.status(name)
+        except TRANSIENT:
+            if is_last:
+                raise
+        else:
+            if status.finished or is_last:
+                return status
         time.sleep(_POLL)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["submit"]
 
+_SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
+
 
 @click.command(short_help="Submit a job file.")
 @click.argument("file", required=False, metavar="FILE|-")
@@ -248,10 +250,28 @@ def _follow(handle: Job) -> None:
     from luigi_pai.api.logs.reader import LogReader  # noqa: PLC0415  as above
     from luigi_pai.cli.logs import print_lines, report_unreadable  # noqa: PLC0415
 
+    _until_shown(handle)
     reader = LogReader(handle.cluster, handle.name)
     print_lines(reader, reader.follow())
     report_unreadable(reader)
     _end(handle)
+
+
+def _until_shown(handle: Job) -> None:
+    """Wait until the server shows a job that was submitted just now."""
+    from luigi_pai.errors import JobNotFound, PaiApiError  # noqa: PLC0415  as above
+
+    clock = handle.cluster.clock
+    end = clock.monotonic() + _SHOWN_WITHIN
+    while clock.monotonic() < end:
+        try:
+            handle.status()
+        except JobNotFound:
+            clock.sleep(_LOOK_AGAIN)
+        except PaiApiError:  # which the reader of its logs retries, or raises
+            return
+        else:
+            return
 
 
 def _end(handle: Job) -> None:

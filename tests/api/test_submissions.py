@@ -326,6 +326,22 @@ def test_a_name_in_use_is_said_by_submit(faulty, cluster):
     assert cluster.job("train").status().succeeded
 
 
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("kind", ["reset", "hang", 503, 409])
+def test_a_name_in_use_is_said_where_an_answer_was_lost(faulty, cluster, clock, release, kind):
+    """The job that is found then is that of yesterday, and nothing was submitted."""
+    faulty.release = release
+    yesterdays = faulty.add("train", created=clock.time() - 86400, ends_as="FAILED")
+    if kind == 409:  # and is found by a second post only
+        faulty.fail(*POST, 503)
+        faulty.fail(*GET, 404, body={"code": "NoJobError", "message": "no"})
+    else:
+        faulty.fail(*POST, kind)
+    with pytest.raises(NameConflict, match="'train' was not submitted: an earlier job has this name"):
+        cluster.submit(job())
+    assert faulty.jobs == {"train": yesterdays}
+
+
 def test_a_job_that_appeared_since_the_lookup_is_found(faulty, submissions, do):
     """Another process submitted it: nothing was submitted, and what is there is the answer."""
     assert do(submissions.latest()).number == 0

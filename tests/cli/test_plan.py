@@ -34,6 +34,13 @@ class Train(PaiTask):
     def tasks(self):
         return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
 
+class Day(luigi.Task):
+    number = luigi.IntParameter()
+    def requires(self):
+        return [Day(number=self.number - 1)] if self.number else []
+    def output(self):
+        return luigi.LocalTarget(f"day-{self.number}")
+
 class Unended(luigi.Task):
     def output(self):
         return luigi.LocalTarget("unended")
@@ -123,6 +130,13 @@ def test_the_tree_before_between_and_after(folder):
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
     luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
     assert luigi_pai(folder, "plan", "pipeline", "Report") == "Report()  done\n0 jobs to submit\n"
+
+
+def test_a_long_chain(folder):
+    """A task for each day, which needs that of the day before, for some years."""
+    lines = luigi_pai(folder, "plan", "pipeline", "Day", "--number", "2000", expect=1).splitlines()
+    assert len(lines) == 2002
+    assert lines[2000].endswith("└─ Day(number=0)  to run")
 
 
 def test_a_module_or_task_that_is_not_there(folder):

@@ -91,6 +91,19 @@ def test_stop_waits_until_jobs_have_ended(pai_command, job_file, name):
     assert "no-such-job" in pai_command("stop", "no-such-job", expect=1).stderr
 
 
+def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
+    """Each job that was asked to stop has its line, whatever one lookup says."""
+    settings(api_version="v1")
+    for name in ("one", "two"):
+        pai.add(name, runs_for=60)
+        pai.fail("GET", f"/jobs/{name}$", 200, body={"jobStatus": {"state": "RUNNING", "username": "admin"}})
+    pai.fail("GET", "/jobs/one$", 500, times=2, body={"code": "UnknownError", "message": "boom"})
+    pai.fail("GET", "/jobs/two$", 403, body={"code": "ForbiddenUserError", "message": "no"})
+    result = pai_command("stop", "one", "two", expect=1)
+    assert result.stdout == "one: STOPPED\n"
+    assert "two was asked to stop; what became of it: " in result.stderr
+
+
 @both
 def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     """Without a terminal it takes --yes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 import responses
 
-pytestmark = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
+both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 
 
+@both
 def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here):
     """So that a script can take it; what to do next is for people."""
     result = pai_command("submit", job_file(name))
@@ -22,12 +24,14 @@ def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here)
     assert here.job(name).wait().succeeded
 
 
+@both
 def test_a_job_comes_from_standard_input(pai_command, job_file, name, here):
     text = Path(job_file("other")).read_text(encoding="utf-8")
     assert pai_command("submit", "-", "--name", name, stdin=text).stdout == f"{name}\n"
     assert here.status(name).name == name
 
 
+@both
 def test_a_job_comes_from_a_pipe_of_the_shell(pai_command, job_file, name, here):
     """As of `luigi-pai submit <(envsubst < job.yaml)`."""
     reading, writing = os.pipe()
@@ -38,6 +42,7 @@ def test_a_job_comes_from_a_pipe_of_the_shell(pai_command, job_file, name, here)
     assert here.status(name).name == name
 
 
+@both
 def test_wait_ends_as_the_job_does(pai_command, job_file, name):
     """Exit code 1 and the job's own error, if it failed."""
     result = pai_command("submit", job_file(name, "echo broken >&2; exit 3"), "--wait", expect=1)
@@ -46,6 +51,7 @@ def test_wait_ends_as_the_job_does(pai_command, job_file, name):
     assert pai_command("submit", job_file(f"{name}-2"), "--wait").stderr.endswith(f"{name}-2: SUCCEEDED\n")
 
 
+@both
 def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, here, with_luigi_cfg):
     """Not with its next status only. The session's virtual cluster has 24 GPUs."""
     pai_command("submit", job_file(name, "sleep 60", gpu=22))
@@ -61,12 +67,14 @@ def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, he
     assert waiting.returncode == 0
 
 
+@both
 def test_follow_shows_the_logs(pai_command, job_file, name):
     result = pai_command("submit", job_file(name, "echo one; echo two"), "-f")
     assert result.stdout == "one\ntwo\n"
     assert result.stderr == f"{name}\n{name}: SUCCEEDED\n"
 
 
+@both
 def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_file, name, here):
     pai_command("submit", job_file(name, "echo again"), "--wait")
     again = pai_command("submit", "--like", name).stdout.strip()
@@ -76,12 +84,14 @@ def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_fi
     assert given == f"{name}-x\n"
 
 
+@both
 def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dialect):
     path = "taskRoles.worker.instances" if dialect == "v2" else "taskRoles.0.taskNumber"
     pai_command("submit", job_file(name, "true"), "--set", f"{path}=3", "--wait")
     assert len(here.status(name).tasks) == 3
 
 
+@both
 def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, here, tmp_path):
     """Each with the place and what to write; exit code 2 for the command line, 1 for the file."""
     path = job_file(name)
@@ -99,6 +109,7 @@ def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, 
     assert name not in [job.name for job in here.list()]
 
 
+@both
 def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, here, dialect):
     """Where the release says what the virtual cluster has."""
     result = pai_command("submit", job_file(name, gpu=99))
@@ -107,11 +118,13 @@ def test_a_job_that_can_never_start_is_warned_of(pai_command, job_file, name, he
     here.stop(name)
 
 
+@both
 def test_a_name_that_is_taken(pai_command, job_file, name):
     pai_command("submit", job_file(name))
     assert name in pai_command("submit", job_file(name), expect=1).stderr
 
 
+@both
 def test_an_address_that_is_no_rest_server_is_an_error_at_once(pai_command, job_file, name, settings):
     """Not tried for half an hour, as an outage is while a job runs."""
     file = job_file(name)
@@ -122,3 +135,15 @@ def test_an_address_that_is_no_rest_server_is_an_error_at_once(pai_command, job_
         result = pai_command("submit", file, expect=1)
     assert "is http://portal.test (pai_url in [OpenPai]) the rest-server?" in result.stderr
     assert "retrying" not in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-f", "--wait"])
+def test_a_job_that_is_not_shown_yet_is_waited_for(pai, pai_command, settings, tmp_path, option):
+    """0.x lists a job a moment after it has taken it."""
+    settings(api_version="v1")
+    config = {"jobName": "slow", "image": "x", "taskRoles": [{"name": "w", "command": "x"}]}
+    (tmp_path / "job.json").write_text(json.dumps(config))
+    pai.fail("GET", "/jobs/slow$", 404, times=3, body={"code": "NoJobError", "message": "not yet"})
+    result = pai_command("submit", str(tmp_path / "job.json"), option)
+    assert result.stderr.endswith("slow: SUCCEEDED\n")
+    assert pai.posts() == ["slow"]
