@@ -104,12 +104,39 @@ def test_a_folder_without_reports(hdfs):
 
 def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
     clock, calls = MovableClock(), []
-    monkeypatch.setattr(reports, "_lines", lambda *_, **__: calls.append(1) or iter([]))
+    monkeypatch.setattr(hdfs, "listdir", lambda *_, **__: calls.append(1) or iter([]))
     found = Reports(hdfs, "/a", clock, lambda *_: None)
     for _ in range(31):
         found.newest("train")
         clock.ahead += 1.0
     assert len(calls) == 3
+
+
+def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
+    """Of the files that were changed last; those of an earlier submission are read once."""
+    folder = f"/{unique()}"
+    for number in range(20):
+        write(hdfs, f"{folder}/_reports/a-{number}.jsonl", {"time": number, "attempt": 1, "step": number})
+    opened, at = [], hdfs.at
+    monkeypatch.setattr(hdfs, "at", lambda path: opened.append(path) or at(path))
+    clock = MovableClock()
+    for job, read in (("train", [9, 9]), ("train__attempt2", [21, 1])):  # and the listing
+        found = Reports(hdfs, folder, clock, lambda *_: None)
+        for requests in read:
+            opened.clear()
+            clock.ahead += reports.INTERVAL
+            newest_one = found.newest(job)
+            assert len(opened) == requests
+            assert (newest_one and newest_one.text) == ("step=19" if job == "train" else None)
+
+
+def test_progress_without_other_values(hdfs):
+    folder, clock, shown = f"/{unique()}", MovableClock(), []
+    write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 1, "attempt": 1, "progress": 0.5})
+    found = Reports(hdfs, folder, clock, lambda *call: shown.append(call))
+    clock.ahead = reports.INTERVAL
+    found.show("train", "train: RUNNING")
+    assert shown == [("set_status_message", "train: RUNNING"), ("set_progress_percentage", 50)]
 
 
 @pytest.mark.parametrize(
