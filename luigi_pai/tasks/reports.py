@@ -81,6 +81,7 @@ class Reports:
         self._clock = clock
         self._callback = callback
         self._next = clock.monotonic() + INTERVAL
+        self._failure = ""  # that was logged
         self._of_others: set[_File] = set()  # their last lines are of earlier submissions
 
     def show(self, job: str, summary: str) -> None:
@@ -101,7 +102,7 @@ class Reports:
         """Return the newest report of a job; None where there is none, or it is not time to read yet.
 
         A job may have thousands of tasks: it is the newest one of the files that were changed last. What
-        HDFS fails over is logged (DEBUG): the job does not depend on it.
+        HDFS fails over is logged once (DEBUG): the job does not depend on it.
         """
         if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
             return None
@@ -109,7 +110,10 @@ class Reports:
         try:
             of_job = self._of_job(self._hdfs, self._folder, attempt_of(job)[1])
         except (HdfsError, RequestException) as error:
-            logger.debug("Job %s: its reports cannot be read: %s", job, error)
+            is_missing = isinstance(error, HdfsError) and error.exception == "FileNotFoundException"
+            if not is_missing and str(error) != self._failure:
+                logger.debug("Job %s: its reports cannot be read: %s", job, error)
+                self._failure = str(error)
             return None
         return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
 

@@ -9,7 +9,7 @@ from local_client import unique
 
 from luigi_pai import PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
 from luigi_pai.tasks.reports import Report, Reports
 
@@ -96,10 +96,28 @@ def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
     assert newest(hdfs, folder, "train__attempt3") is None
 
 
-def test_a_folder_without_reports(hdfs):
+def test_a_folder_without_reports(hdfs, caplog):
+    """Most jobs report nothing, which is not logged every ten seconds; Luigi logs DEBUG by default."""
+    caplog.set_level("DEBUG", "luigi-interface")
     assert newest(hdfs, f"/{unique()}") is None
     assert newest(None, "/a") is None
     assert newest(hdfs, None) is None
+    assert "reports" not in caplog.text
+
+
+def test_reports_that_cannot_be_read_are_logged_once(hdfs, caplog, monkeypatch):
+    caplog.set_level("DEBUG", "luigi-interface")
+
+    def listdir(*_, **__):
+        raise HdfsError("HDFS is in safe mode")
+
+    monkeypatch.setattr(hdfs, "listdir", listdir)
+    clock = MovableClock()
+    found = Reports(hdfs, "/a", clock, lambda *_: None)
+    for _ in range(3):
+        clock.ahead += reports.INTERVAL
+        assert found.newest("train") is None
+    assert caplog.text.count("Job train: its reports cannot be read: HDFS is in safe mode") == 1
 
 
 def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
