@@ -86,9 +86,13 @@ def _export(name: str) -> str:
 
 
 def _unpacking() -> str:
-    """Return the command that writes ``pai_runtime.py``, and lets Python find it from any folder."""
+    """Return the command that writes ``pai_runtime.py``, and lets Python find it from any folder.
+
+    Where the working folder is read-only, as with images of another user than root, it is in a temporary one.
+    """
     packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
     return (
-        f"echo {packed} | base64 -d | gzip -d >{RUNTIME_NAME} && "
-        'export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"'
+        f'_pai=$PWD; (: >"$_pai/{RUNTIME_NAME}") 2>/dev/null || _pai=$(mktemp -d); '
+        f'echo {packed} | base64 -d | gzip -d >"$_pai/{RUNTIME_NAME}" && '
+        'export PYTHONPATH="$_pai${PYTHONPATH:+:$PYTHONPATH}"'
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from requests import RequestException
 
@@ -13,6 +13,7 @@ from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.hdfs import WebHdfs
@@ -26,6 +27,7 @@ INTERVAL = 10.0
 
 _TAIL = 4096  # bytes of a file that its last line is looked for in
 _TAIL_OF_ALL = 65536  # bytes of a file whose lines are read
+_FILES = 8  # that were changed last: the newest report is looked for in them
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
@@ -79,6 +81,8 @@ class Reports:
         self._clock = clock
         self._callback = callback
         self._next = clock.monotonic() + INTERVAL
+        self._failure = ""  # that was logged
+        self._of_others: set[_File] = set()  # their last lines are of earlier submissions
 
     def show(self, job: str, summary: str) -> None:
         """Show the newest report of a job on Luigi's web page, as status message and progress.
@@ -90,25 +94,42 @@ class Reports:
         report = self.newest(job)
         if report is None:
             return
-        self._callback("set_status_message", f"{summary}; {report.text}")
+        self._callback("set_status_message", f"{summary}; {report.text}" if report.text else summary)
         if report.percentage is not None:
             self._callback("set_progress_percentage", report.percentage)
 
     def newest(self, job: str) -> Report | None:
         """Return the newest report of a job; None where there is none, or it is not time to read yet.
 
-        What HDFS fails over is logged (DEBUG): the job does not depend on it.
+        A job may have thousands of tasks: it is the newest one of the files that were changed last. What
+        HDFS fails over is logged once (DEBUG): the job does not depend on it.
         """
         if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
             return None
         self._next = self._clock.monotonic() + INTERVAL
         try:
-            found = list(_lines(self._hdfs, self._folder, _TAIL, last=True))
+            of_job = self._of_job(self._hdfs, self._folder, attempt_of(job)[1])
         except (HdfsError, RequestException) as error:
-            logger.debug("Job %s: its reports cannot be read: %s", job, error)
+            is_missing = isinstance(error, HdfsError) and error.exception == "FileNotFoundException"
+            if not is_missing and str(error) != self._failure:
+                logger.debug("Job %s: its reports cannot be read: %s", job, error)
+                self._failure = str(error)
             return None
-        of_job = [values for values in found if values.get("attempt") == attempt_of(job)[1]]
         return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
+
+    def _of_job(self, hdfs: WebHdfs, folder: str, attempt: int) -> list[dict[str, Any]]:
+        """Return the last lines of the files that this submission has changed last."""
+        found = []
+        for file in _files(hdfs, folder):
+            if file in self._of_others:
+                continue
+            last = [values for values in _lines(hdfs, file, _TAIL, last=True) if values["attempt"] == attempt]
+            found += last
+            if not last:
+                self._of_others.add(file)
+            if len(found) == _FILES:
+                break
+        return found
 
 
 def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list[dict[str, Any]]:
@@ -126,7 +147,7 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
         HdfsError: HDFS failed.
     """
     try:
-        found = list(_lines(hdfs, folder, _TAIL_OF_ALL))
+        found = [values for file in _files(hdfs, folder) for values in _lines(hdfs, file, _TAIL_OF_ALL)]
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return []
@@ -136,16 +157,29 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
     return sorted((each for each in found if each.get("attempt") == attempt), key=lambda each: each["time"])
 
 
-def _lines(hdfs: WebHdfs, folder: str, tail: int, *, last: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines at the end of each file, or only the last one."""
-    for path, size in hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True):
-        server, place = hdfs.at(path)
-        with server.open_file(place, max(0, size - tail)) as reply:
-            lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
-        for line in lines[-1:] if last else lines:
-            try:
-                values = json.loads(line)
-            except (ValueError, RecursionError):  # longer than the tail, or not written by a report
-                continue
-            if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
-                yield values
+class _File(NamedTuple):
+    """A file of reports; another one once it was changed."""
+
+    path: str
+    size: int
+    changed: datetime
+
+
+def _files(hdfs: WebHdfs, folder: str) -> list[_File]:
+    """Return the files of reports, the one first that was changed last."""
+    entries = hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
+    return sorted((_File(*entry) for entry in entries), key=lambda file: file.changed, reverse=True)
+
+
+def _lines(hdfs: WebHdfs, file: _File, tail: int, *, last: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines at the end of a file, or only the last one."""
+    server, place = hdfs.at(file.path)
+    with server.open_file(place, max(0, file.size - tail)) as reply:
+        lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
+    for line in lines[-1:] if last else lines:
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):  # longer than the tail, or not written by a report
+            continue
+        if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
+            yield values

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["pai", "pai_mock", "pai_server"]
 
 _INSTALL = "pip install 'luigi-pai[testing]'"
+_FIXTURE = pytest.StashKey[str]()
 _APIS = ("v1", "v2", "both")
 _MARKER = "pai(api): what the OpenPAI of this test speaks: 'v1' (0.7.1), 'v2' (1.8) or 'both', the default"
 
@@ -61,7 +62,7 @@ def pai_server(_pai_servers: Servers) -> str:
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine, which Luigi's configuration points at during the test."""
-    _check_alone(request)
+    _check_alone(request, "pai")
     with _pai_servers.use(_api_of(request.node)) as server:
         yield server
 
@@ -78,8 +79,8 @@ def _api_of(test: pytest.Item) -> str:
     return str(api)
 
 
-def _check_alone(request: pytest.FixtureRequest) -> None:
-    if {"pai", "pai_mock"} <= {*request.fixturenames}:
+def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
+    if request.node.stash.setdefault(_FIXTURE, fixture) != fixture:
         raise pytest.UsageError(
             f"{request.node.nodeid}: uses pai and pai_mock; [OpenPai] can lead to one of them only"
         )
@@ -88,7 +89,7 @@ def _check_alone(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
     """The three REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
-    _check_alone(request)
+    _check_alone(request, "pai_mock")
     try:
         from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:

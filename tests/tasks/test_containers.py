@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import luigi
 import pytest
@@ -146,6 +148,22 @@ def test_a_protocol_writes_it_first(cluster):
     task.run()
     client = ProtocolClient(cluster)
     assert client.log(client.job(f"admin~{task.name}"), "main") == f"{task.name} 1 {task.name} admin\n"
+
+
+@pytest.mark.parametrize("shell", [["bash", "-euo", "pipefail"], ["sh", "-eu"]], ids=["bash", "sh"])
+@pytest.mark.parametrize("folder", ["a b", "/proc"])
+def test_in_any_shell_and_folder(tmp_path, shell, folder):
+    """Strict ones, and a folder that nobody can write to."""
+    (tmp_path / "a b").mkdir()
+    protocol = yaml.safe_load(Protocol(name="a", command="true").render())
+    commands = [*protocol["taskRoles"]["main"]["commands"][:2], "cd /; python -c 'import pai_runtime'"]
+    run = subprocess.run(
+        [*shell, "-c", "\n".join(commands)],
+        cwd=tmp_path / folder,
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_the_command_line_writes_it():

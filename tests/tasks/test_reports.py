@@ -9,7 +9,7 @@ from local_client import unique
 
 from luigi_pai import PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
 from luigi_pai.tasks.reports import Report, Reports
 
@@ -96,20 +96,65 @@ def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
     assert newest(hdfs, folder, "train__attempt3") is None
 
 
-def test_a_folder_without_reports(hdfs):
+def test_a_folder_without_reports(hdfs, caplog):
+    """Most jobs report nothing, which is not logged every ten seconds; Luigi logs DEBUG by default."""
+    caplog.set_level("DEBUG", "luigi-interface")
     assert newest(hdfs, f"/{unique()}") is None
     assert newest(None, "/a") is None
     assert newest(hdfs, None) is None
+    assert "reports" not in caplog.text
+
+
+def test_reports_that_cannot_be_read_are_logged_once(hdfs, caplog, monkeypatch):
+    caplog.set_level("DEBUG", "luigi-interface")
+
+    def listdir(*_, **__):
+        raise HdfsError("HDFS is in safe mode")
+
+    monkeypatch.setattr(hdfs, "listdir", listdir)
+    clock = MovableClock()
+    found = Reports(hdfs, "/a", clock, lambda *_: None)
+    for _ in range(3):
+        clock.ahead += reports.INTERVAL
+        assert found.newest("train") is None
+    assert caplog.text.count("Job train: its reports cannot be read: HDFS is in safe mode") == 1
 
 
 def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
     clock, calls = MovableClock(), []
-    monkeypatch.setattr(reports, "_lines", lambda *_, **__: calls.append(1) or iter([]))
+    monkeypatch.setattr(hdfs, "listdir", lambda *_, **__: calls.append(1) or iter([]))
     found = Reports(hdfs, "/a", clock, lambda *_: None)
     for _ in range(31):
         found.newest("train")
         clock.ahead += 1.0
     assert len(calls) == 3
+
+
+def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
+    """Of the files that were changed last; those of an earlier submission are read once."""
+    folder = f"/{unique()}"
+    for number in range(20):
+        write(hdfs, f"{folder}/_reports/a-{number}.jsonl", {"time": number, "attempt": 1, "step": number})
+    opened, at = [], hdfs.at
+    monkeypatch.setattr(hdfs, "at", lambda path: opened.append(path) or at(path))
+    clock = MovableClock()
+    for job, read in (("train", [9, 9]), ("train__attempt2", [21, 1])):  # and the listing
+        found = Reports(hdfs, folder, clock, lambda *_: None)
+        for requests in read:
+            opened.clear()
+            clock.ahead += reports.INTERVAL
+            newest_one = found.newest(job)
+            assert len(opened) == requests
+            assert (newest_one and newest_one.text) == ("step=19" if job == "train" else None)
+
+
+def test_progress_without_other_values(hdfs):
+    folder, clock, shown = f"/{unique()}", MovableClock(), []
+    write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 1, "attempt": 1, "progress": 0.5})
+    found = Reports(hdfs, folder, clock, lambda *call: shown.append(call))
+    clock.ahead = reports.INTERVAL
+    found.show("train", "train: RUNNING")
+    assert shown == [("set_status_message", "train: RUNNING"), ("set_progress_percentage", 50)]
 
 
 @pytest.mark.parametrize(
