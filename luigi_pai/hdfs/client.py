@@ -211,8 +211,6 @@ class WebHdfs(HdfsFileSystem):
             overwrite: a file that is there is replaced; else it is a FileAlreadyExists.
         """
         server, place = self.at(path)
-        if place == "/":
-            raise server.failed("CREATE", place, "it is a folder")
         if not overwrite and server.status(place):
             raise server.failed("CREATE", place, "it exists", kind=FileAlreadyExists)
         publish = renames.replace if overwrite else renames.rename_exactly

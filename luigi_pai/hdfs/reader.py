@@ -123,8 +123,6 @@ class HdfsReader(io.RawIOBase):
 
     def _open(self) -> bool:
         """Ask for the file from where we are; False if it has another length by now."""
-        if self._at and self._at == self._end:
-            return True
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
         # a server that does not say how much it sends (HttpFS) could end early without a sign

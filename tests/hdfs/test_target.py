@@ -173,6 +173,15 @@ def test_temporary_targets(fs: WebHdfs) -> None:
     assert not fs.exists(path)
 
 
+def test_a_temporary_target_in_a_folder_of_ours(fs: WebHdfs, home: str) -> None:
+    """Only it is deleted with the target: the folder stays, though it is empty now."""
+    target = HdfsTarget(written(fs, f"{home}/d/f"), is_tmp=True, fs=fs)
+    assert target.exists()
+    del target
+    gc.collect()
+    assert names(fs, home) == ["d"]
+
+
 def test_a_target_needs_a_path() -> None:
     """Without a path and without is_tmp, there is no target."""
     with pytest.raises(TypeError, match="needs a path, or is_tmp=True"):

@@ -169,6 +169,23 @@ def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> Non
         file.close()
 
 
+def test_a_process_between_writes(fs: WebHdfs, home: str) -> None:
+    """What is written before and after a process writes into the file stands before and after it."""
+    with fs.open_writer(f"{home}/f") as file:
+        file.write(b"head\n")
+        subprocess.run(["echo", "process"], stdout=file, check=True, timeout=20)
+        file.write(b"x" * 2_000_000)
+        file.write(b"\ntail")
+    assert content(fs, f"{home}/f") == "head\nprocess\n" + "x" * 2_000_000 + "\ntail"
+
+
+def test_no_writing_onto_the_root(fs: WebHdfs) -> None:
+    """It is a folder, too."""
+    with pytest.raises(HdfsError, match="RENAME"):
+        written(fs, "/")
+    assert [name for name in fs.listdir("/") if "luigi-pai-tmp" in name] == []
+
+
 def test_no_writing_onto_a_folder(fs: WebHdfs, home: str) -> None:
     """A file cannot take the place of a folder; the temporary file is deleted."""
     written(fs, f"{home}/d/f")

@@ -33,7 +33,6 @@ _NOT_SENT = (  # unless the ignore file says otherwise
 )
 _FOLDER_MATCHED = "ps_d"  # pathspec's name for the "/" of the folder that a rule is about
 _REFUSED = ":"  # in a name on HDFS
-_LONGEST_NAME = 255  # bytes
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,9 @@ def _wrong_with(name: str) -> Iterator[str]:
     if _REFUSED in name:
         yield "HDFS takes no ':' in a name"
     try:
-        encoded = name.encode()
+        name.encode()
     except UnicodeEncodeError:
         yield "its name is not UTF-8"
-    else:
-        if len(encoded) > _LONGEST_NAME:
-            yield f"its name is longer than the {_LONGEST_NAME} bytes that HDFS takes"
 
 
 def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from luigi_pai.hdfs.addresses import datanode_address
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, HdfsUnreachable, not_kept
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
 from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, Manifest
@@ -129,8 +129,6 @@ class Stage:
         if self._there.exists:
             try:
                 replace(self._server, place, self._there.of(MANIFEST))
-            except HdfsUnreachable:
-                raise
             except HdfsError as error:
                 logger.warning("What was sent cannot be noted; it will be sent again: %s", error)
 

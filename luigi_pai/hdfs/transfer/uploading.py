@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import logging
 import os
 import posixpath
@@ -228,13 +229,7 @@ def _is_same(file: LocalFile, there: Destination) -> bool:
 
 
 def _batches(files: list[LocalFile]) -> Iterator[list[LocalFile]]:
-    batch: list[LocalFile] = []
-    size = 0
-    for file in files:
-        batch.append(file)
-        size += file.size
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    """Yield the files that are published together: those that end in the same ``BATCH`` of all bytes."""
+    ends = itertools.accumulate(file.size for file in files)
+    for _number, batch in itertools.groupby(zip(files, ends, strict=True), lambda pair: pair[1] // BATCH):
+        yield [file for file, _end in batch]
