@@ -550,6 +550,7 @@ def test_an_upload_that_waits_says_so(fs, home, source, caplog):
         assert waiting.result(30).moved == 3
 
 
+@pytest.mark.newest
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
