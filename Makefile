@@ -7,6 +7,8 @@ ROWS ?= 1200
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Many tests wait for a server: one worker more than there are cores.
 PYTEST_WORKERS ?= $(shell expr $(CORES) + 1)
+NEWEST_WORKERS ?= $(PYTEST_WORKERS)
+OLDEST_WORKERS ?= $(PYTEST_WORKERS)
 
 VENV := .venv
 OLDEST := .venv-oldest
@@ -32,7 +34,7 @@ unexport LUIGI_CONFIG_PARSER
 # Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint test-newest test-oldest real-hdfs fetch-real-hdfs bench docs wheel clean
+.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint lint-in-test test-newest test-oldest real-hdfs fetch-real-hdfs bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -155,10 +157,13 @@ quick-lint: $(DEV_READY)
 quick-tests: $(DEV_READY)
 	@$(BIN)/pytest -q -n $(CORES) -m 'not slow' --durations=20 --durations-min=1
 
-# Side by side, what computes fills the cores while the tests of the other run wait.
+# Side by side, what computes fills the cores while the tests of the other run wait. The newest have three to
+# four times as much to do as the oldest, so one worker of these is theirs. Among the tests is pyright, on all
+# files of `make lint` and on the pages'.
 test:
 	@$(MAKE) --no-print-directory -j2 set-up-tests
-	@$(BESIDE_REAL_HDFS) $(SIDE_BY_SIDE) lint test-newest test-oldest
+	@NEWEST_WORKERS=$$(($(PYTEST_WORKERS) + 1)) OLDEST_WORKERS=$$(($(PYTEST_WORKERS) - 1)) \
+		$(BESIDE_REAL_HDFS) $(SIDE_BY_SIDE) lint-in-test test-newest test-oldest
 
 set-up-tests: $(DEV_READY) $(OLDEST_READY)
 
@@ -171,27 +176,29 @@ fetch-real-hdfs: $(DEMO_READY)
 # Without the variable it asks PyPI, each time, whether there is a newer one.
 PYRIGHT := PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 
-lint: $(DEV_READY)
+lint: lint-in-test
+	@echo '== pyright (public surface)'; $(PYRIGHT)
+
+lint-in-test: $(DEV_READY)
 	@echo '== ruff check';  $(BIN)/ruff check .
 	@echo '== ruff format'; $(BIN)/ruff format --check .
 	@echo '== mypy';        $(BIN)/mypy --no-error-summary
-	@echo '== pyright (public surface)'; $(PYRIGHT)
 	@echo '== lint-imports'; $(BIN)/lint-imports --no-logo
 	@echo '== zizmor (workflows)'; $(BIN)/zizmor -q --offline --min-severity medium .github
 
 test-newest: $(DEV_READY)
 	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
-	@$(BESIDE_REAL_HDFS) $(BIN)/pytest -q -n $(PYTEST_WORKERS)
+	@$(BESIDE_REAL_HDFS) $(BIN)/pytest -q -n $(NEWEST_WORKERS)
 
 # From a folder without the tree's luigi_pai, so that the wheel is what is tested; without a real HDFS, which the
-# newest are tested on: what depends on the libraries shows on the local one. urllib3 before 2 leaves the sockets of a session that is not used any more to the
-# garbage collector.
+# newest are tested on: what depends on the libraries shows on the local one. urllib3 before 2 leaves the
+# sockets of a session that is not used any more to the garbage collector.
 test-oldest: $(OLDEST_READY) wheel
 	@$(call pip_install,$(OLDEST),--no-deps --force-reinstall ../dist/luigi_pai-*.whl)
 	@rm -rf build/oldest && mkdir -p build/oldest
 	@cp -Rp tests examples docs pyproject.toml build/oldest/
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
-	@cd build/oldest && env -u HDFS_TEST_URL -u HDFS_TEST_URL_3 "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(PYTEST_WORKERS) \
+	@cd build/oldest && env -u HDFS_TEST_URL -u HDFS_TEST_URL_3 "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(OLDEST_WORKERS) \
 		-m 'not tree and not newest' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 bench: $(DEV_READY)

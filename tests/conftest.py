@@ -64,12 +64,16 @@ SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 
 # `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard
-# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours; and what starts a
-# process for each test, where others use the same libraries.
+# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours; what starts a
+# process for each test, where others use the same libraries; and what further requests are answered by the
+# local server, where other modules send some through each of its libraries. Of a module that needs them here
+# and there, the other tests are marked themselves: @pytest.mark.newest.
 NEWEST_ONLY = (
     "api/test_board.py",
+    "api/test_shared_state.py",
     "api/test_watcher_lists.py",
     "cli/test_cli_files.py",
+    "cli/test_ssh.py",
     "cli/test_terminal.py",
     "hdfs/test_kill.py",
     "hdfs/wire/test_datanodes.py",
@@ -79,13 +83,23 @@ NEWEST_ONLY = (
     "local/config",
     "local/container",
     "local/faults",
+    "local/hdfs/test_hdfs_command.py",
+    "local/hdfs/test_outside_hdfs.py",
     "local/launcher",
     "local/node",
     "local/pages",
+    "local/releases",
+    "local/rest/test_ltp_jobs.py",
+    "local/rest/test_ltp_submissions.py",
+    "local/rest/test_ltp_users.py",
+    "local/rest/test_rate_limits.py",
+    "local/rest/test_rest_v2_cluster.py",
+    "local/rest/test_rest_v2_users.py",
     "local/store",
     "local/test_scratch.py",
     "local/views",
     "package/test_secrets.py",
+    "package/test_side_by_side.py",
     "runtime",
     "site",
     "spec/test_large_documents.py",

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from clocks import SkippingClock
+from process_state import install_clock
+
+
+@pytest.fixture
+def no_waits(pai, monkeypatch):
+    """Let the client wait on a clock that it sets forward itself, and the server go by that clock."""
+    clock = SkippingClock(limit=600)
+    pai.clock = clock
+    install_clock(clock, monkeypatch)
 
 
 @pytest.fixture(params=["v1", "v2"])

@@ -25,6 +25,7 @@ from luigi_pai import (
 # ---------------------------------------------------------------- faults while waiting
 
 
+@pytest.mark.usefixtures("no_waits")
 def test_faults_while_polling_are_waited_out(pai, caplog):
     """503s, resets, pages of a proxy and 429 while the job runs do not fail its task."""
     pai.plan = {"runs_for": 1.0}
@@ -125,6 +126,7 @@ def test_unheard_of_states_are_not_ends(pai):
 # ---------------------------------------------------------------- complete() and unreachable servers
 
 
+@pytest.mark.usefixtures("no_waits")
 @pytest.mark.parametrize("kind", [500, 503, "reset", "hang"])
 def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
     """A server that does not say is an error in complete(): "no" would submit the work again."""
@@ -143,6 +145,7 @@ def test_a_hung_server_is_an_error_after_the_timeouts(pai):
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.usefixtures("no_waits")
 def test_another_web_server_is_not_a_missing_job(pai):
     """A 404 page of something that is no OpenPAI does not read as "the job is not there"."""
     pai.fail("GET", "/jobs/train", 404, times=9, body="<html>nginx: not found</html>")

@@ -15,6 +15,8 @@ from luigi_pai import (
     reset_clusters,
 )
 
+pytestmark = pytest.mark.usefixtures("no_waits")
+
 # ---------------------------------------------------------------- resume before submit
 
 

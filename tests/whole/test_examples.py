@@ -84,6 +84,7 @@ def exits(job, role):
 # ---------------------------------------------------------------- as the docstrings say
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
     """Without even a warning."""
@@ -97,6 +98,7 @@ def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
     assert (validated.returncode, validated.stdout) == (0, f"{file}: valid\n")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_its_commands(module):
     """Every reference is filled in."""
@@ -120,6 +122,7 @@ def test_bash_understands_the_commands_of_each(module, release, example):
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
 def test_each_file_is_valid(file):
     validated = command("luigi-pai", "validate", file.name)

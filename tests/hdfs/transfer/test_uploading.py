@@ -571,6 +571,7 @@ def test_an_upload_that_waits_for_less_than_a_second_says_nothing(fs, home, sour
     assert "is under way" not in caplog.text
 
 
+@pytest.mark.newest
 @pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
