@@ -31,6 +31,10 @@ def test_in(pai):
     Train(command="true").run()
     assert pai.submitted == ["train"]
 
+def test_with_a_new_parser(pai):
+    luigi.configuration.LuigiConfigParser._instance = None  # as tests do to start anew
+    assert settings() == [pai.url, pai.url]
+
 def test_after():
     assert settings() == ["http://real.example:1", None]
 """)
