@@ -674,9 +674,14 @@ class _Meeting:
     def _ask(self, rank: int) -> object:
         """Return what the first task says: who is missing, or the other barrier that it is at."""
         import socket
+        import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
+            if connection.getsockname() == connection.getpeername():
+                # by chance from that very port, where nobody listens yet: it is free again at once
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
             said = b""
             for is_last in (False, True):
