@@ -674,9 +674,14 @@ class _Meeting:
     def _ask(self, rank: int) -> object:
         """Return what the first task says: who is missing, or the other barrier that it is at."""
         import socket
+        import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
+            if connection.getsockname() == connection.getpeername():
+                # by chance from that very port, where nobody listens yet: it is free again at once
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
             said = b""
             for is_last in (False, True):
@@ -801,6 +806,7 @@ class _Reporter:
         self._lines: "deque[str]" = deque()
         self._sending = threading.RLock()
         self._is_started = False
+        self._is_ended = False
         self._is_made = False  # the folder
         self._is_whole = False  # the last line in the file
         self._main = threading.main_thread()
@@ -813,7 +819,8 @@ class _Reporter:
     def add(self, line: str) -> None:
         """Send a line, at once or soon."""
         self._lines.append(line)
-        if not self._is_hdfs or not self._main.is_alive():  # the interpreter ends, and its threads have
+        is_too_late = self._is_ended or not (self._is_started or self._main.is_alive())
+        if not self._is_hdfs or is_too_late:
             self.send(last=True)
         elif not self._is_started:
             with self._sending:
@@ -827,13 +834,15 @@ class _Reporter:
         if self._is_started:
             return
         self._is_started = True
-        atexit.register(self.send, last=True)
+        atexit.register(self._end)
         if "multiprocessing.util" in sys.modules:  # its processes end without atexit
-            sys.modules["multiprocessing.util"].Finalize(
-                None, self.send, kwargs={"last": True}, exitpriority=0
-            )
+            sys.modules["multiprocessing.util"].Finalize(None, self._end, exitpriority=0)
         with contextlib.suppress(RuntimeError):  # there are too many threads
             threading.Thread(target=self._run, name="reports", daemon=True).start()
+
+    def _end(self) -> None:
+        self._is_ended = True
+        self.send(last=True)
 
     def _run(self) -> None:
         time.sleep(_SEND_AFTER)

@@ -35,7 +35,7 @@ def open_pai_settings() -> dict[str, Any]:
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
     """Have tasks read these settings, in this process and in Luigis that it starts.
 
-    A configuration file that the test itself reads (``add_config_path``) does not change them.
+    Files that the test has Luigi read (``add_config_path``, or a new parser) do not change them.
 
     Args:
         section: the keys of [OpenPai], their values as they are written; a cluster of another name
@@ -44,23 +44,24 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
             deleted afterwards.
     """
     config = luigi.configuration.get_config()
-    earlier, read = _sections(config), config.read
+    parser, earlier = type(config), _sections(config)
+    read = parser.read
     file = folder / ("luigi.toml" if _is_toml(config) else "luigi.cfg")
 
-    def point() -> None:
+    def point(config: Any) -> None:
         for name in _clusters(_sections(config)):
             _write(config, name, section)
 
-    def read_others(*args: Any, **kwargs: Any) -> Any:
-        found = read(*args, **kwargs)
-        point()
+    def read_others(config: Any, *args: Any, **kwargs: Any) -> Any:
+        found = read(config, *args, **kwargs)
+        point(config)
         return found
 
     file.touch(mode=0o600)
     try:
         file.write_text(_text_for_others(config, section), "utf-8")
-        point()
-        with mock.patch.object(config, "read", read_others), pytest.MonkeyPatch.context() as environment:
+        point(config)
+        with mock.patch.object(parser, "read", read_others), pytest.MonkeyPatch.context() as environment:
             environment.setenv(_PATH_VARIABLE, str(file))
             environment.delenv(CLUSTER_VARIABLE, raising=False)
             for name in ("no_proxy", "NO_PROXY"):
@@ -70,8 +71,9 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
             yield
     finally:
         file.unlink(missing_ok=True)
-        for name in _clusters(_sections(config)):
-            _write(config, name, earlier.get(name))
+        for each in (config, luigi.configuration.get_config()):
+            for name in _clusters(_sections(each)):
+                _write(each, name, earlier.get(name))
 
 
 def _is_toml(config: Any) -> bool:

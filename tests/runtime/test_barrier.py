@@ -16,7 +16,7 @@ from container_environments import Role, v1, v2
 from old_python import oldest_python
 
 from luigi_pai import runtime
-from luigi_pai.runtime import ContainerError, barrier
+from luigi_pai.runtime import BarrierTimeout, ContainerError, barrier
 
 SCRIPT = """
 import os, sys, time
@@ -123,6 +123,27 @@ def test_a_dead_first_task_is_named():
     (code, _, error), *_ = results([start(v1(roles(2), "worker", 1), timeout=1)])
     assert code == 1
     assert error.startswith("barrier 'ready': worker[0] did not come within 1 s")
+
+
+def test_a_task_that_meets_itself(monkeypatch):
+    """Linux connects a socket to itself when it picks the port it calls, on the same host, as its own."""
+    job = roles(2)
+    for name, value in v1(job, "worker", 1).items():
+        monkeypatch.setenv(name, value)
+    connect, own = socket.create_connection, []
+
+    def connect_to_itself(address, timeout):
+        connection = connect(address, timeout, source_address=address)
+        own.append(connection.getsockname() == connection.getpeername())
+        return connection
+
+    monkeypatch.setattr(socket, "create_connection", connect_to_itself)
+    with pytest.raises(BarrierTimeout, match=r"^barrier 'ready': worker\[0\] did not come within 0.5 s; the"):
+        barrier("ready", timeout=0.5)
+    assert own
+    assert all(own)
+    with socket.socket() as first:
+        first.bind(("127.0.0.1", job[0].ports[0]["http"][0]))
 
 
 def test_strangers_at_the_port_do_no_harm():

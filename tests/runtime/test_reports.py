@@ -184,10 +184,21 @@ def test_processes_of_a_task_send_one_after_the_other(hdfs):
 
 
 def test_a_report_while_the_interpreter_ends(hdfs):
-    script = "import atexit\natexit.register(lambda: runtime.report(step=1))\nruntime.report(step=0)\n"
+    script = "import atexit, threading\natexit.register(lambda: runtime.report(step=1))\n"
     for python in (sys.executable, oldest_python()):
+        worker(f"{script}runtime.report(step=0)\n", v1(ALONE, "main", 0) | hdfs, python)
         worker(script, v1(ALONE, "main", 0) | hdfs, python)
-    assert sent(hdfs) == [0, 1] * 2
+    assert sent(hdfs) == [0, 1, 1] * 2
+
+
+def test_a_thread_that_goes_on_after_the_main_one(hdfs):
+    """Its reports are sent together, as those of the main one."""
+    script = "import threading\ndef work():\n    threading.main_thread().join()\n"
+    script += "    for step in range(1, 4): runtime.report(step=step)\n"
+    script += "runtime.report(step=0)\nthreading.Thread(target=work).start()\n"
+    worker(script, v1(ALONE, "main", 0) | hdfs)
+    assert sent(hdfs) == [0, 1, 2, 3]
+    assert Path(hdfs["HDFS_LOG"]).read_text().count("-appendToFile") == 1
 
 
 def test_a_signal_while_a_report_is_written(inside, tmp_path, monkeypatch):

@@ -14,10 +14,14 @@ dumps = json.dumps
 
 
 def test_a_configuration_that_a_test_reads_does_not_lead_elsewhere(run, tmp_path):
-    """Luigi then reads all its files again, the user's own among them."""
+    """Luigi then reads all its files again, the user's own among them.
+
+    Environment variables that a test sets remain, as those of a module that it imports, which happens once.
+    """
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\npai_url = http://real.example:1\n")
     (tmp_path / "test.cfg").write_text("[OpenPai:new]\npai_url = http://new.example:1\n[Other]\nkey = 1\n")
     code, out = run("""
+import os
 import luigi.configuration
 
 def settings():
@@ -30,9 +34,17 @@ def test_in(pai):
     assert luigi.configuration.get_config().get("Other", "key") == "1"
     Train(command="true").run()
     assert pai.submitted == ["train"]
+    os.environ["SET_IN_A_TEST"] = "1"
+    assert os.environ["LUIGI_CONFIG_PATH"].endswith("luigi.cfg")
+
+def test_with_a_new_parser(pai):
+    luigi.configuration.LuigiConfigParser._instance = None  # as tests do to start anew
+    assert settings() == [pai.url, pai.url]
 
 def test_after():
     assert settings() == ["http://real.example:1", None]
+    assert os.environ["SET_IN_A_TEST"] == "1"
+    assert "LUIGI_CONFIG_PATH" not in os.environ
 """)
     assert code == 0, out
 
@@ -51,22 +63,6 @@ def test_it(pai):
 """,
         config="[OpenPai]\npai_url = http://real.example:1\ntoken = secret\n[Train]\nRate = 7%%\n",
     )
-    assert code == 0, out
-
-
-def test_environment_variables_that_a_test_sets_remain(run):
-    """As those of a module do that is imported in a test, which happens once."""
-    code, out = run("""
-import os
-
-def test_in(pai):
-    os.environ["SET_IN_A_TEST"] = "1"
-    assert os.environ["LUIGI_CONFIG_PATH"].endswith("luigi.cfg")
-
-def test_after():
-    assert os.environ["SET_IN_A_TEST"] == "1"
-    assert "LUIGI_CONFIG_PATH" not in os.environ
-""")
     assert code == 0, out
 
 

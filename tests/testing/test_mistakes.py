@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def test_arguments_that_mean_nothing_are_named(run):
-    code, out = run("""
+    code, out = run(r"""
 from luigi_pai import ConfigError
 
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "jobs", "/webhdfs/v1/a", None])
@@ -21,6 +21,12 @@ def test_clock(pai):
     with pytest.raises(ConfigError, match=r"pai.advance: -3600 s: the clock only moves forward"):
         pai.advance(hours=-1)
     pai.advance(days=1, hours=-1)
+
+def test_any_text_can_be_written(pai):
+    text = "a\0b '\n%s $HOME `id` \\ -n\n"
+    pai.when("*").exits(3, stderr=text)
+    with pytest.raises(PaiJobFailed, match="exit code 3"):
+        Train().run()
 """)
     assert code == 0, out
 
@@ -70,9 +76,10 @@ def test_an_empty_url_is_no_local_server(run):
     assert "--pai-url is empty: give the URL of a cluster, or leave it out" in out
 
 
-def test_jobs_that_still_run_end_with_their_test(run):
+def test_the_next_test_begins_anew(run):
+    """Jobs that still run end with their test, and a server that was stopped runs again."""
     code, out = run("""
-import pathlib, time
+import os, pathlib, signal, time
 
 def test_leaves_it(pai, request):
     pid = request.config.rootpath / "pid"
@@ -83,13 +90,6 @@ def test_leaves_it(pai, request):
 def test_next(request):
     pid = (request.config.rootpath / "pid").read_text().strip()
     assert not pathlib.Path("/proc", pid).exists()
-""")
-    assert code == 0, out
-
-
-def test_a_server_that_a_test_has_stopped_runs_again_in_the_next(run):
-    code, out = run("""
-import os, signal
 
 def test_stops(pai, pai_server):
     pai.server.stop()
@@ -98,20 +98,8 @@ def test_kills(pai, pai_server):
     assert pai.url == pai_server
     os.kill(pai.server.pid, signal.SIGKILL)
 
-def test_next(pai, pai_server):
+def test_last(pai, pai_server):
     assert pai.url == pai_server
     assert pai.submitted == []
-""")
-    assert code == 0, out
-
-
-def test_any_text_can_be_written(run):
-    """NUL characters and what a shell would read as its own."""
-    code, out = run(r"""
-def test_it(pai):
-    text = "a\0b '\n%s $HOME `id` \\ -n\n"
-    pai.when("*").exits(3, stderr=text)
-    with pytest.raises(PaiJobFailed, match="exit code 3"):
-        Train().run()
 """)
     assert code == 0, out
