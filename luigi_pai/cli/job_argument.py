@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import logging
 import os
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 LATEST = "@latest"
+
+_QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)
+"""Errors that completion does not show: a traceback may have a line of luigi.cfg, and its password."""
 
 _CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
 
@@ -92,9 +96,11 @@ def _complete_cluster(
 ) -> list[CompletionItem[str]]:
     from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
 
-    from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
+    with contextlib.suppress(*_QUIET):
+        from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
 
-    return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
+    return []
 
 
 on_cluster = click.option(
@@ -220,7 +226,7 @@ class _JobName(_ParamType):
         del param
         names: list[str] = [LATEST]
         logging.disable(logging.CRITICAL)  # a terminal in the middle of a line takes no warnings
-        with contextlib.suppress(PaiError, OSError):
+        with contextlib.suppress(*_QUIET):
             names += sorted(job.name for job in connect(ctx.meta.get(_CLUSTER)).list())
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
