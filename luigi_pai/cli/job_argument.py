@@ -48,6 +48,7 @@ _QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)
 """Errors that completion does not show: a traceback may have a line of luigi.cfg, and its password."""
 
 _CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
+_LATEST = "luigi_pai.latest"  # the latest submissions of the user's jobs
 
 
 def connect(name: str | None = None) -> Cluster:
@@ -164,8 +165,17 @@ def latest_submission(cluster: Cluster, name: str) -> str:
         first = v2_name(task)
     if task != name:
         return first + name.removeprefix(task)
-    number = latest_attempts(job.name for job in cluster.list()).get(first)
+    number = _latest_numbers(cluster).get(first)
     return name if number is None else attempt_name(first, number)
+
+
+def _latest_numbers(cluster: Cluster) -> dict[str, int]:
+    """Return ``latest_attempts`` of the user's jobs, by one list for all jobs of a command."""
+    meta = click.get_current_context().meta
+    if _LATEST not in meta:
+        meta[_LATEST] = latest_attempts(job.name for job in cluster.list())
+    known: dict[str, int] = meta[_LATEST]
+    return known
 
 
 def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
