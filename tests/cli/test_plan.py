@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MODULE = """
 import luigi
-from luigi_pai import PaiTask, TaskRole
+from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
 
 class Train(PaiTask):
     number = luigi.IntParameter()
@@ -40,6 +40,9 @@ class Day(luigi.Task):
         return [Day(number=self.number - 1)] if self.number else []
     def output(self):
         return luigi.LocalTarget(f"day-{self.number}")
+
+class Missing(PaiProtocolTask):
+    protocol = "missing.yaml"
 
 class Unended(luigi.Task):
     def output(self):
@@ -122,6 +125,15 @@ def test_a_long_chain(folder):
 def test_a_module_or_task_that_is_not_there(folder):
     assert "is the folder of nothing on PYTHONPATH?" in luigi_pai(folder, "plan", "nothing", "T", expect=2)
     assert "Nothing" in luigi_pai(folder, "plan", "pipeline", "Nothing", expect=2)
+
+
+@pytest.mark.parametrize("command", ["plan", "render"])
+def test_a_protocol_whose_file_is_not_there(folder, command):
+    configuration = folder / "luigi.cfg"
+    configuration.write_text(configuration.read_text().replace("api_version = v1", "api_version = v2"))
+    text = luigi_pai(folder, command, "pipeline", "Missing", expect=2)
+    assert text.startswith(f"luigi-pai {command}: Missing of pipeline: ")
+    assert "protocol of Missing: there is no such file" in text
 
 
 def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):
