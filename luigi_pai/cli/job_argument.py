@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import logging
 import os
@@ -43,7 +44,11 @@ __all__ = [
 
 LATEST = "@latest"
 
+_QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)
+"""Errors that completion does not show: a traceback may have a line of luigi.cfg, and its password."""
+
 _CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
+_LATEST = "luigi_pai.latest"  # the latest submissions of the user's jobs
 
 
 def connect(name: str | None = None) -> Cluster:
@@ -92,9 +97,11 @@ def _complete_cluster(
 ) -> list[CompletionItem[str]]:
     from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
 
-    from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
+    with contextlib.suppress(*_QUIET):
+        from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
 
-    return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
+    return []
 
 
 on_cluster = click.option(
@@ -158,8 +165,17 @@ def latest_submission(cluster: Cluster, name: str) -> str:
         first = v2_name(task)
     if task != name:
         return first + name.removeprefix(task)
-    number = latest_attempts(job.name for job in cluster.list()).get(first)
+    number = _latest_numbers(cluster).get(first)
     return name if number is None else attempt_name(first, number)
+
+
+def _latest_numbers(cluster: Cluster) -> dict[str, int]:
+    """Return ``latest_attempts`` of the user's jobs, by one list for all jobs of a command."""
+    meta = click.get_current_context().meta
+    if _LATEST not in meta:
+        meta[_LATEST] = latest_attempts(job.name for job in cluster.list())
+    known: dict[str, int] = meta[_LATEST]
+    return known
 
 
 def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
@@ -220,7 +236,7 @@ class _JobName(_ParamType):
         del param
         names: list[str] = [LATEST]
         logging.disable(logging.CRITICAL)  # a terminal in the middle of a line takes no warnings
-        with contextlib.suppress(PaiError, OSError):
+        with contextlib.suppress(*_QUIET):
             names += sorted(job.name for job in connect(ctx.meta.get(_CLUSTER)).list())
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

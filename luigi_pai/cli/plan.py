@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, cut, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, task_named
+from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +83,7 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     """
     with _deep_recursion():
         with plain_failures("plan", "stopped"):
-            root = _planned(task_named("plan", module, arguments), {})
+            root = _root(module, arguments)
         if as_json:
             click.echo(json.dumps(_facts(root), indent=2))
         else:
@@ -90,6 +91,16 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
                 click.echo(line)
             click.echo(_totals(list(_each(root))))
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
+
+
+def _root(module: str, arguments: Sequence[str]) -> _Planned:
+    task = task_named("plan", module, arguments)
+    try:
+        return _planned(task, {})
+    except OSError as error:  # the file of a protocol, say
+        if isinstance(error, PaiError):
+            raise
+        give_up("plan", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -163,7 +165,8 @@ def _job(
 
     is_protocol = "protocolVersion" in document
     for path, value in changes:
-        whole = ["parameters", *path] if is_protocol and len(path) == 1 else path
+        is_parameter = is_protocol and len(path) == 1 and _is_parameter(document, path[0], source)
+        whole = ["parameters", *path] if is_parameter else path
         _put(document, whole, value, source)
         if not is_protocol:
             _check_field(document, path)
@@ -188,6 +191,25 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
         at[last] = value
     else:
         give_up("submit", f"--set {'.'.join(path)}: {source} has no such place", EXIT_USAGE)
+
+
+def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
+    """Return whether a key is a parameter of a job protocol, not one of its own fields.
+
+    A key that is neither ends the command: the job would run without what was meant.
+    """
+    from luigi_pai.spec.nearest import closest  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+
+    given = document.get("parameters")
+    known = list(map(str, given)) if isinstance(given, dict) else []
+    if key in known or re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)):
+        return True
+    if key in [field.name for field in dataclasses.fields(JobProtocol) if field.init]:
+        return False
+    near = closest(key, known)
+    hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
+    return give_up("submit", f"--set {key}: {source} uses no parameter {key}; {hint}", EXIT_USAGE)
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
@@ -185,6 +187,20 @@ def _logging() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_logging")
+@pytest.mark.parametrize("words", ["luigi-pai status ", "luigi-pai list --cluster "])
+def test_completion_shows_nothing_of_a_configuration_that_cannot_be_read(tmp_path, words):
+    """A traceback in the middle of a command line has the line that is wrong."""
+    (tmp_path / "luigi.cfg").write_text("password = hidden\n")
+    count = str(len(words.split()))
+    about = {"_LUIGI_PAI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
+    command = [sys.executable, "-m", "luigi_pai"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **about}, capture_output=True, check=False
+    )
+    assert done.stderr == b""
+    assert done.stdout == (b"plain,@latest\n" if "status" in words else b"\n")
+
+
 def test_completion(job):
     """NAME from the sections, JOB from the jobs of the cluster that is chosen."""
     shell = ShellComplete(main, {}, "luigi-pai", "_COMPLETE")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MODULE = """
 import luigi
-from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
+from luigi_pai import PaiProtocolTask, PaiSweep, PaiTask, TaskRole, grid
 
 class Train(PaiTask):
     number = luigi.IntParameter()
@@ -40,6 +40,9 @@ class Day(luigi.Task):
         return [Day(number=self.number - 1)] if self.number else []
     def output(self):
         return luigi.LocalTarget(f"day-{self.number}")
+
+class Missing(PaiProtocolTask):
+    protocol = "missing.yaml"
 
 class Unended(luigi.Task):
     def output(self):
@@ -170,6 +173,15 @@ def test_a_run_with_nothing_to_do_says_so(folder):
     luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
     text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
     assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
+
+
+@pytest.mark.parametrize("command", ["plan", "render"])
+def test_a_protocol_whose_file_is_not_there(folder, command):
+    configuration = folder / "luigi.cfg"
+    configuration.write_text(configuration.read_text().replace("api_version = v1", "api_version = v2"))
+    text = luigi_pai(folder, command, "pipeline", "Missing", expect=2)
+    assert text.startswith(f"luigi-pai {command}: Missing of pipeline: ")
+    assert "protocol of Missing: there is no such file" in text
 
 
 def test_run_shows_a_line_for_each_change_and_the_job_s_own_error(folder, name):

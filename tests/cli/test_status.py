@@ -91,6 +91,17 @@ def test_stop_waits_until_jobs_have_ended(pai_command, job_file, name):
     assert "no-such-job" in pai_command("stop", "no-such-job", expect=1).stderr
 
 
+def test_many_jobs_take_one_list(pai, pai_command):
+    """A cluster takes 60 lists a minute: `luigi-pai status $(luigi-pai list -q)` may have more jobs."""
+    pai.release = "1.8.0"
+    pai.limits = {"call": 600, "list": 5, "submit": 60}
+    names = [f"job{number}" for number in range(20)]
+    for name in names:
+        pai.add(name)
+    shown = pai_command("status", "--json", *names).stdout
+    assert [job["name"] for job in json.loads(shown)] == names
+
+
 def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     """Each job that was asked to stop has its line, whatever one lookup says."""
     settings(api_version="v1")

@@ -91,6 +91,18 @@ def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dial
     assert len(here.status(name).tasks) == 3
 
 
+@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job_file, name, here):
+    """A parameter that is misspelt would change nothing, and the job would run with the file's own."""
+    path = job_file(name, "echo <% $parameters.more %>")
+    changes = ("--set", "word=bye", "--set", "more=x", "--set", "jobRetryCount=2")
+    pai_command("submit", path, *changes, "--name", name)
+    config = here.config(name)
+    assert (config["parameters"], config["jobRetryCount"]) == ({"word": "bye", "more": "x"}, 2)
+    wrong = pai_command("submit", path, "--set", "words=bye", "--name", f"{name}-b", expect=2).stderr
+    assert wrong.endswith(f"--set words: {path} uses no parameter words; did you mean word?\n")
+
+
 @both
 def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, here, tmp_path):
     """Each with the place and what to write; exit code 2 for the command line, 1 for the file."""
