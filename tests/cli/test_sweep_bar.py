@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 
 import pytest
 
@@ -15,7 +14,7 @@ command = importlib.import_module("luigi_pai.cli.run")  # the package has the co
 def shown(monkeypatch, capsys):
     """Draw what is noted; return the line."""
     monkeypatch.setattr(command, "is_terminal", lambda: True)
-    monkeypatch.setattr(command.shutil, "get_terminal_size", lambda: os.terminal_size((120, 24)))
+    monkeypatch.setenv("COLUMNS", "120")
 
     def draw(*events):
         progress = command._Progress()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from local_client import LocalClient
 from protocol_client import ProtocolClient
 
+from luigi_pai.cli import main
 from luigi_pai.local import LocalPai
 
 
@@ -26,3 +29,26 @@ def own_pai(tmp_path):
     """A server that a test may stop and kill."""
     with LocalPai(tmp_path / "data") as server:
         yield server
+
+
+@pytest.fixture
+def refused(monkeypatch, capfd):
+    """Run `luigi-pai local` with what it refuses, in this process: a function that returns what it says.
+
+    The exit code has to be 2, and neither the server nor a command that is behind ``--`` may say anything.
+    """
+    monkeypatch.setattr(logging.getLogger("luigi_pai.local.warnings"), "handlers", [])
+
+    def run(*words, **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(["local", "--port", "0", *words])
+        assert ended.value.code == 2
+        said, errors = capfd.readouterr()
+        assert said == ""
+        assert "Traceback" not in errors
+        return errors
+
+    return run

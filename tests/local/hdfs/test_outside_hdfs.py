@@ -250,14 +250,13 @@ TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1
         ([("nonsense", "")], "failed on connection exception: nonsense; --hdfs says where the WebHDFS"),
     ],
 )
-def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said):
+def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said, refused):
     """Exit code 2, one line that says what it is and what to do; no command is run."""
     with answering(*replies) as url:
-        done = local("--hdfs", url, "--", "echo", "ran")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"luigi-pai local: the HDFS at {url} cannot be used: ")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+        errors = refused("--hdfs", url, "--", "echo", "ran")
+    assert errors.startswith(f"luigi-pai local: the HDFS at {url} cannot be used: ")
+    assert said in errors
+    assert len(errors.splitlines()) == 1
 
 
 def test_folders_that_may_not_be_made_are_named(tmp_path):
@@ -287,11 +286,9 @@ def test_folders_that_may_not_be_made_are_named(tmp_path):
         (["--hdfs", "http://nn:9870", "--fs-uri", "nn:8020"], "is not of the form hdfs://HOST:PORT"),
     ],
 )
-def test_addresses_that_cannot_be_right_are_refused(words, said):
+def test_addresses_that_cannot_be_right_are_refused(words, said, refused):
     """Before anything is started; exit code 2."""
-    done = local(*words, "--", "echo", "ran")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert said in refused(*words, "--", "echo", "ran")
 
 
 def test_local_pai_says_why_it_did_not_start():

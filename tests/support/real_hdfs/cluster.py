@@ -127,8 +127,7 @@ class RealHdfs:
 
     def activate(self, number: int) -> None:
         """Make one of two NameNodes the active one."""
-        self.run("haadmin", "-transitionToStandby", self._names[1 - number])
-        self.run("haadmin", "-transitionToActive", self._names[number])
+        self.run("haadmin", "-failover", self._names[1 - number], self._names[number])
 
     def safe_mode(self, *, on: bool) -> None:
         """Put the NameNode into safe mode, or out of it."""
