@@ -97,9 +97,8 @@ class OpenPai(luigi.Config):
     The first four are those of ``luigi.contrib.pai``. Durations are in seconds.
 
     A further cluster has its own section, ``[OpenPai:NAME]``, with the same keys; ``current("NAME")``
-    returns its settings. Timeouts, polling, ``on_forgotten``, ``on_kill``, ``logs``, ``keep_logs``,
-    ``max_attempts``, ``retry_exit_codes``, ``tags``, ``notify`` and ``console`` are those of ``[OpenPai]``
-    unless it has them. Nothing else is: ``pai_url`` and ``username`` are required.
+    returns its settings. Timeouts, polling, ``console`` and the defaults of tasks (``on_kill``, ``logs``,
+    ...) are those of ``[OpenPai]`` unless it has them; ``pai_url`` and ``username`` are required.
 
     Attributes:
         section: of luigi.cfg: ``OpenPai`` or ``OpenPai:NAME``.

@@ -7,6 +7,7 @@ import logging
 import os
 import posixpath
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def _is_here(file: RemoteFile, place: Path) -> bool:
 
 
 def _check(path: str, files: list[Path], folders: list[Path]) -> None:
-    """Refuse what is a file on one side and a folder on the other."""
+    """Refuse what is a file on one side and a folder, a device or a pipe on the other."""
     wrong = [
         Problem(str(file), "is a folder here and a file on HDFS") for file in files if _is_folder_here(file)
     ]
@@ -110,6 +111,7 @@ def _check(path: str, files: list[Path], folders: list[Path]) -> None:
         for folder in folders
         if os.path.exists(folder) and not _is_folder_here(folder)  # noqa: PTH110  as below
     ]
+    wrong += [Problem(str(file), "is a device, pipe or socket") for file in files if _is_special(file)]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
 
@@ -124,6 +126,14 @@ def _check_room(path: str, folder: Path, size: int) -> None:
 
 def _is_folder_here(place: Path) -> bool:
     return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
+
+
+def _is_special(place: Path) -> bool:
+    try:
+        mode = place.stat().st_mode
+    except OSError:  # it is not there, mostly
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
