@@ -111,7 +111,7 @@ def test_a_file_on_one_side_and_a_folder_on_the_other(fs, results, tmp_path):
 def test_a_device_or_pipe_is_not_replaced(fs, results, tmp_path):
     """As root, ``luigi-pai get FILE /dev/null`` would leave a file there."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TransferError, match="/pipe: is a device, pipe or socket$"):
+    with pytest.raises(TransferError, match=r"/pipe: is a device, pipe or socket$"):
         download(fs, f"{results}/metrics.json", tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
