@@ -71,6 +71,8 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is shown: Luigi's own from WARNING on, or that nothing was to run."""
+        if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
+            return False  # requests that are repeated: what fails in the end is an error of its own
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 

@@ -292,8 +292,8 @@ class Session:
             hint += _IF_IT_IS_RIGHT
         message = self.redacted(message)
         raise AuthenticationError(
-            f"login of user {self.account.username!r} at {self.account.url} was refused: {message}"
-            + (f"; {hint}" if hint else ""),
+            f"login of user {self.account.username!r} at {self.account.url} was refused: "
+            + (f"{message.rstrip('.')}; {hint}" if hint else message),
             status=answer.status_code,
             code=code,
             server_message=message,

@@ -158,4 +158,4 @@ def _what_next(cluster: Cluster, job: JobStatus) -> Iterator[str]:
         yield f"  stop: luigi-pai stop{there} {job.name}"
     elif not job.succeeded:
         yield f"  logs: luigi-pai logs{there} {job.name}"
-        yield f"  again: luigi-pai submit{there} --like {job.name}"
+        yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {job.name}"

@@ -90,7 +90,7 @@ def test_jobs(job, gpu2, cluster, pai_command):
     assert "page" in shown
     assert gpu2.url in shown
     assert f"logs: luigi-pai logs --cluster gpu2 {job}\n" in shown
-    assert f"again: luigi-pai submit --cluster gpu2 --like {job}" in shown
+    assert f"again: run its Luigi task again, or luigi-pai submit --cluster gpu2 --like {job}" in shown
     pai_command("status", job, expect=1)
     assert "on gpu2" in pai_command("logs", *there, job).stdout
     assert "has ended already" in pai_command("stop", *there, job).stdout

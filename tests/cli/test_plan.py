@@ -169,6 +169,16 @@ def test_the_points_of_a_sweep(folder):
     assert search.startswith("Search()  to run, a search, whose points are not known before\n")
 
 
+def test_a_server_that_is_not_there_is_one_line(folder):
+    """Not what urllib3 says of requests that are repeated."""
+    text = (folder / "luigi.cfg").read_text()
+    text = re.sub("pai_url = .*", "pai_url = http://127.0.0.1:9\npoll_patience = 1", text)
+    (folder / "luigi.cfg").write_text(text)
+    shown = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler", expect=4)
+    assert shown.count("\n") == 1
+    assert "cannot reach http://127.0.0.1:9" in shown
+
+
 def test_a_run_with_nothing_to_do_says_so(folder):
     luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
     text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")

@@ -172,7 +172,7 @@ def test_a_wrong_password_is_one_clear_line(pai, settings):
     text = one_line(Train(), AuthenticationError)
     assert text == (
         f"job 'train' was not submitted: login of user 'admin' at {pai.url} was refused: "
-        "Password is incorrect.; set the right password in [OpenPai] of luigi.cfg"
+        "Password is incorrect; set the right password in [OpenPai] of luigi.cfg"
     )
 
 
@@ -181,7 +181,7 @@ def test_an_unknown_user_is_one_clear_line(pai, settings):
     settings(username="nobody1")
     assert one_line(Train(), AuthenticationError) == (
         f"job 'train' was not submitted: login of user 'nobody1' at {pai.url} was refused: "
-        "User nobody1 is not found.; set the right username in [OpenPai] of luigi.cfg"
+        "User nobody1 is not found; set the right username in [OpenPai] of luigi.cfg"
     )
 
 
