@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -141,7 +142,7 @@ class Engine:
         return f"{text}; {len(problems)} could not be: {problems[0]}" if problems else text
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do."""
+        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
         waits += [max(0.0, due - now) for due in self._reports_due.values()] if self._keep else []
@@ -149,7 +150,7 @@ class Engine:
             waits.append(max(0.0, self._starting[2] - now))
         elif self._may_begin():
             waits.append(self._held_for())
-        return min(waits, default=0.0)
+        return min(waits, default=math.inf)
 
     def step(self) -> None:
         """Begin the jobs for which there are places, and look up those that are due.

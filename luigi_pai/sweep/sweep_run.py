@@ -40,6 +40,7 @@ logger = logging.getLogger("luigi-interface")
 
 _SHOWN_FAILURES = 10  # in an error, and in the log
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
+_LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
 _STOPPERS = 16  # threads that stop jobs when the process is ended
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
 _RESOURCE = "pai"
@@ -263,7 +264,7 @@ class SweepRun:
 
     def _pause(self, seconds: float) -> None:
         """Wait, until a message of the scheduler comes."""
-        for _ in answered_within(self._sweep, seconds, self._clock, self._handle):
+        for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
             return
 
     def _handle(self, message: str) -> str:

@@ -473,6 +473,24 @@ def test_a_stop_message_stops_the_jobs(pai):
     assert sorted(states(sweep)) == ["PENDING"] * 2 + ["STOPPED"] * 4
 
 
+def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
+    """With parallel_jobs = 0 from the start."""
+    sweep = type("Held", (Study,), {"parallel_jobs": 0})()
+    answers = run_with_messages(sweep, "status", "parallel_jobs = 6")
+    assert answers == ["6 points: none begun", "parallel_jobs = 6 (before: 0)"]
+    assert states(sweep) == ["SUCCEEDED"] * 6
+    assert pai.submissions == 6
+
+
+def test_messages_are_answered_while_there_is_more_to_submit(pai, monkeypatch):
+    """A sweep of thousands of points submits for minutes."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._SLICE", 1e-5)
+    sweep = type("ToStop", (Study,), {"tolerance": 5, "parallel_jobs": 50})()
+    with pytest.raises(PaiSweepFailed, match="it was stopped by a message"):
+        run_with_messages(sweep, "stop")
+    assert pai.submissions < 6
+
+
 def test_what_it_holds_of_a_resource_is_given_back(pai):
     """A sweep keeps to Luigi's resource pai, and gives back what its last jobs do not need."""
     given_back = []
