@@ -136,10 +136,17 @@ class Engine:
     def stop(self) -> str:
         """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
         self.stopping = True
-        problems = [text for text in map(_stop, self.watched()) if text]
-        asked = len(self._units) - len(problems)
+        asked, problem, watched = 0, None, self.watched()
+        for each in watched:
+            error = _stop(each)
+            asked += error is None
+            problem = problem or error
+            if isinstance(error, _OF_ALL):  # each further request would fail, perhaps after a long time
+                break
         text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
-        return f"{text}; {len(problems)} could not be: {problems[0]}" if problems else text
+        if problem is None:
+            return text
+        return f"{text}; {len(watched) - asked} could not be: {first_line(problem)}"
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
@@ -279,6 +286,8 @@ class Engine:
                 run_timeout=unit.settings["run_timeout"],
             )
         self._changed(unit, begun.status)
+        if self.stopping:  # while it was begun
+            _stop((unit, begun.status.name))
 
     # watching
 
@@ -351,13 +360,13 @@ class Engine:
                 yield job, unit
 
 
-def _stop(watched: tuple[Unit, str]) -> str | None:
-    """Ask the server to stop a job, and return why that failed, if it did."""
+def _stop(watched: tuple[Unit, str]) -> PaiApiError | None:
+    """Ask the server to stop a job, and return the error, if that failed."""
     unit, name = watched
     try:
         unit.cluster.stop(name)
     except JobNotFound:
         return None
     except PaiApiError as error:
-        return first_line(error)
+        return error
     return None

@@ -75,9 +75,15 @@ class _Inbox:
         return message
 
 
-def run_with_messages(sweep, *messages):
-    """Run a sweep that gets messages one after the other; return the responses."""
-    answers: list[str] = []
+def run_with_messages(sweep, *messages, answers=None):
+    """Run a sweep that gets messages one after the other; return the responses.
+
+    Args:
+        sweep: the sweep.
+        messages: to it.
+        answers: a list that gets the responses, for a sweep that fails.
+    """
+    answers = [] if answers is None else answers
     sweep.scheduler_messages = _Inbox(messages, answers)
     try:
         sweep.run()

@@ -485,10 +485,26 @@ def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
 def test_messages_are_answered_while_there_is_more_to_submit(pai, monkeypatch):
     """A sweep of thousands of points submits for minutes."""
     monkeypatch.setattr("luigi_pai.sweep.engine._SLICE", 1e-5)
+    pai.plan = end_of(runs_for=60)
     sweep = type("ToStop", (Study,), {"tolerance": 5, "parallel_jobs": 50})()
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message"):
         run_with_messages(sweep, "stop")
     assert pai.submissions < 6
+    assert {job.state for job in pai.jobs.values()} <= {"STOPPED"}  # also what was being submitted then
+
+
+def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
+    """It is not asked for each job: that might take hours. The message can be sent again."""
+    pai.plan = end_of(runs_for=60)
+    fault = pai.fail("PUT", "/jobs/", "hang")
+    sweep = type("ToStop", (Study,), {"tolerance": 5})()
+    answers = []
+    with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
+        run_with_messages(sweep, "stop", "stop", answers=answers)
+    assert answers[0].startswith("0 jobs asked to stop; 4 could not be: ")
+    assert answers[1] == "4 jobs asked to stop"
+    assert fault.struck == 1
+    assert pai.count("PUT") == 5
 
 
 def test_what_it_holds_of_a_resource_is_given_back(pai):
