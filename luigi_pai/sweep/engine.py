@@ -303,7 +303,7 @@ class Engine:
             if isinstance(update.error, _OF_ALL):
                 raise update.error
             for unit in units:
-                self._fail(unit.points, update.error)
+                self._fail([point for point, _ in unit.statuses(update.status)], update.error)
             return
         ended = [each for unit in units for each in unit.finish(update)]
         if job in self._pruned:

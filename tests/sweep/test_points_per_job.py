@@ -303,36 +303,52 @@ def test_a_point_is_found_without_hdfs(v2):
     assert len(v2.jobs) == points
 
 
-def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
-    """A point that has ended is recorded at once."""
+class Sleeping(OfSweep):
+    """A point that does nothing for a time."""
+
+    seconds = luigi.IntParameter()
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
+
+
+class Uneven(PaiSweep):
+    """One job, of which the first point ends soon and the second one does not."""
+
+    prefix = luigi.Parameter()
+    name = "Uneven"
+    points_per_job = 2
+    results_dir = "results"
+
+    def points(self):
+        return [
+            OfSweep(prefix=self.prefix, number=0),
+            Sleeping(prefix=self.prefix, number=1, seconds=600),
+        ]
+
+
+@pytest.fixture
+def uneven(local_pai_v2, settings):
+    """Return the sweep, on a real server; its jobs are stopped after the test."""
     settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
-    prefix = f"p{uuid.uuid4().hex[:8]}"
+    sweep = Uneven(prefix=f"p{uuid.uuid4().hex[:8]}")
+    yield sweep
+    cluster = OpenPai.current().cluster()
+    for job in cluster.list():
+        if is_array_name(job.name, sweep.name) and not job.finished:
+            cluster.stop(job.name)
 
-    class Uneven(PaiSweep):
-        points_per_job = 2
-        results_dir = "results"
 
-        def points(self):
-            return [
-                OfSweep(prefix=prefix, number=0),
-                Sleeping(prefix=prefix, number=1, seconds=600),
-            ]
-
-    class Sleeping(OfSweep):
-        seconds = luigi.IntParameter()
-
-        @property
-        def tasks(self):
-            return [TaskRole("main", f"sleep {self.seconds}", memoryMB=100)]
-
-    sweep = Uneven()
-    first, second = sweep.points()
+def test_the_table_shows_each_point_while_others_run(uneven):
+    """A point that has ended is recorded at once."""
+    first, second = uneven.points()
     ended = []
 
     class Stop(Exception):
         pass
 
-    run = SweepRun(sweep)
+    run = SweepRun(uneven)
     noted = run.ended
 
     def note(each):
@@ -347,11 +363,27 @@ def test_the_table_shows_each_point_while_others_run(local_pai_v2, settings):
     assert first.complete()
     assert not second.complete()
     with pytest.raises(
-        PaiJobError, match=rf"'{prefix}-1' was not submitted: it is RUNNING as a part of job "
+        PaiJobError, match=rf"'{uneven.prefix}-1' was not submitted: it is RUNNING as a part of job "
     ):
         second.run()
-    (job,) = (job.name for job in OpenPai.current().cluster().list() if is_array_name(job.name, sweep.name))
-    OpenPai.current().cluster().stop(job)
+
+
+def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
+    """From then on the server refuses to show the job."""
+    run = SweepRun(uneven)
+    noted = run.ended
+
+    def refused(_, name):
+        raise PermissionRefused(f"no access to {name}")
+
+    def note(each):
+        monkeypatch.setattr(Cluster, "status", refused)
+        return noted(each)
+
+    run.ended = note
+    with pytest.raises(PaiSweepFailed, match="1 of 2 points failed"):
+        run.execute()
+    assert [row["state"] for row in uneven.output().rows()] == ["SUCCEEDED", "FAILED"]
 
 
 # ---------------------------------------------------------------- what cannot be packed
