@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.status import JobState, JobStatus, instance_status
 from luigi_pai.api.submissions import Submissions
 from luigi_pai.api.watcher import Outcome, Update
-from luigi_pai.errors import ConfigError, PaiApiError, PaiError
+from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
-from luigi_pai.sweep.units import PointUnit, end_of, run_of
+from luigi_pai.sweep.units import OF_ALL, PointUnit, end_of, run_of
 from luigi_pai.tasks.history import RunsInArrayError
 from luigi_pai.tasks.task_run import Begun
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Ended, Point, Unit
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["AlonePoint", "Lookup"]
+__all__ = ["AlonePoint", "Lookup", "packed"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -250,7 +250,7 @@ class Lookup(_OneJob):
 
         Raises:
             ConfigError: the cluster is one of v1.
-            PaiApiError: a lookup failed.
+            PaiApiError: the cluster cannot be reached, or refuses the user.
         """
         yield from self._arrays.load()
         missing: list[_Member] = []
@@ -269,27 +269,38 @@ class Lookup(_OneJob):
                     running.setdefault(instance.array, {})[instance.index] = member
                 else:
                     self._further.append(PointUnit(member.point))
-            except (PaiApiError, ConfigError):
+            except OF_ALL:
                 raise
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
                 self._further.append(_Refused(member.point, error))
         self._further += (
             _RunningArray(self._arrays, array, members, self._limits) for array, members in running.items()
         )
-        self._further += self._packed(missing)
+        self._further += packed(self._arrays, missing, self._limits, self._more)
         return None
 
     def further(self) -> Sequence[Unit]:
         """Return units for all points but those that wait for others to share a job with."""
         return self._further
 
-    def _packed(self, missing: Sequence[_Member]) -> Iterator[Unit]:
-        waiting = [*self._arrays.waiting, *missing]
-        size = self._limits.points_per_job
-        while waiting and (len(waiting) >= size or not self._more()):
-            yield _NewArray(self._arrays, dict(enumerate(waiting[:size])), self._limits)
-            waiting = waiting[size:]
-        self._arrays.waiting = waiting
+
+def packed(
+    arrays: Arrays, missing: Sequence[_Member], limits: SweepLimits, more: Callable[[], bool]
+) -> Iterator[Unit]:
+    """Yield units for points that are to be submitted and for those that wait for others to share a job with.
+
+    Args:
+        arrays: those of the sweep; keeps the points that go on waiting.
+        missing: further points.
+        limits: of the sweep.
+        more: whether further points will be looked up, with which jobs are filled up.
+    """
+    waiting = [*arrays.waiting, *missing]
+    size = limits.points_per_job
+    while waiting and (len(waiting) >= size or not more()):
+        yield _NewArray(arrays, dict(enumerate(waiting[:size])), limits)
+        waiting = waiting[size:]
+    arrays.waiting = waiting
 
 
 def _undo(recorded: Sequence[_Member]) -> None:

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watcher import Outcome, Watcher
-from luigi_pai.errors import (
-    AuthenticationError,
-    ClusterUnreachable,
-    ConfigError,
-    JobNotFound,
-    PaiApiError,
-    PaiError,
-    RateLimited,
-)
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.units import Ended, first_line
+from luigi_pai.sweep.units import OF_ALL, Ended, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -39,7 +31,6 @@ __all__ = ["Engine", "Listener"]
 
 logger = logging.getLogger("luigi-interface")
 
-_OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)  # they concern all points
 _SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS does not answer
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
@@ -72,7 +63,8 @@ class Engine:
         source: of the points.
         limits: of the sweep; they may change at any time.
         clock: says when something is due.
-        units_of: returns units for points, each point in one of them.
+        units_of: returns units for points, each point in one of them; for no points, once the source is
+            exhausted, units for those that it has kept back.
         listener: gets every event.
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
@@ -141,7 +133,7 @@ class Engine:
             error = _stop(each)
             asked += error is None
             problem = problem or error
-            if isinstance(error, _OF_ALL):  # each further request would fail, perhaps after a long time
+            if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
                 break
         text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
         if problem is None:
@@ -221,8 +213,8 @@ class Engine:
         for point in points:
             point.attempts += 1
         try:
-            self._ready += self._units_of(points) if points else ()
-        except _OF_ALL:
+            self._ready += self._units_of(points) if points or self._source.exhausted else ()
+        except OF_ALL:
             raise
         except Exception as error:  # noqa: BLE001  as in _advance
             self._fail(points, error)
@@ -235,7 +227,7 @@ class Engine:
         except StopIteration as end:
             self._starting = None
             self._begun(unit, end.value)
-        except _OF_ALL:
+        except OF_ALL:
             self._starting = None
             raise
         except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
@@ -300,7 +292,7 @@ class Engine:
         units = self._units.pop(job)
         self._reports_due.pop(job, None)
         if update.error is not None:  # its lookup is refused; what becomes of it is not known
-            if isinstance(update.error, _OF_ALL):
+            if isinstance(update.error, OF_ALL):
                 raise update.error
             for unit in units:
                 self._fail([point for point, _ in unit.statuses(update.status)], update.error)

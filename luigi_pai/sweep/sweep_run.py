@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array_units import AlonePoint, Lookup
+from luigi_pai.sweep.array_units import AlonePoint, Lookup, packed
 from luigi_pai.sweep.arrays import Arrays, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
@@ -145,11 +145,15 @@ class SweepRun:
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
     def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
-        if self._limits.points_per_job == 1:
-            return [AlonePoint(point, lambda point: self._packed([point])) for point in points]
-        return [self._packed(points)]
+        units: list[Unit] = []
+        if points and self._limits.points_per_job > 1:
+            return [self._lookup(points)]
+        units += [AlonePoint(point, lambda point: self._lookup([point])) for point in points]
+        if self._arrays is not None and self._source.exhausted:
+            units += packed(self._arrays, (), self._limits, self._more_to_pack)
+        return units
 
-    def _packed(self, points: Sequence[Point]) -> Unit:
+    def _lookup(self, points: Sequence[Point]) -> Unit:
         if self._arrays is None:
             self._arrays = Arrays(self._name, points[0])
         return Lookup(self._arrays, points, self._limits, self._more_to_pack)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watcher import Outcome, Update
-from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    PaiError,
+    PaiJobFailed,
+    PaiJobTimeout,
+    RateLimited,
+)
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -20,7 +28,10 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.task_run import Begun
 
-__all__ = ["Ended", "Point", "PointUnit", "Unit", "end_of", "first_line", "run_of"]
+__all__ = ["OF_ALL", "Ended", "Point", "PointUnit", "Unit", "end_of", "first_line", "run_of"]
+
+OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
+"""Errors that concern all points of a sweep."""
 
 _LONGEST = 300  # characters of a reason
 

@@ -29,6 +29,7 @@ from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import is_array_name
 from luigi_pai.sweep.arrays import Arrays
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.results import Row, Summary
 from luigi_pai.sweep.sweep_run import SweepRun
 
 
@@ -301,6 +302,36 @@ def test_a_point_is_found_without_hdfs(v2):
     points = len(v2.jobs)
     Packed().points()[0].run()
     assert len(v2.jobs) == points
+
+
+def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
+    """The last point of the sweep was stopped early, by an earlier run; the others fill no job."""
+    points = Packed().points()[:4]
+    v2.add(points[2].name, runs_for=0.1)
+
+    class Fourth(Packed):
+        points_per_job = 3
+
+        def points(self):
+            return points
+
+    states = ["RUNNING"] * 3 + ["PRUNED"]
+    table = [Row({}, state, job=point.name) for point, state in zip(points, states, strict=True)]
+    summary = Summary("Fourth", 4, complete=False, started_ms=1, updated_ms=1, digest="")
+    Fourth().output().write(table, summary)
+    Fourth().run()
+    assert [row["state"] for row in Fourth().output().rows()] == ["SUCCEEDED"] * 3 + ["PRUNED"]
+    assert packed(v2)[1:] == [[point.name for point in points[:2]]]
+
+
+def test_a_point_whose_lookup_is_refused_fails_alone(v2):
+    """Those that are looked up with it, and those that waited for them, are submitted."""
+    points = Packed().points()
+    points[1].run()
+    v2.fail("GET", "/jobs/admin~train-3-32", 403, times=float("inf"))
+    Packed(tolerance=1).run()
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 5 + ["FAILED"]
+    assert packed(v2)[1:] == [[points[number].name for number in (0, 2, 3, 4)]]
 
 
 class Sleeping(OfSweep):
