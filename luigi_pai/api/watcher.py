@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
 _QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
-_JITTER, _LOST_AFTER = 0.1, 60.0
+_JITTER, _LOST_AFTER, _LONGEST_STEP = 0.1, 60.0, 0.5
 _LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _FEW = 2  # jobs that are looked up alone when they are due together
@@ -96,7 +96,7 @@ class _Watched:
 
 
 class Watcher:
-    """Polls any number of jobs of one cluster. ``step()`` looks up the jobs that are due and never sleeps.
+    """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     Up to two jobs are looked up alone when they are due. If a third one is due before the first would be due
     again, one list of the user's jobs updates all of them. Lists are made
@@ -126,8 +126,7 @@ class Watcher:
         self._jobs: dict[str, _Watched] = {}
         self._due: list[tuple[float, int, str]] = []
         self._serial = itertools.count()
-        self._paused_until = -math.inf
-        self._no_list_before = -math.inf
+        self._paused_until = self._no_list_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
 
     def __len__(self) -> int:
@@ -193,13 +192,14 @@ class Watcher:
         return max(0.0, max(self._due[0][0], self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
-        """Look up the jobs that are due and return their updates, each with the name of its job.
+        """Look up the jobs that are due, as far as half a second allows, and return their updates.
 
         Raises:
             PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
         """
         updates: list[Update] = []
-        while self.idle() <= 0:
+        end = self._clock.monotonic() + _LONGEST_STEP
+        while self.idle() <= 0 and self._clock.monotonic() < end:
             wait = self._cluster.polling_wait()
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  as above

@@ -349,3 +349,29 @@ def test_a_watcher_knows_its_jobs(faulty, known_cluster):
         known.status("j1")
     watcher.add(known.status("j0"))
     assert ("j0" in watcher, "j1" in watcher, len(watcher)) == (True, False, 1)
+
+
+def test_a_step_ends_though_more_jobs_are_due(faulty, known_cluster, clock, monkeypatch):
+    """Lists fail, and a round of lookups takes longer than the longest wait of a job."""
+    names = [f"j{number}" for number in range(400)]
+    for name in names:
+        faulty.add(name, runs_for=36_000)
+    faulty.fail("GET", r"/jobs\?", 500, times=float("inf"))
+    known = known_cluster()
+    watcher = watching(known, names)
+    looked_up = Counter()
+
+    def slow(name):
+        clock.advance(0.1)
+        looked_up[name] += 1
+        assert looked_up.total() < 3000
+        return JobStatus(name, JobState.RUNNING, raw_state="RUNNING")
+
+    monkeypatch.setattr(known, "status", slow)
+    changed = set()
+    while len(changed) < len(names):
+        clock.sleep(watcher.idle())
+        began = clock.monotonic()
+        changed |= {update.name for update in watcher.step()}
+        assert clock.monotonic() - began < 1
+    assert min(looked_up.values()) > 0
