@@ -78,7 +78,8 @@ class Board:
 
     Lists take at most half of the server's limit of lists, and at most a tenth of the time; the pause
     between two is at most 30 s. After a list that failed there is none for 15 s, then twice as long each
-    time, up to 10 minutes. Safe to share between threads and over a fork.
+    time, up to 10 minutes; for as long as nothing else is answered either, 15 s each time. Safe to share
+    between threads and over a fork.
 
     Args:
         session: of the server and the user.
@@ -101,6 +102,7 @@ class Board:
         self._flat = False  # v1 lists have no jobs but those that are looked up by their name alone
         self._pause = 0.0
         self._paused_until = 0.0
+        self._replied = False  # a lookup was answered since the last list that failed
         self._failure: tuple[float, PaiApiError] | None = None  # of the last list that failed, and its time
 
     def wait(self) -> float | None:
@@ -152,7 +154,9 @@ class Board:
             try:
                 jobs = list(request())
             except PaiApiError as error:
-                self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+                if self._replied or not self._pause:  # else no request is answered, a list or not
+                    self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+                self._replied = False
                 now = self._clock.monotonic()
                 self._failure, self._paused_until = (now, error), now + self._pause
                 logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
@@ -226,6 +230,7 @@ class Board:
             name: on the server.
             found: whether the server knows the job.
         """
+        self._replied = True
         if self._listing is not None and name in self._listing.jobs:
             self._listing.served.add(name)
         if version != "v1" or self._flat or not found:
@@ -243,6 +248,7 @@ class Board:
         self._arrays = []
         self._alone, self._needed, self._answered = 0, _ALONE, 0
         self._flat, self._pause, self._paused_until, self._failure = False, 0.0, 0.0, None
+        self._replied = False
 
     def _store(self, version: str, at: float, took: float, jobs: list[JobStatus]) -> Listing:
         own = [job for job in jobs if job.username == self._session.account.username]

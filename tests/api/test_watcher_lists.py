@@ -351,6 +351,22 @@ def test_a_watcher_knows_its_jobs(faulty, known_cluster):
     assert ("j0" in watcher, "j1" in watcher, len(watcher)) == (True, False, 1)
 
 
+def test_lists_are_made_again_soon_after_an_outage(faulty, known_cluster, follow):
+    """Not minutes later, in which each job would be looked up alone: lists failed as all requests did."""
+    for name in NAMES:
+        faulty.add(name, runs_for=36_000)
+    watcher = watching(known_cluster())
+    follow(watcher, 600)
+    faulty.down()
+    follow(watcher, 1200)
+    faulty.up()
+    follow(watcher, 60)
+    faulty.calls.clear()
+    follow(watcher, 240)
+    assert lookups(faulty) == {}
+    assert 5 < faulty.lists < 20
+
+
 def test_a_step_ends_though_more_jobs_are_due(faulty, known_cluster, clock, monkeypatch):
     """Lists fail, and a round of lookups takes longer than the longest wait of a job."""
     names = [f"j{number}" for number in range(400)]
