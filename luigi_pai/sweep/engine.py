@@ -7,9 +7,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watcher import Outcome, Watcher
-from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.units import OF_ALL, Ended, first_line
 
@@ -32,7 +33,7 @@ __all__ = ["Engine", "Listener"]
 logger = logging.getLogger("luigi-interface")
 
 _SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS does not answer
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS or the server does not answer
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
 
 
@@ -93,13 +94,14 @@ class Engine:
         self._listener = listener
         self._keep = keep
         self._ready: list[Unit] = []
-        self._starting: tuple[Unit, Steps[Begun | None], float] | None = None
+        # with the time of its next step, and that of its first
+        self._starting: tuple[Unit, Steps[Begun | None], float, float] | None = None
         self._watchers: dict[Hashable, Watcher] = {}
         self._units: dict[tuple[Hashable, str], list[Unit]] = {}  # of each job that is watched
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
         self.cluster: Cluster | None = None
-        self._hdfs_outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
+        self._outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
 
@@ -174,10 +176,10 @@ class Engine:
         return bool(self._ready) or not (self._source.exhausted or self._source.waits)
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server takes no further submission, or HDFS no record of one."""
+        """Return the seconds for which the server takes no further submission, or does not answer."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= 0 else 0.0
-        pause = self._hdfs_outage[1] - self._clock.monotonic() if self._hdfs_outage is not None else 0.0
+        pause = self._outage[1] - self._clock.monotonic() if self._outage is not None else 0.0
         return max(held, pause, 0.0)
 
     def _begin(self) -> None:
@@ -189,7 +191,8 @@ class Engine:
                 unit = self._next_unit()
                 if unit is not None:
                     self.cluster = unit.cluster
-                    self._starting = unit, unit.begin(), self._clock.monotonic()
+                    now = self._clock.monotonic()
+                    self._starting = unit, unit.begin(), now, now
             elif self._starting[2] > self._clock.monotonic():
                 break
             else:
@@ -202,16 +205,12 @@ class Engine:
         if self._ready:
             return self._ready.pop(0)
         points: list[Point] = []
-        while len(points) < self._limits.points_per_job:
-            drawn = self._source.draw()
-            if drawn is None:
-                break
-            if isinstance(drawn, Ended):
-                self._end(drawn)
-            else:
-                points.append(drawn)
-        for point in points:
-            point.attempts += 1
+        try:
+            self._draw(points)
+        except (*TRANSIENT, HdfsError) as error:
+            if self.cluster is None or not self._waits_out(error, points, self.cluster):
+                raise
+            return None
         try:
             self._ready += self._units_of(points) if points or self._source.exhausted else ()
         except OF_ALL:
@@ -220,35 +219,64 @@ class Engine:
             self._fail(points, error)
         return self._ready.pop(0) if self._ready else None
 
-    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float) -> None:
+    def _draw(self, points: list[Point]) -> None:
+        """Draw points for a job."""
+        while len(points) < self._limits.points_per_job:
+            drawn = self._source.draw()
+            if drawn is None:
+                break
+            if isinstance(drawn, Ended):
+                self._end(drawn)
+            else:
+                drawn.attempts += 1
+                points.append(drawn)
+
+    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float, began: float) -> None:
         """Take the next step of the unit that is being begun."""
         try:
             wait = next(steps)
         except StopIteration as end:
             self._starting = None
             self._begun(unit, end.value)
+        except (ClusterUnreachable, HdfsError) as error:  # other tasks may have given the server up just now
+            self._starting = None
+            if self._waits_out(error, unit.points, unit.cluster, began):
+                return
+            if isinstance(error, ClusterUnreachable):
+                raise
+            self._fail(unit.points, error)
         except OF_ALL:
             self._starting = None
             raise
         except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
             self._starting = None
-            if not (isinstance(error, HdfsError) and error.transient and self._waits_for_hdfs(unit, error)):
-                self._fail(unit.points, error)
+            self._fail(unit.points, error)
         else:
-            self._starting = unit, steps, self._clock.monotonic() + wait
+            self._starting = unit, steps, self._clock.monotonic() + wait, began
 
-    def _waits_for_hdfs(self, unit: Unit, error: HdfsError) -> bool:
-        """Begin points again later: HDFS does not answer. False at the deadline."""
+    def _waits_out(
+        self, error: PaiError, points: Sequence[Point], cluster: Cluster, since: float | None = None
+    ) -> bool:
+        """Draw points again later: HDFS or the server does not answer. False for other errors, and too long.
+
+        Args:
+            error: what was raised for them.
+            points: the points.
+            cluster: theirs.
+            since: when they were begun.
+        """
+        if not (error.transient if isinstance(error, HdfsError) else cluster.answered):
+            return False
         now = self._clock.monotonic()
-        since, _, pause = self._hdfs_outage or (now, now, _FIRST_PAUSE / 2)
-        limit = unit.cluster.polling.patience
+        since, _, pause = self._outage or (now if since is None else since, now, _FIRST_PAUSE / 2)
+        limit = cluster.polling.patience
         if now - since >= limit:
             return False
-        if self._hdfs_outage is None:
+        if self._outage is None:
             logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
         pause = min(2 * pause, _LONGEST_PAUSE)
-        self._hdfs_outage = since, now + pause, pause
-        for point in unit.points:
+        self._outage = since, now + pause, pause
+        for point in points:
             point.attempts -= 1
             self._source.put_back(point)
         return True
@@ -261,7 +289,7 @@ class Engine:
             self._end(Ended(point, "FAILED", error=text))
 
     def _begun(self, unit: Unit, begun: Begun | None) -> None:
-        self._hdfs_outage = None
+        self._outage = None
         self._ready += unit.further()
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))

@@ -183,7 +183,8 @@ class SearchedPoints:
             SpecError: the generator has yielded more than ``max_points``.
         """
         if self._again:
-            return self._again.popleft()
+            point = self._again.popleft()
+            return point if point.attempts else self._known_or(point)
         while not self._ended and not self._waits:
             try:
                 task = next(self._tasks)
@@ -212,6 +213,14 @@ class SearchedPoints:
         for task in [point.task, *self._twins.pop(point.name, ())]:
             self._tell(task, row)
 
+    def _known_or(self, point: Point) -> Point | Ended:
+        """Return a point, or how it has ended; if that cannot be found out now, it is drawn again."""
+        try:
+            return self._known(point) or point
+        except BaseException:
+            self._again.append(point)
+            raise
+
     def _checked(self, task: Any) -> Point | Ended | None:
         """Return a point that is new; None for one that was yielded before.
 
@@ -231,7 +240,7 @@ class SearchedPoints:
         if point.name not in self._rows:
             self._rows[point.name] = None
             self.points.append(point)
-            return self._known(point) or point
+            return self._known_or(point)
         row = self._rows[point.name]
         if row is None:
             self._twins.setdefault(point.name, []).append(task)

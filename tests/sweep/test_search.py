@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import luigi
 import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +175,30 @@ def test_a_search_has_a_most_number_of_points_too(pai):
     with pytest.raises(SpecError, match="more than max_points = 5"):
         Endless().run()
     assert pai.submissions == 5
+
+
+def test_an_outage_while_requirements_are_checked_is_waited_out(pai):
+    """A search learns with each point what that requires."""
+    faults = [ClusterUnreachable("no reply"), ServerFault("503", status=503)]
+
+    class Data(luigi.Task):
+        def complete(self):
+            if faults:
+                raise faults.pop()
+            return True
+
+    class Needs(Train):
+        def requires(self):
+            return Data() if self.batch == 2 else []
+
+    class Proposes(Asks):
+        def proposed(self):
+            yield from grid(Needs, batch=[1, 2, 3])
+
+    Proposes().run()
+    assert faults == []
+    assert [row["state"] for row in Proposes().output().rows()] == ["SUCCEEDED"] * 3
+    assert pai.submissions == 3
 
 
 @pytest.mark.usefixtures("pai")

@@ -13,7 +13,17 @@ import pytest
 from pipelines import build, new_process
 from sweep_tasks import Study, Train, end_of, run_with_messages
 
-from luigi_pai import AuthenticationError, PaiSweep, PaiSweepFailed, SpecError, TaskRole, grid, zipped
+from luigi_pai import (
+    AuthenticationError,
+    ClusterUnreachable,
+    OpenPai,
+    PaiSweep,
+    PaiSweepFailed,
+    SpecError,
+    TaskRole,
+    grid,
+    zipped,
+)
 from luigi_pai.sweep.results import SweepResults
 
 
@@ -331,6 +341,20 @@ def test_what_concerns_all_points_ends_the_sweep(pai, settings):
     with pytest.raises(AuthenticationError, match="to go on, run the sweep again"):
         Study().run()
     assert pai.posts() == []
+
+
+def test_an_outage_that_another_process_has_noticed_is_waited_out(pai, monkeypatch):
+    """Tasks that are looked up by other workers of Luigi give up after 2 s, and share that with all forks."""
+    monkeypatch.setattr("luigi_pai.api.caches._UNREACHABLE_KEPT", 0.3)
+
+    def plan(_):
+        if pai.submissions == 2:
+            OpenPai.current().cluster().outage.record(ClusterUnreachable("no reply"))
+        return {}
+
+    pai.plan = plan
+    Study().run()
+    assert states(Study()) == ["SUCCEEDED"] * 6
 
 
 # ---------------------------------------------------------------- what is wrong with a sweep
