@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import luigi
+import luigi.rpc
 import luigi.scheduler
 import pytest
 from pipelines import build, new_process
@@ -580,6 +581,23 @@ def test_luigis_scheduler_takes_back_what_is_given(pai):
     assert worker.run()
     assert seen[0] == 3
     assert seen[-1] == 1
+
+
+def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
+    """Luigi repeats such a request for a minute, and then raises; jobs are watched on."""
+    sweep = type("Untold", (Study,), {"resources": {"pai": 5}})()
+    told = []
+
+    def tell(value):
+        told.append(value)
+        raise luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler")
+
+    sweep.set_status_message = sweep.set_progress_percentage = sweep.decrease_running_resources = tell
+    sweep.run()
+    assert states(sweep) == ["SUCCEEDED"] * 6
+    assert pai.submissions == 6
+    assert len(told) == 1
+    assert "scheduler was not told how it stands: Errors (3 attempts)" in caplog.text
 
 
 # ---------------------------------------------------------------- the log and the page
