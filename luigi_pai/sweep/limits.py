@@ -79,7 +79,9 @@ class SweepLimits:
 
     def failures(self, points: int) -> int:
         """Return how many of a number of points may fail."""
-        return math.floor(self.tolerance * points) if self.tolerance < 1 else int(self.tolerance)
+        if self.tolerance >= 1:
+            return int(self.tolerance)
+        return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
     def change(self, message: str) -> str:
         """Change a limit as a message says, ``parallel_jobs = 100``, and return what was done.
