@@ -84,6 +84,7 @@ def test_the_best_is_of_what_succeeded_and_has_a_number():
         row(3, float("nan")),
         row(4, -1, "FAILED"),
         row(5, accuracy=True),
+        row(5, 10**400),
     ):
         best.add(*values)
     assert str(best) == ""
