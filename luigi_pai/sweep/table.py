@@ -29,6 +29,7 @@ logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # seconds between two writings, at least
 _SHARE = 0.05  # of the time, spent on writing at most
+_LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
 _PRUNED = "PRUNED"
@@ -137,11 +138,13 @@ class Table:
         """Write the rows, if some have changed, at most every 5 s; an error is logged."""
         if self.idle() > 0:
             return
+        began = self._clock.monotonic()
         try:
             self.write()
         except (PaiError, OSError) as error:
             logger.warning("Sweep %s: its table could not be written: %s", self._sweep, first_line(error))
-            self._next = self._clock.monotonic() + _EVERY
+            now = self._clock.monotonic()
+            self._next = now + min(max(_EVERY, (now - began) / _SHARE), _LONGEST_PAUSE)
 
     def write(self, *, complete: bool = False) -> None:
         """Write all rows.
