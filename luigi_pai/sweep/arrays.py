@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.units import Point
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["Arrays", "check_points"]
+__all__ = ["Arrays", "check_cluster", "check_points"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -54,6 +54,18 @@ def check_points(points: Sequence[Point]) -> None:
     definitions = (point.task._definition() for point in points)  # noqa: SLF001  of this package
     jobs = (definition.job_named(v2_name(definition.name)) for definition in definitions)
     check_alike(_converted(job, settings).protocol for job in _of_each_kind(jobs))
+
+
+def check_cluster(point: Point) -> None:
+    """Ask the cluster of a point whether it takes arrays.
+
+    Raises:
+        ConfigError: it is one of v1.
+        PaiApiError: it does not answer.
+    """
+    cluster = run_of(point).cluster
+    if cluster.server.api_version() == "v1":
+        raise _no_arrays(f"{cluster.url} is an OpenPAI 0.7 to 0.14")
 
 
 def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:

@@ -174,5 +174,6 @@ def _points(total: int | None) -> str:
 
 
 def _is_number(value: object) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max  # an int may be larger than any float
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # an int may be larger than any float

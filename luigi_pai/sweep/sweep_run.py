@@ -13,7 +13,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
 from luigi_pai.sweep.array_units import AlonePoint, Lookup, packed
-from luigi_pai.sweep.arrays import Arrays, check_points
+from luigi_pai.sweep.arrays import Arrays, check_cluster, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.pacing import pace, seconds_to_submit
@@ -293,10 +293,28 @@ class SweepRun:
             return self._progress.text(self._source.total)
         else:
             try:
-                text = self._limits.change(message)
-            except ValueError as error:
+                text = self._change(message)
+            except (ValueError, PaiApiError) as error:
                 return str(error)
         logger.info("%s: by message: %s", self._name, text)
+        return text
+
+    def _change(self, message: str) -> str:
+        """Change a limit, and return what was done.
+
+        Raises:
+            ValueError: the message is not valid, or the points cannot share jobs; the limits are as before.
+            PaiApiError: the cluster was to be asked whether they can, and does not answer.
+        """
+        before, points = self._limits.points_per_job, self._source.points
+        text = self._limits.change(message)
+        if self._limits.points_per_job > before == 1 and points:
+            try:
+                check_points(points)
+                check_cluster(points[0])
+            except PaiError:
+                self._limits.points_per_job = before
+                raise
         return text
 
     def _killed(self) -> None:

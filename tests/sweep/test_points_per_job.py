@@ -8,7 +8,7 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train
+from sweep_tasks import Study, Train, run_with_messages
 
 from luigi_pai import (
     Cluster,
@@ -465,6 +465,28 @@ def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
     with pytest.raises(ConfigError, match=r"points_per_job needs a cluster of OpenPAI 0\.15 to 1\.8 or LTP"):
         Packed().run()
     assert pai.submissions == 0
+
+
+@pytest.mark.parametrize("version", ["v1", "auto"])
+def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings, version):
+    """The sweep goes on as before."""
+    settings(api_version=version)
+    pai.plan = {"runs_for": 0.3}
+
+    class Alone(Packed):
+        points_per_job = 1
+
+    (answer,) = run_with_messages(Alone(), "points_per_job = 4")
+    assert answer.startswith("points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP")
+    assert [row["state"] for row in Alone().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
+    v2.plan = {"runs_for": 0.3}
+    sweep = type("Alone", (Unlike,), {"points_per_job": 1})()
+    (answer,) = run_with_messages(sweep, "points_per_job = 4")
+    assert "differs from that of 'train-1" in answer
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 3
 
 
 @pytest.mark.usefixtures("v2")
