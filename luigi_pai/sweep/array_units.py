@@ -36,6 +36,8 @@ __all__ = ["AlonePoint", "Lookup", "packed"]
 
 logger = logging.getLogger("luigi-interface")
 
+_RECENT = 30.0  # seconds for which a lookup of a point counts; no 409 corrects it, as it does alone
+
 
 @dataclass
 class _Member:
@@ -45,11 +47,13 @@ class _Member:
         point: the point.
         run: of its task.
         number: of its submission.
+        looked_up: when, in seconds of the monotonic clock.
     """
 
     point: Point
     run: TaskRun
     number: int
+    looked_up: float = 0.0
 
 
 class _OneJob:
@@ -65,6 +69,7 @@ class _OneJob:
     """
 
     with_tasks = True
+    _further: Sequence[Unit] = ()
 
     def __init__(self, arrays: Arrays, members: Mapping[int, _Member], limits: SweepLimits) -> None:
         self.points = tuple(member.point for member in members.values())
@@ -77,8 +82,8 @@ class _OneJob:
         self._begun: Begun | None = None
 
     def further(self) -> Sequence[Unit]:
-        """Return nothing."""
-        return ()
+        """Return units for points that this one does not serve after all."""
+        return self._further
 
     def _announced(self, begun: Begun) -> Begun:
         """Trigger the events of the points; the array gets the tags of the first one."""
@@ -143,12 +148,16 @@ class _NewArray(_OneJob):
     """Points that are to be submitted as one job."""
 
     def begin(self) -> Steps[Begun | None]:
-        """Submit the array.
+        """Submit the array; if it has waited for a place for long, look up its points again instead.
 
         Raises:
             SpecError: the points differ in what they share, or the array is too large; nothing was sent.
             PaiError: it was not submitted, or may have been: the text says which.
         """
+        now = self.cluster.clock.monotonic()
+        if any(now - member.looked_up > _RECENT for member in self._members.values()):
+            self._further = [Lookup(self._arrays, self.points, self._limits, lambda: False)]
+            return None
         members = {member.run.submission_name(member.number): member for member in self._members.values()}
         name = array_name(self._arrays.sweep, members)
         jobs = [self._arrays.protocol(member.run.prepare(member.number)) for member in members.values()]
@@ -243,7 +252,6 @@ class Lookup(_OneJob):
             arrays, {i: _Member(point, run_of(point), 0) for i, point in enumerate(points)}, limits
         )
         self._more = more
-        self._further: list[Unit] = []
 
     def begin(self) -> Steps[Begun | None]:
         """Look up the points; ``further`` returns units for them then.
@@ -254,13 +262,14 @@ class Lookup(_OneJob):
         """
         yield from self._arrays.load()
         missing: list[_Member] = []
+        further: list[Unit] = []
         running: dict[str, dict[int, _Member]] = {}
         for member in self._members.values():
             yield 0.0  # jobs that run are looked up meanwhile
             try:
                 found = yield from self._arrays.find(member.run)
                 if found is None:
-                    self._further.append(PointUnit(member.point))
+                    further.append(PointUnit(member.point))
                 elif found.has_failed:
                     member.number, _ = member.run.next_submission(found)
                     missing.append(member)
@@ -268,20 +277,18 @@ class Lookup(_OneJob):
                     member.number = found.number
                     running.setdefault(instance.array, {})[instance.index] = member
                 else:
-                    self._further.append(PointUnit(member.point))
+                    further.append(PointUnit(member.point))
             except OF_ALL:
                 raise
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
-                self._further.append(_Refused(member.point, error))
-        self._further += (
+                further.append(_Refused(member.point, error))
+        further += (
             _RunningArray(self._arrays, array, members, self._limits) for array, members in running.items()
         )
-        self._further += packed(self._arrays, missing, self._limits, self._more)
+        for member in missing:
+            member.looked_up = self.cluster.clock.monotonic()
+        self._further = [*further, *packed(self._arrays, missing, self._limits, self._more)]
         return None
-
-    def further(self) -> Sequence[Unit]:
-        """Return units for all points but those that wait for others to share a job with."""
-        return self._further
 
 
 def packed(

@@ -290,7 +290,7 @@ class Engine:
 
     def _begun(self, unit: Unit, begun: Begun | None) -> None:
         self._outage = None
-        self._ready += unit.further()
+        self._ready[:0] = unit.further()  # they have been looked up just now
         if begun is None or begun.status.finished:
             self._end_all(unit.finish(None))
             return

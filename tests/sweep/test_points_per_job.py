@@ -324,6 +324,27 @@ def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
     assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
+def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
+    """Somebody else has submitted one of them meanwhile: another sweep, or its task alone."""
+    monkeypatch.setattr("luigi_pai.sweep.array_units._RECENT", 0.3)
+    monkeypatch.setattr("luigi_pai.api.submissions._RECENT", 0.3)
+    points = Packed().points()
+    v2.add(points[0].name, runs_for=1.0)
+    run = SweepRun(type("Packed", (Packed,), {"parallel_jobs": 1})())
+    changed = run.changed
+
+    def meanwhile(unit, status):
+        if status.name == points[0].name and points[1].name not in v2.jobs:
+            v2.add(points[1].name)
+        changed(unit, status)
+
+    run.changed = meanwhile
+    run.execute()
+    submitted = [name for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(each.name for each in points)
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
 def test_a_point_whose_lookup_is_refused_fails_alone(v2):
     """Those that are looked up with it, and those that waited for them, are submitted."""
     points = Packed().points()
