@@ -148,18 +148,27 @@ class _NewArray(_OneJob):
     """Points that are to be submitted as one job."""
 
     def begin(self) -> Steps[Begun | None]:
-        """Submit the array; if it has waited for a place for long, look up its points again instead.
+        """Submit the array, or let its points be looked up again, if they may have been submitted since.
 
         Raises:
             SpecError: the points differ in what they share, or the array is too large; nothing was sent.
             PaiError: it was not submitted, or may have been: the text says which.
         """
-        now = self.cluster.clock.monotonic()
-        if any(now - member.looked_up > _RECENT for member in self._members.values()):
-            self._further = [Lookup(self._arrays, self.points, self._limits, lambda: False)]
-            return None
         members = {member.run.submission_name(member.number): member for member in self._members.values()}
         name = array_name(self._arrays.sweep, members)
+        now = self.cluster.clock.monotonic()
+        taken = [
+            member
+            for member in members.values()
+            if now - member.looked_up > _RECENT
+            or self._arrays.is_taken(member.point, member.run, member.number, name)
+        ]
+        if taken:
+            for member in taken:
+                self.cluster.drop_lookup(member.point.name)
+            yield 1.0 if now - taken[0].looked_up < _RECENT else 0.0  # it may be on its way to the server
+            self._further = [Lookup(self._arrays, self.points, self._limits, lambda: False)]
+            return None
         jobs = [self._arrays.protocol(member.run.prepare(member.number)) for member in members.values()]
         array = array_of(name, jobs)
         posts = Submissions(self.cluster, name)

@@ -33,6 +33,7 @@ logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
+_ON_ITS_WAY = 10.0  # seconds from the record of a submission to its arrival on the server
 _LEAVE_OUT = "leave points_per_job out"
 _MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
 
@@ -113,6 +114,7 @@ class Arrays:
         self._losses_logged = False
         self._statuses: dict[str, JobStatus] = {}
         self._instances: dict[str, _Instance] = {}  # by the name of the submission
+        self._unposted: dict[str, float] = {}  # jobs that others have recorded, and when that was seen first
         self.waiting: list[Any] = []
 
     def load(self) -> Steps[None]:
@@ -179,6 +181,29 @@ class Arrays:
         if name not in self._instances:  # it was found by its record, in an array of another sweep
             yield from self.load_array(found.status.name)
         return self._instances.get(name)
+
+    def is_taken(self, point: Point, run: TaskRun, number: int, array: str) -> bool:
+        """Return whether another process has recorded a submission of a point since that was looked up.
+
+        A record of a submission that the server does not know counts for 10 s: it may be on its way.
+
+        Args:
+            point: the point.
+            run: of its task.
+            number: of the submission that is to be made.
+            array: the name of its array.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        record = run.outputs.submission_record(point.name)
+        last = None if record is None else record.read()
+        if last is None or last.number < number or last.job == array:
+            return False
+        if last.state is not None:
+            return True
+        now = self.cluster.clock.monotonic()
+        return now - self._unposted.setdefault(last.job, now) < _ON_ITS_WAY
 
     def status(self, array: str) -> JobStatus:
         """Return the status of an array, as it was loaded."""

@@ -324,6 +324,54 @@ def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
     assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
+def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hdfs, monkeypatch):
+    """Its record says so, whatever was found a moment ago."""
+    del hdfs
+    points = Packed().points()
+
+    class Other(Packed):
+        points_per_job = 2
+
+        def points(self):
+            return points[1:2]
+
+    looked_up = []
+    find = Arrays.find
+
+    def found(arrays, run):
+        looked_up.append(run.submission_name(1))
+        result = yield from find(arrays, run)
+        if looked_up == [point.name for point in points[:4]]:
+            Other().run()
+        return result
+
+    monkeypatch.setattr(Arrays, "find", found)
+    Packed().run()
+    submitted = [name for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(each.name for each in points)
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def test_a_job_that_was_recorded_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
+    """The worker was killed in between; another one might be about to send it."""
+    del hdfs
+    monkeypatch.setattr("luigi_pai.sweep.arrays._ON_ITS_WAY", 0.5)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "post", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Packed().run()
+    assert v2.submissions == 0
+    new_process()
+    sweep = type("Packed", (Packed,), {"points_per_job": 3})()
+    sweep.run()
+    assert [len(names) for names in packed(v2)] == [3, 3]
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+
+
 def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
     """Somebody else has submitted one of them meanwhile: another sweep, or its task alone."""
     monkeypatch.setattr("luigi_pai.sweep.array_units._RECENT", 0.3)
