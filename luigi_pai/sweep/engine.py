@@ -52,6 +52,10 @@ class Listener(Protocol):
         """Take the failure of a point that will be submitted again."""
         ...
 
+    def pruned(self, point: Point, job: str) -> None:
+        """Take it that the job of a point is being stopped, as the point is not kept."""
+        ...
+
 
 class Engine:
     """Runs the points of a sweep. ``step()`` does what is due and does not sleep.
@@ -372,6 +376,7 @@ class Engine:
             if _stop((unit, job[1])) is None:
                 self._pruned.add(job)
                 del self._reports_due[job]
+                self._listener.pruned(unit.points[0], job[1])
 
     def _due_reports(self, now: float) -> Iterator[tuple[tuple[Hashable, str], Unit]]:
         for job, due in self._reports_due.items():

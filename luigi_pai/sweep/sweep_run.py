@@ -145,6 +145,10 @@ class SweepRun:
         attempts = f"attempt {ended.point.attempts + 1} of {self._limits.max_attempts}"
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
+    def pruned(self, point: Point, job: str) -> None:
+        """Note that a point is not kept: it is not submitted again, though this run may not see its end."""
+        self._table.pruning(point, job)
+
     def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
         units: list[Unit] = []
         if points and self._limits.points_per_job > 1:
@@ -339,6 +343,7 @@ class SweepRun:
         asked = f"{_jobs(len(stopped))} asked to stop; " if stopped else ""
         left = len(watched) - len(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, self._continuing(left))
+        self._save()
 
     def _continuing(self, jobs: int | None = None) -> str:
         """Return what becomes of the jobs that wait or run."""

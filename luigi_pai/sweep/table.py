@@ -83,7 +83,7 @@ class Table:
         parameters = parameters_of(point.task)
         result = {key: row[key] for key in row if key not in (*FIXED, *parameters, "task")}
         kept = {key: value for key, value in result.items() if value is not None}
-        return Ended(point, _PRUNED, row["job"] or "", row["page"] or "", row["seconds"], result=kept)
+        return Ended(point, _PRUNED, row["job"] or "", row["page"] or "", row["seconds"], result=kept or None)
 
     def _earlier_row(self, point: Point) -> dict[str, Any] | None:
         return self._earlier.get(point.name) or self._earlier.get(v2_name(point.name))
@@ -105,8 +105,14 @@ class Table:
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
         before = self._running.get(point.index)
-        self._running[point.index] = status.state.value, status.name
-        self._changed = self._changed or before != self._running[point.index]
+        if before != (_PRUNED, status.name):
+            self._running[point.index] = status.state.value, status.name
+            self._changed = self._changed or before != self._running[point.index]
+
+    def pruning(self, point: Point, job: str) -> None:
+        """Note that the job of a point is being stopped, as the point is not kept."""
+        self._running[point.index] = _PRUNED, job
+        self._changed = True
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Note the end of a point, and return its row: column -> value."""

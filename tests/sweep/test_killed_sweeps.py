@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -117,8 +118,8 @@ def test_killed_while_points_fail(pai, worker):
 
 
 @pytest.mark.parametrize(("on_kill", "state"), [("stop", "STOPPED"), ("leave", "RUNNING")])
-def test_what_becomes_of_the_jobs(pai, worker, log, on_kill, state):
-    """on_kill counts for all that run; the log says what was done, and what the next run does."""
+def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
+    """on_kill counts for all that run; the log says what was done, and the table what runs."""
     pai.plan = {"runs_for": 600}
     process = worker(on_kill=on_kill)
     wait_for(lambda: re.search("Many: 20 points: 8 (running|waiting)", log.read_text()))
@@ -130,3 +131,5 @@ def test_what_becomes_of_the_jobs(pai, worker, log, on_kill, state):
         "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes over",
     }
     assert expected[on_kill] in log.read_text()
+    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    assert [bool(row["job"]) for row in rows] == [True] * 8 + [False] * 12

@@ -9,7 +9,7 @@ import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
+from luigi_pai import Cluster, ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
 
 
 @pytest.fixture(autouse=True)
@@ -278,6 +278,42 @@ def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
         pai.add(point.name, runs_for=60)
     Drops().run()
     assert [row["state"] for row in Drops().output().rows()] == ["PRUNED"] * 3
+
+
+def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch):
+    """The run ended between the request to stop the job and its end."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
+
+    class Drops(Pruning):
+        def points(self):
+            return grid(Reporting, rate=[0.6])
+
+        def keep(self, point, reports):
+            return not (point and reports)
+
+    def plan(name):
+        reports(hdfs, name, rate=0.6)
+        return {"runs_for": 600}
+
+    pai.plan = plan
+    stop = Cluster.stop
+
+    def killed(cluster, name):
+        stop(cluster, name)
+        patched.setattr(Cluster, "status", interrupted)
+
+    def interrupted(*_):
+        raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cluster, "stop", killed)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            Drops().run()
+    new_process()
+    Drops().run()
+    (row,) = Drops().output().rows()
+    assert (row["state"], row["accuracy"], row["error"]) == ("PRUNED", 0.4, None)
+    assert pai.submissions == 1
 
 
 def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
