@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status"]
+__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status", "listed_status"]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
+_LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
+_LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
 
 
@@ -221,3 +223,12 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
         return state
     # the array has ended without a state of its own for this instance: it did not succeed
     return JobState.STOPPED if array.state is JobState.STOPPED else JobState.FAILED
+
+
+def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:
+    """Return a status with what a list says of its job."""
+    newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
+    older = {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
+    if (row.state, row.retries) != (status.state, status.retries):
+        older |= {"tasks": (), "attempt": None, "progress": None}
+    return replace(status, **newer, **older)

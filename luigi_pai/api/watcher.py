@@ -8,13 +8,13 @@ import itertools
 import math
 import random
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.status import JobState
+from luigi_pai.api.status import JobState, listed_status
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ __all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
 _QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
 _JITTER, _LOST_AFTER, _LONGEST_STEP = 0.1, 60.0, 0.5
-_LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
-_LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _FEW = 2  # jobs that are looked up alone when they are due together
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # for which a job that lists lack is looked up alone
 _PATIENCE = 30  # of its own waits, for which a job waits for a list that others wait for, too
+_SLOW, _SOON, _ALONE_SHARE, _ALONE_EVERY = 0.5, 5.0, 0.1, 0.25  # of jobs that wait for no list, see Watcher
 _PACE_SHARE = 0.2  # of the median wait of all jobs, between two lists at least
 
 
@@ -101,15 +100,14 @@ class Watcher:
     Up to two jobs are looked up alone when they are due. If a third one is due before the first would be due
     again, one list of the user's jobs updates all of them. Lists are made
 
-    - no earlier than a fifth of the median wait of all jobs after the last one (see ``next_wait``; with 1,000
-      jobs that run for an hour, every 27 s or so),
+    - no earlier than a fifth of the median wait of all jobs (see ``next_wait``) after the last one,
     - for at most half of the server's limit of lists: every 2 s, if that is 60 a minute,
     - for at most a tenth of the time: a list that takes 0.5 s is made every 5 s.
 
-    Jobs wait for the list until then, except for one whose deadline has passed. A job that the list lacks is
-    looked up alone when it is due. So is at once a job that has failed or was stopped, for its exit code,
-    diagnostics and tasks. One that has succeeded is not looked up again. If the list fails, all jobs that
-    are due are looked up alone.
+    Jobs wait for the list until then, except for one whose deadline has passed, and for young ones if lists
+    are slow: these are looked up alone, four a second, for at most a tenth of the time. So is one that the
+    list lacks when it is due, and one that has failed or was stopped at once, for its exit code, diagnostics
+    and tasks. If the list fails, all jobs that are due are looked up alone.
 
     Args:
         cluster: of the jobs.
@@ -126,7 +124,8 @@ class Watcher:
         self._jobs: dict[str, _Watched] = {}
         self._due: list[tuple[float, int, str]] = []
         self._serial = itertools.count()
-        self._paused_until = self._no_list_before = -math.inf
+        self._paused_until = self._no_list_before = self._not_alone_before = -math.inf
+        self._list_took = math.inf
         self._outage = Retry(self._polling.patience, self._clock)
 
     def __len__(self) -> int:
@@ -187,9 +186,8 @@ class Watcher:
         """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
         while self._due and not self._is_valid(self._due[0]):
             heapq.heappop(self._due)
-        if not self._due:
-            return math.inf
-        return max(0.0, max(self._due[0][0], self._paused_until) - self._clock.monotonic())
+        moment = max(self._due[0][0], self._paused_until) if self._due else math.inf
+        return max(0.0, moment - self._clock.monotonic())
 
     def step(self) -> list[Update]:
         """Look up the jobs that are due, as far as half a second allows, and return their updates.
@@ -267,18 +265,22 @@ class Watcher:
     def _list(self, updates: list[Update]) -> bool:
         """Update all jobs from one list, or let those that are due wait for it; False if lists fail."""
         wait, now = self._cluster.list_wait(), self._clock.monotonic()
-        if wait is None:
+        if wait is None or (now >= self._not_alone_before and self._is_impatient(self._due[0][2], wait)):
             return False
-        wait = max(wait, self._no_list_before - now)
-        if wait > 0:
-            self._no_list_before = now + wait
-            self._postpone(self._no_list_before)
+        if max(wait, self._no_list_before - now) > 0:
+            self._no_list_before = max(now + wait, self._no_list_before)
+            self._postpone(self._no_list_before, wait)
             return True
         listed = self._cluster.listed(self._jobs)
-        if listed is None:
-            return False
+        self._list_took = self._clock.monotonic() - now
+        if listed is not None:
+            self._take(listed, now, updates)
+        return listed is not None
+
+    def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
+        """Update all jobs from a list, and schedule the next one."""
         self._outage.succeeded()
-        waits = []
+        waits: list[float] = []
         for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             if (row := listed.get(name)) is None:
                 job.alone_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
@@ -288,36 +290,43 @@ class Watcher:
             update, alone = None, row.finished and not row.succeeded
             try:
                 if not alone:
-                    update = self._observe(name, job, _merged(job.status, row))
+                    update = self._observe(name, job, listed_status(job.status, row))
             except PaiApiError:  # of its stop, which the lookup repeats
                 alone = True
             if alone:
                 job.alone_until = math.inf
                 self._due_at(now, name)
-            if not row.finished:
-                waits.append(self._next_wait(job))
+            waits += [] if row.finished else [self._next_wait(job)]
             updates += [update] if update is not None else []
         self._no_list_before = now + (_PACE_SHARE * statistics.median(waits) if waits else 0.0)
-        return True
 
-    def _postpone(self, moment: float) -> None:
-        """Let the jobs that are due wait for the next list."""
+    def _is_impatient(self, name: str, wait: float) -> bool:
+        """Return whether a job is looked up alone, rather than to wait that long for a list that is slow."""
+        return self._list_took > _SLOW and wait > max(_SOON, self._next_wait(self._jobs[name]))
+
+    def _postpone(self, moment: float, wait: float) -> None:
+        """Let the jobs that are due wait for the next list, or for a lookup alone."""
         now = self._clock.monotonic()
         due = []
         while self._due and self._due[0][0] <= now:
             due.append(heapq.heappop(self._due))
         for _, _, name in filter(self._is_valid, due):
             job = self._jobs[name]
-            until = now if now < job.alone_until else moment
+            until = min(moment, self._not_alone_before) if self._is_impatient(name, wait) else moment
+            until = now if now < job.alone_until else until
             if job.missed is None:
                 until = max(now, min(until, self._deadline_of(job)))
             self._due_at(until, name)
 
     def _look_up(self, name: str, job: _Watched) -> Update | None:
+        began = self._clock.monotonic()
         try:
             status = self._cluster.status(name)
         except JobNotFound:
             return self._unknown(name, job)
+        finally:
+            took = self._clock.monotonic() - began
+            self._not_alone_before = began + took + max(_ALONE_EVERY, took / _ALONE_SHARE)
         return self._observe(name, job, status)
 
     def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
@@ -389,12 +398,3 @@ class Watcher:
     def _age(self, since_ms: int | None) -> float:
         """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
         return max(0.0, self._clock.time() - since_ms / 1000) if since_ms else 0.0
-
-
-def _merged(status: JobStatus, row: JobStatus) -> JobStatus:
-    """Return a status with what a list says of its job."""
-    newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
-    older = {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
-    if (row.state, row.retries) != (status.state, status.retries):
-        older |= {"tasks": (), "attempt": None, "progress": None}
-    return replace(status, **newer, **older)

@@ -252,6 +252,23 @@ def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, follow, slow_list
     assert 9 <= faulty.lists <= 11
 
 
+def test_young_jobs_do_not_wait_for_slow_lists(faulty, known_cluster, slow_lists, clock):
+    """They are looked up alone meanwhile, a few a second; older ones wait."""
+    for number, name in enumerate(NAMES):
+        faulty.add(name, runs_for=20 + number)
+    slow_lists(3)
+    watcher = watching(known_cluster())
+    began, late = clock.time(), []
+    while len(watcher):
+        clock.sleep(watcher.idle())
+        ended = [update.name for update in watcher.step() if update.outcome is Outcome.ENDED]
+        late += [clock.time() - began - 20 - NAMES.index(name) for name in ended]
+    assert len(late) == len(NAMES)
+    assert max(late) < 15
+    assert faulty.lists <= 3
+    assert sum(lookups(faulty).values()) < 4 * 60
+
+
 # ---------------------------------------------------------------- deadlines
 
 
