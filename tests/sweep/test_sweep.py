@@ -575,7 +575,7 @@ def test_luigis_scheduler_takes_back_what_is_given(pai):
             return grid(Point, batch=range(6))
 
     holds = Last()
-    pai.plan = lambda name: {"runs_for": 0.4 if name.endswith("-5") else 0.1}
+    pai.plan = lambda name: {"runs_for": 1.0 if name.endswith("-5") else 0.1}
     worker = luigi.worker.Worker(scheduler=scheduler, worker_processes=1)
     worker.add(holds)
     assert worker.run()
