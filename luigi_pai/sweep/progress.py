@@ -89,6 +89,7 @@ class Progress:
         self._began = clock.monotonic()
         self._ended: Counter[str] = Counter()
         self._jobs: dict[str, bool] = {}
+        self._seen: set[str] = set()  # jobs that have waited or run
         self._ends: deque[float] = deque(maxlen=_RATE_OF)
         self._shown: dict[str, int] = {}
         self._shown_at = -math.inf
@@ -97,10 +98,12 @@ class Progress:
     def changed(self, status: JobStatus) -> None:
         """Take the status of a job that waits or runs."""
         self._jobs[status.name] = status.state is not JobState.WAITING
+        self._seen.add(status.name)
 
     def left(self, job: str) -> None:
-        """Take it that a job has ended."""
-        if self._jobs.pop(job, None) is not None:
+        """Take it that a job, or a point in it, has ended."""
+        self._jobs.pop(job, None)
+        if job in self._seen:
             self._ends.append(self._clock.monotonic())
 
     def ended(self, state: str) -> None:

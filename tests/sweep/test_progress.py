@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from clocks import MovableClock
 
@@ -73,6 +75,19 @@ def test_the_end_is_forecast_from_the_last_ends():
     clock.advance(60)
     progress.ended("SUCCEEDED")
     assert "done by" not in progress.line(None)
+
+
+def test_all_points_of_a_job_count_for_the_end():
+    """Fifty in a minute, fifty left: another minute."""
+    clock = MovableClock()
+    progress = Progress(clock)
+    progress.changed(status("array", "RUNNING"))
+    clock.advance(60)
+    for _ in range(50):
+        progress.left("array")
+        progress.ended("SUCCEEDED")
+    done = datetime.fromtimestamp(clock.time() + 60)  # noqa: DTZ006  as the log's own times
+    assert progress.line(100).endswith(f"; done by about {done:%H:%M:%S}")
 
 
 def test_the_best_is_of_what_succeeded_and_has_a_number():
