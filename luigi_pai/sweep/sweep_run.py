@@ -21,8 +21,8 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended, first_line
-from luigi_pai.tasks.luigi_page import report_to_page
+from luigi_pai.sweep.units import Ended
+from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
@@ -43,7 +43,6 @@ _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
 _STOPPERS = 16  # threads that stop jobs when the process is ended
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
-_UNTOLD = 600.0  # seconds for which Luigi's scheduler is told nothing after it did not answer
 _RESOURCE = "pai"
 
 
@@ -77,7 +76,8 @@ class SweepRun:
             self,
             sweep.keep if sweep.prunes else None,
         )
-        self._drawn_at = self._untold_until = -math.inf
+        self._drawn_at = -math.inf
+        self._page = LuigiPage(sweep, self._clock)
         self._pace_shown = False
         self._failures_shown = 0
 
@@ -248,8 +248,8 @@ class SweepRun:
         if line is not None:
             logger.info("%s: %s", self._name, line)
             percentage = self._progress.percentage(total)
-            if self._tell_luigi("set_status_message", line) and percentage is not None:
-                self._tell_luigi("set_progress_percentage", percentage)
+            if self._page.report("set_status_message", line) and percentage is not None:
+                self._page.report("set_progress_percentage", percentage)
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:
             self._drawn_at = now
@@ -265,22 +265,8 @@ class SweepRun:
         needed = math.ceil(self._source.left / self._limits.points_per_job) + len(self._engine.watched())
         if max(1, needed) < held:
             self._limits.resource = max(1, needed)
-            if not self._tell_luigi(callback, {_RESOURCE: held - self._limits.resource}):
+            if not self._page.report(callback, {_RESOURCE: held - self._limits.resource}):
                 self._limits.resource = held
-
-    def _tell_luigi(self, callback: str, value: object) -> bool:
-        """Call a callback of Luigi's worker; return whether its scheduler answers, if it was asked."""
-        if self._clock.monotonic() < self._untold_until:
-            return False
-        try:
-            report_to_page(self._sweep, callback, value)
-        except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
-            logger.warning(
-                "%s: Luigi's scheduler was not told how it stands: %s", self._name, first_line(error)
-            )
-            self._untold_until = self._clock.monotonic() + _UNTOLD
-            return False
-        return True
 
     # messages and signals
 
@@ -350,8 +336,8 @@ class SweepRun:
         count = len(self._engine.watched()) if jobs is None else jobs
         if not count:
             return "to go on, run the sweep again"
-        verb = "continues" if count == 1 else "continue"
-        return f"{_jobs(count)} {verb}; the next run of the sweep takes over"
+        verb, them = ("continues", "it") if count == 1 else ("continue", "them")
+        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over"
 
     # ending
 

@@ -11,7 +11,7 @@ from luigi_pai.api.watcher import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
-from luigi_pai.tasks.luigi_page import link_job_page, report_to_page
+from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import before_signals
@@ -50,6 +50,7 @@ class JobWatch:
         self._settings = settings
         self._reasons = WaitingReasons(cluster)
         self._messages = Messages(definition.task, cluster)
+        self._page = LuigiPage(definition.task, cluster.clock)
         self._watched: str | None = None
         self._logged = ""
         self._event: tuple[str, str] | None = None
@@ -83,7 +84,7 @@ class JobWatch:
         """
         self._watched = name = status.name
         self._event = None
-        link_job_page(self._definition.task, self._cluster.page(name))
+        self._page.link(self._cluster.page(name))
         watcher = Watcher(self._cluster)
         self._messages.concern(name, watcher)
         logs = job_logs(
@@ -96,7 +97,7 @@ class JobWatch:
             run_timeout=self._settings["run_timeout"],
         )
         folder = self._definition.output_folder
-        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._report)
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._page.report)
         last: Update | None = None
         try:
             with before_signals(self._killed) as check_signals:
@@ -157,11 +158,11 @@ class JobWatch:
             self._logged = summary
             job = {"job": status.name, "state": status.state.value}
             logger.info("Job %s", summary, extra={"job": job})
-            self._report("set_status_message", summary)
+            self._page.report("set_status_message", summary)
         progress = None if status.progress is None else round(100 * min(max(status.progress, 0.0), 1.0))
         if progress is not None and progress != self._progress:
             self._progress = progress
-            self._report("set_progress_percentage", progress)
+            self._page.report("set_progress_percentage", progress)
 
     def _tell(self, status: JobStatus) -> None:
         """Trigger the event of a status that is new."""
@@ -178,10 +179,7 @@ class JobWatch:
 
     def _show_below(self, lines: str) -> None:
         """Show lines below the status on Luigi's web page."""
-        self._report("set_status_message", f"{self._logged}\n{lines}")
-
-    def _report(self, callback: str, value: object) -> None:
-        report_to_page(self._definition.task, callback, value)
+        self._page.report("set_status_message", f"{self._logged}\n{lines}")
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""

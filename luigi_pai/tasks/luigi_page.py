@@ -10,6 +10,8 @@ Link and status message stay when the task has ended, the form goes. There is no
 from __future__ import annotations
 
 import html
+import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -21,10 +23,63 @@ from luigi.task_status import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["has_page", "link_job_page", "page_text", "report_to_page"]
+    from luigi_pai.api.clock import Clock
+
+__all__ = ["LuigiPage", "has_page", "page_text"]
+
+logger = logging.getLogger("luigi-interface")
+
+_QUIET = 600.0  # seconds
 
 
-def link_job_page(task: luigi.Task, url: str) -> None:
+class LuigiPage:
+    """The web page of a running task. Where Luigi's scheduler does not answer, the task goes on without it.
+
+    Luigi repeats a request for a minute then, and raises; so nothing is reported for ten minutes after that.
+
+    Args:
+        task: the task.
+        clock: of the cluster.
+    """
+
+    def __init__(self, task: luigi.Task, clock: Clock) -> None:
+        self._task = task
+        self._clock = clock
+        self._quiet_until = -math.inf
+
+    def link(self, url: str) -> None:
+        """Add a link to a job's page."""
+        self._reports(lambda: _link_job_page(self._task, url))
+
+    def report(self, callback: str, value: object) -> bool:
+        """Call one of the callbacks that a worker of Luigi sets on a running task; a text is escaped.
+
+        Args:
+            callback: its name, such as ``set_status_message``.
+            value: what it gets.
+
+        Returns:
+            whether the scheduler answers, if it was asked.
+        """
+        report: Callable[[object], None] | None = getattr(self._task, callback, None)
+        if report is None:
+            return True
+        return self._reports(lambda: report(page_text(value) if isinstance(value, str) else value))
+
+    def _reports(self, report: Callable[[], object]) -> bool:
+        if self._clock.monotonic() < self._quiet_until:
+            return False
+        try:
+            report()
+        except Exception as error:  # noqa: BLE001  RPCError of Luigi, or of the library below it
+            text = str(error).partition("\n")[0] or type(error).__name__
+            logger.warning("The page of %s is not up to date: Luigi's scheduler fails: %s", self._task, text)
+            self._quiet_until = self._clock.monotonic() + _QUIET
+            return False
+        return True
+
+
+def _link_job_page(task: luigi.Task, url: str) -> None:
     """Add a link to a job's page to the web page of its task.
 
     Luigi's own callback (3.2 to 3.8) registers the task again as one that accepts no messages, which
@@ -52,19 +107,6 @@ def page_text(text: str) -> str:
     What a container has printed may be in them.
     """
     return html.escape(text, quote=False)
-
-
-def report_to_page(task: luigi.Task, callback: str, value: object) -> None:
-    """Call one of the callbacks that a worker of Luigi sets on a running task; a text is escaped.
-
-    Args:
-        task: the task.
-        callback: its name, such as ``set_status_message``.
-        value: what it gets.
-    """
-    report: Callable[[object], None] | None = getattr(task, callback, None)
-    if report is not None:
-        report(page_text(value) if isinstance(value, str) else value)
 
 
 def has_page() -> bool:

@@ -74,7 +74,7 @@ class Reports:
         hdfs: WebHdfs | None,
         folder: str | None,
         clock: Clock,
-        callback: Callable[[str, object], None],
+        callback: Callable[[str, object], object],
     ) -> None:
         self._hdfs = hdfs
         self._folder = folder

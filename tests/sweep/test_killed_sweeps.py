@@ -128,7 +128,7 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
     assert [job.state for job in pai.jobs.values()] == [state] * 8
     expected = {
         "stop": "Many: interrupted: 8 jobs asked to stop; to go on, run the sweep again",
-        "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes over",
+        "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes them over",
     }
     assert expected[on_kill] in log.read_text()
     rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]

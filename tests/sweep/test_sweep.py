@@ -276,7 +276,7 @@ def test_a_sweep_that_cannot_succeed_stops_early(pai):
     assert lines[1].startswith("  rate=0.1, batch=1")
     assert ": exit code 3" in lines[1]
     assert lines[3] == "  all points: results/results.html"
-    assert re.fullmatch("  [12] jobs? continues?; the next run of the sweep takes over", lines[4])
+    assert re.fullmatch("  [12] jobs? continues?; the next run of the sweep takes (it|them) over", lines[4])
     assert caught.value.sweep == "Long"
     assert len(caught.value.failed) == 2
     assert not Long().complete()
@@ -597,7 +597,7 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
     assert states(sweep) == ["SUCCEEDED"] * 6
     assert pai.submissions == 6
     assert len(told) == 1
-    assert "scheduler was not told how it stands: Errors (3 attempts)" in caplog.text
+    assert "is not up to date: Luigi's scheduler fails: Errors (3 attempts)" in caplog.text
 
 
 # ---------------------------------------------------------------- the log and the page

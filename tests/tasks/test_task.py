@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 
 import luigi
+import luigi.rpc
 import luigi.worker
 import pytest
 from train_task import Train, build
@@ -298,6 +299,23 @@ def test_luigis_page_shows_the_job(pai, monkeypatch):
     assert ("set_status_message", "train: RUNNING, 2 tasks") in told
     assert ("set_status_message", "train: SUCCEEDED, 2 tasks") in told
     assert ("set_progress_percentage", 100) in told
+
+
+def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_task(pai, monkeypatch, caplog):
+    """Luigi repeats such a request for a minute, and then raises; the job is watched on."""
+    pai.plan = {"runs_for": 0.2}
+    task = Train()
+    asked = []
+
+    def fail(value):
+        asked.append(value)
+        raise luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler")
+
+    for callback in ("set_tracking_url", "set_status_message", "set_progress_percentage"):
+        monkeypatch.setattr(task, callback, fail)
+    task.run()
+    assert len(asked) == 1
+    assert "The page of Train(name=train) is not up to date: Luigi's scheduler fails: Errors (3" in caplog.text
 
 
 class Message(str):
