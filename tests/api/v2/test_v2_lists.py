@@ -232,7 +232,7 @@ def test_a_cluster_without_passwords(new_session, rest, password):
     with pytest.raises(AuthenticationError) as caught:
         V2Dialect(new_session(URL, password=password)).status("j")
     assert str(caught.value) == (
-        f"login of user 'admin' at {URL} was refused: API /api/v1/token is not found.; either the path in "
+        f"login of user 'admin' at {URL} was refused: API /api/v1/token is not found; either the path in "
         "pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by password (OIDC): check "
         "pai_url, or make an application token on your profile page of the web portal and write token = ... "
         "in [OpenPai] of luigi.cfg"
