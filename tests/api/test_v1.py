@@ -446,7 +446,8 @@ def test_a_refused_login_says_why_and_what_to_set(v1, say, observed, step, hint)
     with pytest.raises(AuthenticationError) as caught:
         v1.submit(JOB)
     record = observed[step]
-    assert str(caught.value) == f"login of user 'admin' at {URL} was refused: {record['message'].rstrip('.')}{hint}"
+    message = record["message"].rstrip(".")
+    assert str(caught.value) == f"login of user 'admin' at {URL} was refused: {message}{hint}"
     assert (caught.value.status, caught.value.code) == (400, record["code"])
 
 
