@@ -109,6 +109,7 @@ class LocalPai:
         )
         self._hdfs = HdfsAddress("", "")
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_run = False
 
     @property
     def url(self) -> str:
@@ -158,6 +159,7 @@ class LocalPai:
             )
         self._process = process
         self._port = self._wait_for_port(process, errors)
+        self._has_run = True
         return self
 
     def set_faults(self, faults: Any = None) -> None:
@@ -273,7 +275,10 @@ class LocalPai:
                 return int(known["port"])
             time.sleep(0.01)
         self.kill()
-        raise ConfigError(f"the local server did not start: {errors.read_text('utf-8', 'replace').strip()}")
+        reason = errors.read_text("utf-8", "replace").strip()
+        if not self._has_run:
+            self.close()  # nobody else will
+        raise ConfigError(f"the local server did not start: {reason}")
 
     def _end(self, number: signal.Signals) -> None:
         process = self._running()

@@ -55,8 +55,10 @@ def test_ltp_has_one_api():
 
 
 def test_a_wrong_name_is_refused():
+    server = LocalPai(api="lpt")
     with pytest.raises(ConfigError, match=r"api 'lpt': it is one of both, v1, v2, ltp"):
-        LocalPai(api="lpt").start()
+        server.start()
+    assert not server.data.exists()
 
 
 def test_the_configuration_for_ltp_is_that_of_v2():
