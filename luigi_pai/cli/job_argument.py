@@ -222,6 +222,17 @@ def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:
     return [job for job in jobs if fnmatchcase(job.name, pattern)]
 
 
+@contextlib.contextmanager
+def _no_log() -> Iterator[None]:
+    """Log nothing: a terminal in the middle of a line takes no warnings."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 class _JobName(_ParamType):
     """The name of a job, completed from the user's jobs."""
 
@@ -235,8 +246,7 @@ class _JobName(_ParamType):
 
         del param
         names: list[str] = [LATEST]
-        logging.disable(logging.CRITICAL)  # a terminal in the middle of a line takes no warnings
-        with contextlib.suppress(*_QUIET):
+        with contextlib.suppress(*_QUIET), _no_log():
             names += sorted(job.name for job in connect(ctx.meta.get(_CLUSTER)).list())
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

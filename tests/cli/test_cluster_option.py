@@ -207,6 +207,7 @@ def test_completion(job):
     assert [item.value for item in shell.get_completions(["list", "--cluster"], "g")] == ["gpu2"]
     assert job in [item.value for item in shell.get_completions(["status", "--cluster", "gpu2"], "cli-")]
     assert job not in [item.value for item in shell.get_completions(["status"], "cli-")]
+    assert logging.root.manager.disable == 0  # it logs nothing, and only then
 
 
 def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
