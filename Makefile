@@ -192,11 +192,13 @@ test-newest: $(DEV_READY)
 
 # From a folder without the tree's luigi_pai, so that the wheel is what is tested; without a real HDFS, which the
 # newest are tested on: what depends on the libraries shows on the local one. urllib3 before 2 leaves the
-# sockets of a session that is not used any more to the garbage collector.
+# sockets of a session that is not used any more to the garbage collector. Byte code is not copied: the other
+# run is just writing it.
 test-oldest: $(OLDEST_READY) wheel
 	@$(call pip_install,$(OLDEST),--no-deps --force-reinstall ../dist/luigi_pai-*.whl)
 	@rm -rf build/oldest && mkdir -p build/oldest
-	@cp -Rp tests examples docs pyproject.toml build/oldest/
+	@tar -cf build/oldest.tar --exclude __pycache__ tests examples docs pyproject.toml && \
+		tar -xf build/oldest.tar -C build/oldest && rm build/oldest.tar
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
 	@cd build/oldest && env -u HDFS_TEST_URL -u HDFS_TEST_URL_3 "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(OLDEST_WORKERS) \
 		-m 'not tree and not newest' -W 'ignore:unclosed <socket.socket:ResourceWarning'
