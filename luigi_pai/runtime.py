@@ -691,7 +691,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # it gives up, and is told who else is missing
+                    connection.sendall(b"\n")  # it gives up; the answer says who else is missing
         return None
 
     @staticmethod

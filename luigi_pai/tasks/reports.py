@@ -153,8 +153,8 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
             return []
         raise
     if attempt is None:
-        attempt = max((values.get("attempt", 1) for values in found), default=1)
-    return sorted((each for each in found if each.get("attempt") == attempt), key=lambda each: each["time"])
+        attempt = max((values["attempt"] for values in found), default=1)
+    return sorted((each for each in found if each["attempt"] == attempt), key=lambda each: each["time"])
 
 
 class _File(NamedTuple):

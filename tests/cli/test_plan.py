@@ -255,22 +255,10 @@ def test_a_progress_line_on_a_terminal(folder):
     assert re.search(r": 1 done *\r +\r$", shown)
 
 
-def test_a_quiet_console_for_every_luigi(folder, name):
-    """By one line of luigi.cfg."""
-    text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\nconsole = quiet\n")
-    (folder / "luigi.cfg").write_text(text)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "luigi",
-            "--module",
-            "pipeline",
-            "Train",
-            "--number",
-            "3",
-            "--local-scheduler",
-        ],
+def shown_by(folder: Path, *words: str) -> str:
+    """Run a Python program in a folder, which has the pipeline, and return all that it prints."""
+    return subprocess.run(
+        [sys.executable, *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])},
         stdout=subprocess.PIPE,
@@ -278,10 +266,18 @@ def test_a_quiet_console_for_every_luigi(folder, name):
         text=True,
         check=True,
         timeout=60,
-    )
-    assert f"Job {name}-3: SUCCEEDED, 1 task" in done.stdout
-    assert "Execution Summary" not in done.stdout
-    assert "INFO" not in done.stdout
+    ).stdout
+
+
+def test_a_quiet_console_for_every_luigi(folder, name):
+    """By one line of luigi.cfg."""
+    text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\nconsole = quiet\n")
+    (folder / "luigi.cfg").write_text(text)
+    luigi = ("-m", "luigi", "--module", "pipeline", "Train", "--number", "3", "--local-scheduler")
+    shown = shown_by(folder, *luigi)
+    assert f"Job {name}-3: SUCCEEDED, 1 task" in shown
+    assert "Execution Summary" not in shown
+    assert "INFO" not in shown
 
 
 def test_a_quiet_console_for_a_script(folder, name):
@@ -292,16 +288,7 @@ def test_a_quiet_console_for_a_script(folder, name):
         "from pipeline import Train\n"
         "luigi.build([Train(number=6)], local_scheduler=True)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "script.py"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.count(f"Job {name}-6: SUCCEEDED, 1 task") == 1
-    assert "INFO" not in done.stdout
-    assert "Execution Summary" not in done.stdout
+    shown = shown_by(folder, "-W", "ignore", "script.py")
+    assert shown.count(f"Job {name}-6: SUCCEEDED, 1 task") == 1
+    assert "INFO" not in shown
+    assert "Execution Summary" not in shown

@@ -190,6 +190,18 @@ def killed_run(v2, monkeypatch):
     new_process()
 
 
+def run_that_takes_over(v2, points_per_job):
+    """Run the sweep with other jobs in mind: nothing is submitted, and all points succeed."""
+
+    class Otherwise(Packed):
+        name = "Packed"
+
+    Otherwise.points_per_job = points_per_job
+    Otherwise().run()
+    assert v2.submissions == 2
+    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+
+
 @pytest.mark.parametrize("points_per_job", [1, 3])
 def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch, points_per_job):
     """Each gets its end, however few are looked up together."""
@@ -205,14 +217,7 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
         return find(arrays, run)
 
     monkeypatch.setattr(Arrays, "find", found)
-
-    class Otherwise(Packed):
-        name = "Packed"
-
-    Otherwise.points_per_job = points_per_job
-    Otherwise().run()
-    assert v2.submissions == 2
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    run_that_takes_over(v2, points_per_job)
 
 
 @pytest.mark.parametrize("points_per_job", [1, 5])
@@ -224,14 +229,7 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
         job.runs_for = 0.0
     new_process()
     v2.plan = {"task_codes": {}}
-
-    class Otherwise(Packed):
-        name = "Packed"
-
-    Otherwise.points_per_job = points_per_job
-    Otherwise().run()
-    assert v2.submissions == 2
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    run_that_takes_over(v2, points_per_job)
 
 
 def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypatch):
