@@ -34,7 +34,7 @@ unexport LUIGI_CONFIG_PARSER
 # Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-clean quick quick-lint quick-tests test set-up-tests lint lint-in-test test-newest test-oldest real-hdfs fetch-real-hdfs bench docs wheel clean
+.PHONY: help demo demo-clean quick quick-lint quick-tasks quick-api quick-others test set-up-tests lint lint-in-test test-newest test-oldest real-hdfs fetch-real-hdfs bench docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -147,15 +147,26 @@ BESIDE_REAL_HDFS := $(REAL_HDFS) run --optional --
 
 SIDE_BY_SIDE := env MAKE='$(MAKE)' $(BIN)/python tests/support/side_by_side.py
 
-# Tests that take a second or more are named at the end: they are to be made faster, or marked slow.
+# Three processes take a third less than xdist's workers, which report each test. Tests that take a second or
+# more are named at the end: they are to be made faster, or marked slow.
+QUICK_TASKS := tests/hdfs tests/tasks
+QUICK_API := tests/api tests/cli tests/sweep tests/testing tests/whole
+QUICK := $(BIN)/pytest -q -m 'not slow' --durations=10 --durations-min=1
+
 quick: $(DEV_READY)
-	@$(SIDE_BY_SIDE) quick-lint quick-tests
+	@$(SIDE_BY_SIDE) quick-lint quick-tasks quick-api quick-others
 
 quick-lint: $(DEV_READY)
 	@$(BIN)/ruff check -q . && $(BIN)/ruff format -q --check . && $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-logo
 
-quick-tests: $(DEV_READY)
-	@$(BIN)/pytest -q -n $(CORES) -m 'not slow' --durations=20 --durations-min=1
+quick-tasks: $(DEV_READY)
+	@$(QUICK) $(QUICK_TASKS)
+
+quick-api: $(DEV_READY)
+	@$(QUICK) $(QUICK_API)
+
+quick-others: $(DEV_READY)
+	@$(QUICK) $(addprefix --ignore=,$(QUICK_TASKS) $(QUICK_API))
 
 # Side by side, what computes fills the cores while the tests of the other run wait. The newest have three to
 # four times as much to do as the oldest, so one worker of these is theirs. Among the tests is pyright, on all

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import luigi.configuration
 import pytest
 from browser import CHROMIUM, MISSING, Browser
+from clocks import MovableClock
 from faulty_pai import FaultyPai
+from process_state import install_clock
 from webhdfs_server import serving
 
 from luigi_pai import reset_clusters
+from luigi_pai.api.clock import Clock
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
@@ -26,41 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
 
 HERE = Path(__file__).parent
 
-# Folders and modules whose tests all start processes or take seconds: `make quick` leaves them out. A
-# single test says it by itself: @pytest.mark.slow.
-SLOW = (
-    "cli",
-    "hdfs",
-    "local/accounts",
-    "local/container",
-    "local/faults",
-    "local/hdfs/test_outside_hdfs.py",
-    "local/launcher",
-    "local/pages",
-    "local/releases",
-    "local/rest",
-    "local/store",
-    "local/test_command.py",
-    "local/test_scratch.py",
-    "local/views",
-    "package/test_distribution.py",
-    "package/test_packaging.py",
-    "package/test_secrets.py",
-    "package/test_typing.py",
-    "runtime/test_barrier.py",
-    "site/test_runs.py",
-    "site/test_site.py",
-    "sweep/test_killed_sweeps.py",
-    "sweep/test_pacing.py",
-    "sweep/test_points_per_job.py",
-    "sweep/test_search.py",
-    "sweep/test_study.py",
-    "tasks",
-    "testing",
-    "whole",
-)
-# A process for each test, or a second and third server for each worker.
-SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
+# A process for each test.
+SLOW_FIXTURES = {"chromium", "own_pai"}
 
 # `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
 # cannot change: jobs as processes and containers, queues, files and databases, which are the standard
@@ -69,9 +40,8 @@ SLOW_FIXTURES = {"chromium", "own_pai", "local_pai_v2", "local_pai_ltp"}
 # local server, where other modules send some through each of its libraries. Of a module that needs them here
 # and there, the other tests are marked themselves: @pytest.mark.newest.
 NEWEST_ONLY = (
-    "api/test_board.py",
-    "api/test_shared_state.py",
-    "api/test_watcher_lists.py",
+    "api/book",
+    "api/test_watching_by_lists.py",
     "cli/test_cli_files.py",
     "cli/test_ssh.py",
     "cli/test_terminal.py",
@@ -127,7 +97,7 @@ NEWEST_ONLY = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and what runs with the newest libraries only."""
     for item in items:
-        if _is_in(SLOW, item.path) or SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
         if _is_in(NEWEST_ONLY, item.path):
             item.add_marker("newest")
@@ -179,21 +149,34 @@ def further() -> Callable[..., None]:
 
 
 @pytest.fixture
-def pai(settings: Callable[..., None]) -> Iterator[FaultyPai]:
-    """A fault-injecting rest-server, and an [OpenPai] that points at it and polls fast."""
-    server = FaultyPai()
+def pai(settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyPai]:
+    """A fault-injecting rest-server, and an [OpenPai] that points at it; both on a clock that waits move."""
+    clock = MovableClock()
+    server = FaultyPai(clock)
+    install_clock(clock, monkeypatch)
     settings(
         pai_url=server.url,
         username="admin",
         password="admin-password",
         poll_min=0.02,
         poll_max=0.1,
-        connect_timeout=2,
-        read_timeout=0.5,
         poll_patience=30,
     )
     yield server
     server.close()
+
+
+@pytest.fixture
+def real_time(pai: FaultyPai, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let real time pass for ``pai`` and its clients: for those in processes of their own."""
+    pai.clock = time
+    install_clock(Clock(), monkeypatch)
+
+
+@pytest.fixture
+def impatient(settings: Callable[..., None]) -> None:
+    """Half a second without an answer is a timeout: for servers that hang."""
+    settings(read_timeout=0.5)
 
 
 @pytest.fixture

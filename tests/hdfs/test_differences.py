@@ -74,6 +74,7 @@ def test_whom_an_error_of_setowner_names(backend: Backend, fs: WebHdfs, home: st
     assert reply.json()["RemoteException"]["message"].startswith(f"User {named} is not a super user")
 
 
+@pytest.mark.slow
 def test_more_than_the_quota(real_backend: Backend) -> None:
     """2.7.4 answers that it has made a file of which it kept nothing, 3.3.4 refuses it."""
     fs, path = real_backend.fs(), real_backend.quota_folder()

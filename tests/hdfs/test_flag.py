@@ -8,16 +8,16 @@ import pytest
 from hdfs_backend import content, names, written
 
 from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.tasks.record import CompletionFlag
+from luigi_pai.tasks.flag import CompletionFlag
 
 
 def test_flag(fs: WebHdfs, home: str) -> None:
     """The flag holds for the jobs that were added, and for no other; folders are made."""
     flag = CompletionFlag(fs, f"{home}/out/")
     assert not flag.holds("a")
-    flag.add("a")
-    flag.add("b")
-    flag.add("a")
+    flag.add("a", submitted_here=False)
+    flag.add("b", submitted_here=False)
+    flag.add("a", submitted_here=False)
     assert [flag.holds(job) for job in ("a", "b", "c")] == [True, True, False]
     assert content(fs, f"{home}/out/_SUCCESS") == "a\n"
     assert names(fs, home) == ["out", "out/_SUCCESS", "out/_SUCCESS.b"]
@@ -26,8 +26,8 @@ def test_flag(fs: WebHdfs, home: str) -> None:
 def test_flag_is_discarded(fs: WebHdfs, home: str) -> None:
     """A job is taken out, others stay; discarding again is nothing."""
     flag = CompletionFlag(fs, home, "_DONE")
-    flag.add("a")
-    flag.add("b")
+    flag.add("a", submitted_here=False)
+    flag.add("b", submitted_here=False)
     flag.discard("c")
     flag.discard("a")
     assert [flag.holds(job) for job in ("a", "b")] == [False, True]
@@ -50,7 +50,7 @@ def test_jobs_that_share_a_folder_do_not_lose_each_others_flag(fs: WebHdfs, home
     """Twelve jobs that complete into one folder at the same moment all have their flag."""
     jobs = [f"job-{number}" for number in range(12)]
     with ThreadPoolExecutor(12) as pool:
-        list(pool.map(lambda job: CompletionFlag(fs, home).add(job), jobs))
+        list(pool.map(lambda job: CompletionFlag(fs, home).add(job, submitted_here=False), jobs))
     flag = CompletionFlag(fs, home)
     assert [job for job in jobs if not flag.holds(job)] == []
     for job in jobs[:6]:
@@ -65,7 +65,7 @@ def test_an_empty_flag_counts_for_what_was_submitted_there(text: str, fs: WebHdf
     flag = CompletionFlag(fs, home)
     assert flag.holds("any", submitted_here=True)
     assert not flag.holds("any")
-    flag.add("any")
+    flag.add("any", submitted_here=False)
     assert flag.holds("any")
     assert not flag.holds("other")
     flag.discard("any")
@@ -74,7 +74,7 @@ def test_an_empty_flag_counts_for_what_was_submitted_there(text: str, fs: WebHdf
 
 def test_flag_on_a_path_of_any_kind(fs: WebHdfs, home: str) -> None:
     """The folder is written in any way that a path may be."""
-    CompletionFlag(fs, f"$PAI_DEFAULT_FS_URI{home}").add("a")
+    CompletionFlag(fs, f"$PAI_DEFAULT_FS_URI{home}").add("a", submitted_here=False)
     assert CompletionFlag(fs, f"hdfs://nn:9000{home}").holds("a")
 
 

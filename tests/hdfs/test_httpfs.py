@@ -49,6 +49,7 @@ def fs(tmp_path: Path) -> Iterator[WebHdfs]:
         yield WebHdfs(url, "anna", read_timeout=5)
 
 
+@pytest.mark.slow
 def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
     """Files are replaced by writers and uploads, and nothing is left."""
     (tmp_path / "code").mkdir()
@@ -61,6 +62,7 @@ def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
 
 
 # the renames of a replacement: refused as there is something; the old one away; the new one to its place
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "lost"])
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_step_that_fails(fs: WebHdfs, fault: str, number: int) -> None:

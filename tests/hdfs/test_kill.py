@@ -21,6 +21,8 @@ from luigi_pai.hdfs import WebHdfs, upload
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("KILLS", "4"))
 PHASES = ("write", "upload", "publish", "flag", "temporary_path")
 SIZE = 3_000_000
@@ -32,7 +34,7 @@ import random, sys, time
 from pathlib import Path
 from luigi_pai.hdfs import HdfsTarget, WebHdfs, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.tasks.record import CompletionFlag
+from luigi_pai.tasks.flag import CompletionFlag
 url, user, folder, phase, source = sys.argv[1:]
 fs, send = WebHdfs(url, user), Connection.send_once
 is_late = phase != "publish"
@@ -50,7 +52,7 @@ sys.stdin.readline()
 if phase == "upload":
     upload(fs, source, f"{folder}/code")
 elif phase == "flag":
-    CompletionFlag(fs, folder).add("job")
+    CompletionFlag(fs, folder).add("job", submitted_here=False)
 elif phase == "temporary_path":
     with HdfsTarget(f"{folder}/d/", fs=fs).temporary_path() as path:
         with fs.open_writer(path + "f") as file:

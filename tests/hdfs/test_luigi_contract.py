@@ -204,6 +204,7 @@ def made(fs: WebHdfs, path: str) -> None:
     fs.at("/")[0].create_file(path, b"", overwrite=False)
 
 
+@pytest.mark.slow
 def test_is_tmp(fs: WebHdfs) -> None:
     """A temporary target has a path of its own, and is removed when it is forgotten."""
     one, other = HdfsTarget(is_tmp=True, fs=fs), HdfsTarget(is_tmp=True, fs=fs)
@@ -366,6 +367,7 @@ def test_listing(fs: WebHdfs, home: str) -> None:
         list(fs.listdir(f"{home}/gone"))
 
 
+@pytest.mark.slow
 def test_names_with_a_dollar(fs: WebHdfs, home: str, tmp_path: Path) -> None:
     """What other clients have called ``$HOME`` is listed, copied, fetched and changed with its folder."""
     written(fs, f"{home}/a/f")

@@ -54,7 +54,6 @@ def test_percent_in_names(name: str, fs: WebHdfs, home: str) -> None:
     assert content(fs, f"{home}/{name}{name}/{name}") == name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**26], ids=lambda size: f"{size}B")
 def test_sizes(size: int, fs: WebHdfs, home: str) -> None:
     """Files of 0 bytes to 64 MiB come back as they were sent."""
@@ -66,6 +65,7 @@ def test_sizes(size: int, fs: WebHdfs, home: str) -> None:
         assert found.read() == data
 
 
+@pytest.mark.slow
 def test_deep_trees(fs: WebHdfs, home: str) -> None:
     """A path of 64 folders is made, listed, moved and removed."""
     deep = "/".join(f"d{number}" for number in range(64))
@@ -94,6 +94,7 @@ def test_missing_parents(fs: WebHdfs, home: str) -> None:
     assert names(fs, home) == ["a", "a/b", "c", "c/d", "e", "e/f", "g", "g/h", "g/h/i"]
 
 
+@pytest.mark.slow
 def test_colon_in_a_name_is_the_servers_to_refuse(backend: Backend, fs: WebHdfs, home: str) -> None:
     """HDFS has no names with ':'; that is said when it is tried, not when a target is made."""
     target = HdfsTarget(f"{home}/12:30", fs=fs)

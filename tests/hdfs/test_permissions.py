@@ -72,6 +72,7 @@ def test_a_folder_that_can_be_passed_and_not_listed(alice: WebHdfs, bob: WebHdfs
     denied(lambda: list(bob.listdir(f"{home}/hers")), "bob", "READ_EXECUTE", f"{home}/hers")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_closed(alice: WebHdfs, bob: WebHdfs, home: str) -> None:
     """A file without r is seen and not read; a folder without w takes and gives nothing."""
     file = f"{home}/hers/f"

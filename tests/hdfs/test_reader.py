@@ -162,6 +162,7 @@ def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, ho
         fs.open_reader(f"{home}/f")
 
 
+@pytest.mark.slow
 def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
     """Those of 2.7.4 name any of a file's DataNodes, by chance: some times in a row the one that has died."""
     asked: list[str] = []

@@ -161,6 +161,7 @@ def test_moving_targets(fs: WebHdfs, home: str) -> None:
     assert names(fs, home) == ["d", "d/e"]
 
 
+@pytest.mark.slow
 def test_temporary_targets(fs: WebHdfs) -> None:
     """A target with is_tmp and no path has a path of its own, and is deleted with the target."""
     target = HdfsTarget(is_tmp=True, fs=fs)
@@ -173,6 +174,7 @@ def test_temporary_targets(fs: WebHdfs) -> None:
     assert not fs.exists(path)
 
 
+@pytest.mark.slow
 def test_a_temporary_target_in_a_folder_of_ours(fs: WebHdfs, home: str) -> None:
     """Only it is deleted with the target: the folder stays, though it is empty now."""
     target = HdfsTarget(written(fs, f"{home}/d/f"), is_tmp=True, fs=fs)

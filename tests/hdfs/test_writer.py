@@ -55,6 +55,7 @@ def test_an_exception_publishes_nothing(
     assert vars(opened[0]).get("_output_pipe", opened[0]).closed
 
 
+@pytest.mark.slow
 def test_a_dropped_writer_publishes_nothing(fs: WebHdfs, home: str) -> None:
     """A file that is never closed does not appear; its upload ends, and what was sent stays temporary."""
     before = set(threading.enumerate())
@@ -121,52 +122,43 @@ def test_a_fork_does_not_end_its_parents_upload(fs: WebHdfs, home: str) -> None:
         short.start()
         short.join()
         assert queue.get() == "did nothing"
-        long = context.Process(target=go_on.wait, args=(30,))
+        long = context.Process(target=go_on.wait, args=(120,))
         long.start()
         file.write(b"y")
-        began = time.monotonic()
-    took = time.monotonic() - began
+    assert long.is_alive()
     go_on.set()
     long.join()
-    assert took < 10
     assert fs.count(f"{home}/f")["content_size"] == 3_000_001
 
 
-def test_an_upload_that_fails_raises_at_once(home: str, fs: WebHdfs) -> None:
+@pytest.mark.slow
+def test_an_upload_that_fails_raises_at_once(home: str, backend: Backend, fs: WebHdfs) -> None:
     """When the upload breaks, writing raises soon, closing raises, and nothing is published."""
-    file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"  # a name that the server refuses
 
     def write() -> None:
         for _ in range(64):
             file.write(b"x" * 1_000_000)
 
-    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
-        write()
-    with pytest.raises(HdfsError):
-        file.close()
-    assert names(fs, home) == []
+    with before_datanodes(backend, written(fs, f"{home}/g", "x")) as proxy:
+        proxy.cuts, proxy.up = 1000, 1000
+        file = backend.fs(redirect=proxy.url).open_writer(f"{home}/f")
+        with pytest.raises(HdfsError, match="no answer"):
+            write()
+        with pytest.raises(HdfsError):
+            file.close()
+    assert names(fs, home) == ["g"]
 
 
-def test_a_failed_upload_that_is_dropped(home: str, fs: WebHdfs) -> None:
-    """Its temporary file is deleted when writing fails, not when the writer is forgotten."""
-    file = fs.open_writer(f"{home}/f")
-    file.write(b"x" * 1_500_000)
-    assert file._upload is not None
-    file._upload._error = HdfsError("the DataNode is gone")
-    with pytest.raises(HdfsError, match="the DataNode is gone"):
-        file.write(b"x" * 1_500_000)
-    assert names(fs, home) == []
-
-
-def test_a_process_that_writes_to_a_failed_upload(home: str, fs: WebHdfs) -> None:
+@pytest.mark.slow
+def test_a_process_that_writes_to_a_failed_upload(home: str, backend: Backend, fs: WebHdfs) -> None:
     """A process that writes into an upload that fails is neither stopped nor killed; closing says why."""
-    file = fs.open_writer(f"{home}/f")
-    file._temporary = f"{home}/.luigi-pai-tmp-x/x:y"
-    done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=20)
-    assert done.returncode == 0
-    with pytest.raises(HdfsError, match=r"Invalid path name|no answer|HTTP 400"):
-        file.close()
+    with before_datanodes(backend, written(fs, f"{home}/g", "x")) as proxy:
+        proxy.cuts, proxy.up = 1000, 1000
+        file = backend.fs(redirect=proxy.url).open_writer(f"{home}/f")
+        done = subprocess.run(["head", "-c", "3000000", "/dev/zero"], stdout=file, check=False, timeout=120)
+        assert done.returncode == 0
+        with pytest.raises(HdfsError, match="no answer"):
+            file.close()
 
 
 def test_a_process_between_writes(fs: WebHdfs, home: str) -> None:
@@ -222,6 +214,7 @@ print(size, most - before)
     assert grown < 12 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 300, 2_000_000], ids=["at once", "in its head", "in its middle"])
 @pytest.mark.parametrize("size", [8 * 2**20, 500_000], ids=["streamed", "small"])
 def test_a_datanode_that_dies(size: int, cut: int, backend: Backend, fs: WebHdfs, home: str) -> None:

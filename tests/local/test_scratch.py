@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from local_client import wait_until
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai, scratch
 
@@ -53,6 +53,7 @@ def folders(temporary):
     return list(temporary.glob("luigi-pai-local-run-*"))
 
 
+@pytest.mark.slow
 def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary):
     """The password is not kept; a job that was left running is stopped, not run again."""
     done = run(temporary, "good=true", "bad=echo no data >&2; exit 3", "left=sleep 60")
@@ -74,6 +75,7 @@ def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary
         }
 
 
+@pytest.mark.slow
 def test_where_no_job_failed_nothing_is_kept(temporary):
     done = run(temporary, "good=true")
     assert done.stderr.splitlines()[1:] == [
@@ -82,11 +84,13 @@ def test_where_no_job_failed_nothing_is_kept(temporary):
     assert folders(temporary) == []
 
 
+@pytest.mark.slow
 def test_a_command_without_jobs_prints_nothing_more(temporary):
     done = run(temporary)
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp_path):
     data = tmp_path / "my data"
     run(temporary, "bad=false", options=("--data", str(data)))
@@ -97,6 +101,7 @@ def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp
     assert folders(temporary) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(temporary, tmp_path):
     """Its guard ends the command, which would wait for a server that is gone."""
     child = f"import subprocess; subprocess.Popen(['sleep', '60']).wait() # {tmp_path}"
@@ -145,6 +150,7 @@ def left(temporary, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
     """One that is in use stays, and one that may be about to be."""
     used = scratch.Scratch()
@@ -162,6 +168,7 @@ def test_the_newest_kept_folders_stay(left):
     assert [folder.exists() for folder in made] == [True] * scratch.KEPT_FOLDERS + [False] * 2
 
 
+@pytest.mark.slow
 def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
     """A link to elsewhere, a file, another program's folder."""
     left(3600)

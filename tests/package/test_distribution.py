@@ -65,6 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return build(copied(tmp_path_factory.mktemp("built") / "tree", modified=1_700_000_000))
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_a_second_build_is_the_same_bit_by_bit(built: dict[str, Path], tmp_path: Path) -> None:
     """In another folder, at another time."""
@@ -74,6 +75,7 @@ def test_a_second_build_is_the_same_bit_by_bit(built: dict[str, Path], tmp_path:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_the_sdist_is_the_whole_tree_and_gives_the_same_wheel(built: dict[str, Path], tmp_path: Path) -> None:
     """With its tests and all that they read, so that a packager can run them."""

@@ -85,6 +85,7 @@ def test_all_is_complete_and_sorted():
     assert errors.__all__ == sorted(public)
 
 
+@pytest.mark.slow
 def test_naming_an_error_loads_no_requests_until_it_is_one_of_requests(tmp_path):
     """The command line and the local server do without it."""
     loaded = "'requests' in sys.modules"

@@ -147,12 +147,12 @@ def test_what_is_taken_from_openpai(settings, further):
         "server_retention": 60.0,
     }
     assert {*shared, *own} == {name for name, _ in OpenPai.get_params()}
+    defaults = {name: getattr(OpenPai(), name) for name in own}
     settings(**shared, **own)
     further("eu", **EU)
     eu = OpenPai.current("eu")
     assert {name: getattr(eu, name) for name in shared} == shared
-    defaults = {name: parameter._default for name, parameter in OpenPai.get_params()}
-    assert {name: getattr(eu, name) for name in own} == {name: defaults[name] for name in own} | EU
+    assert {name: getattr(eu, name) for name in own} == defaults | EU
     further("eu", poll_max=1, on_kill="leave")
     eu = OpenPai.current("eu")
     assert (eu.poll_max, eu.on_kill, eu.poll_min) == (1.0, "leave", 0.5)

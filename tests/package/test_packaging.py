@@ -51,6 +51,7 @@ def test_types_schemas_and_the_parts_of_pages_are_installed():
     assert (package / "local" / "pages" / "assets" / "page.css").is_file()
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_nothing_else():
     """Neither tests nor examples are installed."""
     files = metadata.files("luigi-pai")
@@ -139,6 +140,7 @@ def test_the_commands_of_the_readme_run(tmp_path):
     assert done.stdout.splitlines()[-1:] == shown.splitlines()[-1:]
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_the_script_without_luigi_runs(local_pai, capsys):
     """What the page shows of Cluster and Job runs as it is, but for the address and the password."""

@@ -32,6 +32,7 @@ def run_python(code, cwd):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_imports_point_one_way(tmp_path):
     """Every import-linter contract of pyproject.toml holds."""
@@ -57,6 +58,7 @@ def test_no_modules_import_each_other_in_a_circle():
     TopologicalSorter(imports).prepare()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["luigi_pai.spec", "luigi_pai.api"])
 def test_every_module_of_the_inner_rooms_imports_without_luigi(room, tmp_path):
     """spec and api are of use where Luigi is not installed."""

@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-import time
 from typing import TYPE_CHECKING
 
 import luigi
@@ -17,6 +16,7 @@ import luigi.scheduler
 import luigi.worker
 import psutil
 import pytest
+from waiting import wait_until
 
 from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole
 from luigi_pai.api.registry import CLUSTERS
@@ -59,6 +59,8 @@ def test_logs_at_debug_hold_no_secret(pai, caplog):
     assert_clean(caplog.text, pai)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -116,9 +118,11 @@ def test_the_scheduler_gets_no_secret(pai):
     assert_clean(json.dumps(scheduler.task_list(), default=str), pai)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_time")
 def test_the_command_line_shows_no_secret(pai, tmp_path: Path):
     """A run of the luigi command, at DEBUG, shows no secret in its output or in the process list."""
-    pai.plan = {"runs_for": 1.0}
+    pai.plan = {"runs_for": 3600.0}
     (tmp_path / "luigi.cfg").write_text(
         f"[core]\nlog_level=DEBUG\n[OpenPai]\npai_url={pai.url}\nusername=admin\npassword={PASSWORD}\n"
     )
@@ -137,7 +141,7 @@ def test_the_command_line_shows_no_secret(pai, tmp_path: Path):
     )
     command = [
         *(sys.executable, "-W", "ignore", "-m", "luigi"),
-        *("--module", "pipeline", "Train", "--local-scheduler", "--workers", "2"),
+        *("--module", "pipeline", "Train", "--local-scheduler", "--no-lock", "--workers", "2"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     process = subprocess.Popen(
@@ -148,11 +152,11 @@ def test_the_command_line_shows_no_secret(pai, tmp_path: Path):
         stderr=subprocess.STDOUT,
         text=True,
     )
-    while process.poll() is None and not pai.posts():
-        time.sleep(0.02)
+    wait_until(lambda: pai.posts() or process.poll() is not None)
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     lines = [" ".join(member.cmdline()) for member in family]
-    output, _ = process.communicate(timeout=60)
+    pai.jobs["train"].runs_for = 0.0
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert any("Train" in line for line in lines)
     assert "DEBUG" in output

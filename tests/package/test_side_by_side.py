@@ -13,6 +13,8 @@ from places import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 COMMAND = ROOT / "tests" / "support" / "side_by_side.py"
 MAKEFILE = """\
 good:

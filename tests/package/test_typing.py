@@ -96,11 +96,13 @@ def test_the_pages_have_examples_of_tasks(tree):
     assert any("(PaiProtocolTask):" in page for page in pages)
 
 
+@pytest.mark.slow
 def test_pyright_is_content(tree):
     """With properties, class attributes and parameters; and it reports what tests/typing marks as wrong."""
     assert run(tree, "pyright", "--pythonpath", sys.executable) == ""
 
 
+@pytest.mark.slow
 def test_mypy_is_content(tree):
     """The same for mypy --strict."""
     shown = sorted([*tree.glob(f"{PAGES}/*.py"), *tree.glob("examples/**/*.py")])

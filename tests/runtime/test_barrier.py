@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from container_environments import Role, v1, v2
 from old_python import oldest_python
+from waiting import wait_until
 
 from luigi_pai import runtime
 from luigi_pai.runtime import BarrierTimeout, ContainerError, barrier
@@ -42,7 +43,7 @@ def roles(count):
     return [Role("worker", ["127.0.0.1"] * count, ports)]
 
 
-def start(environ, names="ready", timeout=20, python=sys.executable, before=""):
+def start(environ, names="ready", timeout=100, python=sys.executable, before=""):
     return subprocess.Popen(
         [python, "-c", before + SCRIPT, str(Path(runtime.__file__).parent), names, str(timeout)],
         env={"PATH": os.environ["PATH"], **environ},
@@ -52,7 +53,7 @@ def start(environ, names="ready", timeout=20, python=sys.executable, before=""):
     )
 
 
-def results(processes, timeout=60):
+def results(processes, timeout=120):
     """Return the exit code, lines and error of each process, all of them ended."""
     found = []
     try:
@@ -66,6 +67,7 @@ def results(processes, timeout=60):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [v1, v2])
 def test_no_task_passes_before_the_last_one_has_come(environment):
     """Eight tasks, one of them late."""
@@ -82,6 +84,7 @@ def test_no_task_passes_before_the_last_one_has_come(environment):
     assert passed >= came
 
 
+@pytest.mark.slow
 def test_the_first_task_may_be_the_late_one():
     """On the oldest Python at hand."""
     job = roles(3)
@@ -92,6 +95,7 @@ def test_the_first_task_may_be_the_late_one():
     assert [code for code, _, _ in ended] == [0] * 3, ended
 
 
+@pytest.mark.slow
 def test_one_barrier_after_the_other_at_the_same_port():
     """Tasks that are ahead wait for the next one, and the port is free again at once."""
     job = roles(4)
@@ -101,6 +105,7 @@ def test_one_barrier_after_the_other_at_the_same_port():
     )
 
 
+@pytest.mark.slow
 def test_a_dead_task_is_named_by_all_others():
     job = roles(8)
     ended = results([start(v1(job, "worker", index), timeout=6) for index in range(8) if index != 3])
@@ -109,6 +114,7 @@ def test_a_dead_task_is_named_by_all_others():
     assert all(re.fullmatch(expected, error) for _, _, error in ended), ended
 
 
+@pytest.mark.slow
 def test_a_task_that_dies_while_it_waits_is_named():
     job = roles(3)
     processes = [start(v1(job, "worker", index), timeout=6) for index in range(2)]
@@ -119,12 +125,14 @@ def test_a_task_that_dies_while_it_waits_is_named():
     assert error.startswith("barrier 'ready': worker[1], worker[2] did not come within 6 s")
 
 
+@pytest.mark.slow
 def test_a_dead_first_task_is_named():
     (code, _, error), *_ = results([start(v1(roles(2), "worker", 1), timeout=1)])
     assert code == 1
     assert error.startswith("barrier 'ready': worker[0] did not come within 1 s")
 
 
+@pytest.mark.slow
 def test_a_task_that_meets_itself(monkeypatch):
     """Linux connects a socket to itself when it picks the port it calls, on the same host, as its own."""
     job = roles(2)
@@ -146,6 +154,13 @@ def test_a_task_that_meets_itself(monkeypatch):
         first.bind(("127.0.0.1", job[0].ports[0]["http"][0]))
 
 
+def connection_to(address):
+    """Return a connection; None where nobody listens yet."""
+    with suppress(OSError):
+        return socket.create_connection(address, 60)
+    return None
+
+
 def test_strangers_at_the_port_do_no_harm():
     """A port scan, an HTTP request, a task of another job."""
     job = roles(2)
@@ -162,15 +177,8 @@ def test_strangers_at_the_port_do_no_harm():
             b"[" * 4000 + b"\n",
             b"x" * 9000,
         ):
-            deadline = time.monotonic() + 20
-            while True:
-                try:
-                    stranger = stack.enter_context(socket.create_connection(address, 5))
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.05)
-            stranger.sendall(said)
+            stranger = wait_until(lambda: connection_to(address))
+            stack.enter_context(stranger).sendall(said)
         ended = results([first, start(v1(job, "worker", 1))])
     assert [code for code, _, _ in ended] == [0, 0], ended
 
@@ -194,11 +202,12 @@ def test_a_port_in_use_is_named(monkeypatch):
             barrier("ready", timeout=1)
 
 
+@pytest.mark.slow
 def test_tasks_at_different_barriers_say_so():
     """As with a condition that is not the same in all tasks."""
     job = roles(2)
-    ended = results([start(v1(job, "worker", index), "ab"[index], timeout=3) for index in range(2)])
-    errors = [error.partition(" did not come within 3 s; ")[0] for _, _, error in ended]
+    ended = results([start(v1(job, "worker", index), "ab"[index], timeout=6) for index in range(2)])
+    errors = [error.partition(" did not come within 6 s; ")[0] for _, _, error in ended]
     assert errors == [
         "barrier 'a': worker[1] (last seen at barrier 'b')",
         "barrier 'b': worker[0] (last seen at barrier 'a')",
@@ -225,6 +234,7 @@ with socket.socket() as free:
 """
 
 
+@pytest.mark.slow
 def test_more_than_a_thousand_open_files():
     """Of the first task: connections to the others, or files of its own."""
     job = roles(3)
@@ -233,10 +243,11 @@ def test_more_than_a_thousand_open_files():
     assert [code for code, _, _ in ended] == [0] * 3, ended
 
 
+@pytest.mark.slow
 def test_too_many_open_files_are_named():
     job = roles(2)
     first = start(v1(job, "worker", 0), before=NO_MORE_FILES)
-    (code, _, error), _ = results([first, start(v1(job, "worker", 1), timeout=3)])
+    (code, _, error), _ = results([first, start(v1(job, "worker", 1), timeout=6)])
     assert code == 1
     assert error == (
         "the barrier cannot take a connection of each task: Too many open files; raise their number "

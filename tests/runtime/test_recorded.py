@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from local_client import LocalClient, unique
 from protocol_client import ProtocolClient
 
 from luigi_pai import PaiTask, Port, TaskRole
 from luigi_pai.runtime import Task
+
+pytestmark = pytest.mark.slow
 
 SHOW = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 NEVER = {"minFailedTaskCount": None, "minSucceededTaskCount": None}

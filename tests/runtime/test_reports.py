@@ -173,6 +173,7 @@ def test_a_process_that_was_forked(hdfs, script, python):
     assert sorted(sent(hdfs)) == [0, 1]
 
 
+@pytest.mark.slow
 def test_processes_of_a_task_send_one_after_the_other(hdfs):
     """HDFS refuses a second writer of a file."""
     script = "import multiprocessing\ndef load(step): runtime.report(step=step)\n"
@@ -183,6 +184,7 @@ def test_processes_of_a_task_send_one_after_the_other(hdfs):
     assert sorted(sent(hdfs)) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_report_while_the_interpreter_ends(hdfs):
     script = "import atexit, threading\natexit.register(lambda: runtime.report(step=1))\n"
     for python in (sys.executable, oldest_python()):
@@ -221,6 +223,7 @@ def test_a_signal_while_a_report_is_written(inside, tmp_path, monkeypatch):
     assert sorted(json.loads(line)["step"] for line in reports_in(tmp_path)) == [0, 1]
 
 
+@pytest.mark.slow
 def test_more_reports_than_are_kept_for_a_broken_hdfs(hdfs):
     """While HDFS takes them, none is lost."""
     worker("for step in range(12000): runtime.report(step=step)", v1(ALONE, "main", 0) | hdfs)
@@ -229,11 +232,23 @@ def test_more_reports_than_are_kept_for_a_broken_hdfs(hdfs):
 
 def test_without_an_hdfs_command_lines_are_printed_at_once():
     """And not at the end, which a process that is killed does not come to."""
-    script = "import time\nruntime._SEND_AFTER = 0.01\nruntime.report(step=0)\n"
-    script += "while any(each._lines for each in runtime._REPORTERS.values()): time.sleep(0.01)\n"
-    script += "runtime.report(step=1)\nimport os; os._exit(0)\n"
-    out = worker(script, v1(ALONE, "main", 0) | {"PATH": "/nowhere"})
-    assert [json.loads(line.partition("report: ")[2])["step"] for line in out.splitlines()] == [0, 1]
+    script = "import sys; sys.path.insert(0, sys.argv[1])\nimport runtime\nruntime._SEND_AFTER = 0.01\n"
+    script += "for step in range(2):\n    runtime.report(step=step)\n    sys.stdin.readline()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(Path(runtime.__file__).parent)],
+        env={"PATH": "/nowhere", **v1(ALONE, "main", 0)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        for step in range(2):
+            line = process.stdout.readline()
+            assert json.loads(line.partition("report: ")[2])["step"] == step
+            if step == 0:
+                process.stdin.write("\n")
+                process.stdin.flush()
+        process.kill()
 
 
 class Wrong:

@@ -24,7 +24,7 @@ PAGES = (
     "reliability.md",
 )
 
-pytestmark = [pytest.mark.tree, pytest.mark.timeout(400)]  # a process for each command
+pytestmark = [pytest.mark.tree, pytest.mark.timeout(400), pytest.mark.slow]  # a process for each command
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ PUBLIC_MODULES = (
     "luigi_pai.testing",
 )
 
-pytestmark = pytest.mark.tree
+pytestmark = [pytest.mark.tree, pytest.mark.slow]
 
 
 @dataclass

@@ -192,6 +192,7 @@ def test_a_parameter_that_differs_is_not_for_prerequisites():
         array_of("array", [job("a", **changes), job("b", **{**changes, "rate: 0.1": "rate: 0.2"})])
 
 
+@pytest.mark.slow
 def test_many_alike_jobs_fit_and_different_ones_are_too_large():
     """The table is compressed; servers take 100 kB."""
 

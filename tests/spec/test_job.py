@@ -160,13 +160,23 @@ def test_ports_are_not_shared_between_roles():
 
 
 def test_a_list_given_for_ports_or_tasks_stays_the_callers():
-    """A role and a job copy the lists that they are given."""
+    """What is added to it later is sent, as luigi.contrib.pai does; roles without one share none."""
     ports, tasks = [Port("a")], [TaskRole("w", "c")]
     role, job = TaskRole("w", "c", portList=ports), PaiJob("j", "i", tasks)
     ports.append(Port("b"))
     tasks.append(role)
-    assert role.portList == [Port("a")]
-    assert job.taskRoles == [TaskRole("w", "c")]
+    assert role.portList == [Port("a"), Port("b")]
+    assert job.taskRoles == [TaskRole("w", "c"), role]
+    one, other = TaskRole("w", "c"), TaskRole("w", "c")
+    one.portList.append(Port("a"))
+    assert other.portList == []
+
+
+def test_no_list_of_ports_is_no_field():
+    """As in luigi.contrib.pai."""
+    assert slot_to_dict(contrib.TaskRole("w", "c", portList=None)) == slot_to_dict(
+        TaskRole("w", "c", portList=None)
+    )
 
 
 @pytest.mark.parametrize("tasks", [[], (), None, "worker", TaskRole("w", "c"), {"w": 1}])

@@ -278,11 +278,13 @@ def test_every_field_occurs_in_a_file(version):
     assert known - found == set()
 
 
+@pytest.mark.slow
 def test_every_oddity_occurs_in_a_file():
     """The oddities of YAML that readers get wrong."""
     assert set(ODDITIES) - kinds_of(own_files("v2"), "v2") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FURTHER, reason=f"{VARIABLE} names no folder of further job files to test, too")
 @pytest.mark.parametrize("version", SCHEMAS)
 def test_what_occurs_in_further_files_occurs_in_ours(version):

@@ -222,7 +222,35 @@ def test_a_name_of_two_types_means_the_last_and_is_refused_where_it_is_used():
 def test_events_are_sent_as_releases_call_them(written, sent):
     document = with_callbacks("echo", event=written)
     assert resolve(document)["prerequisites"][0]["callbacks"] == [{"event": sent, "commands": ["echo"]}]
-    assert messages(document) == []
+
+
+def test_a_callback_for_the_end_does_not_run_after_a_failure():
+    """As that of the proposal would."""
+    (problem,) = prerequisite_problems(with_callbacks("echo", event="containerExit"))
+    assert (problem.path, problem.level) == ("prerequisites[0].callbacks[0].event", Level.WARNING)
+    assert problem.message.startswith(
+        "containerExit is sent as taskSucceeds: these commands run after a success"
+    )
+    assert messages(with_callbacks("echo", event="taskSucceeds")) == []
+
+
+@pytest.mark.parametrize(
+    ("callback", "commands", "lost"),
+    [
+        ("cd /data && export DATA_DIR=/data", ["ls $DATA_DIR"], True),
+        ("export DATA_DIR=/data", ["ls ${DATA_DIR}/x"], True),
+        ("export DATA_DIR=/data", ["ls /data"], False),
+        ("export DATA_DIR=/data", ["DATA_DIR=/data; ls $DATA_DIR"], False),
+        ("export DATA_DIRS=/data", ["ls $DATA_DIR"], False),
+    ],
+)
+def test_a_variable_of_a_callback_does_not_reach_the_commands(callback, commands, lost):
+    """They run in another shell; the task would end with an unbound variable."""
+    document = with_callbacks(callback)
+    role = next(iter(document["taskRoles"].values()))
+    role["commands"] = commands
+    found = [problem for problem in prerequisite_problems(document) if "unbound variable" in problem.message]
+    assert [problem.path for problem in found] == ["prerequisites[0].callbacks[0].commands[0]"] * lost
 
 
 def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():

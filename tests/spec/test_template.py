@@ -456,7 +456,7 @@ def test_a_value_of_a_secret_is_never_in_a_problem():
 @pytest.mark.parametrize("tag", ["<% $a{}x", "<%= {}x", "<%{{ a{}x", "<% $a{}%>"])
 def test_a_tag_with_many_blanks_is_soon_read(tag):
     """They are looked at once, not once from each of them."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     with contextlib.suppress(TemplateError):
         parse(tag.format(" " * 60_000))
-    assert time.monotonic() - begun < 1
+    assert time.thread_time() - begun < 1

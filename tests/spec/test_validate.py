@@ -25,7 +25,6 @@ GOOD = {
     "virtualCluster": "default",
     "gpuType": "",
     "retryCount": -2,
-    "killAllOnCompletedTaskNumber": 1,
     "jobEnvs": {"LR": "0.1", "_N2": 2, "DEEP": True},
     "extras": {"anything": [1, None]},
     "taskRoles": [
@@ -70,6 +69,7 @@ SAME_FOLDED = (
     "'Worker1' and 'worker_1' (taskRoles[0]) are the same role to servers that fold names to 'worker1'; "
     "give one of them another name"
 )
+NO_EFFECT = "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; "
 JOB_FIELDS = (
     "there are jobName, image, authFile, dataDir, outputDir, codeDir, virtualCluster, gpuType, retryCount, "
     "killAllOnCompletedTaskNumber, jobEnvs, extras, taskRoles"
@@ -267,7 +267,7 @@ def test_texts_that_joi_takes_for_no_integer(text):
     assert f"is not {RETRIES}" in problem.message
 
 
-@pytest.mark.parametrize("field", ["retryCount", "killAllOnCompletedTaskNumber", "taskRoles[1].gpuNumber"])
+@pytest.mark.parametrize("field", ["retryCount", "taskRoles[1].gpuNumber"])
 @pytest.mark.parametrize("number", [2**53, 2**53 + 1, 1e16, str(2**53), 10**400, math.inf])
 def test_integers_that_javascript_has_not_are_refused(field, number):
     """Joi takes no integer from 2^53 on, given as a number or as a text."""
@@ -437,8 +437,8 @@ def test_check_job_lists_every_problem_under_the_jobs_name():
 
 
 def test_check_job_is_silent_about_a_good_job():
-    """Nothing is raised, nothing returned."""
-    assert check_job(PaiJob("j", "i", [TaskRole("w", "c")])) is None
+    """Nothing is raised, and there is no warning."""
+    assert check_job(PaiJob("j", "i", [TaskRole("w", "c")])) == []
 
 
 def test_one_problem_is_counted_as_one():
@@ -500,15 +500,38 @@ def test_what_servers_refuse_is_refused(path, value):
 def test_a_release_refuses_what_came_after_it():
     """0.7 has no jobEnvs and extras, and refuses a field that later ones only ignore."""
     assert [str(problem) for problem in validate_job(GOOD, release="0.7.1")] == [
-        "killAllOnCompletedTaskNumber: came with release 0.8; servers before it refuse it",
         "jobEnvs: came with release 0.9; servers before it refuse it",
         "extras: came with release 0.12; servers before it refuse it",
     ]
 
 
-def test_a_release_refuses_what_an_earlier_one_took():
+@pytest.mark.parametrize(
+    ("release", "level", "message"),
+    [
+        ("0.7.1", Level.REFUSED, "is obsolete, and servers before release 0.8 refuse it; "),
+        (
+            "0.8",
+            Level.WARNING,
+            "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; ",
+        ),
+        (
+            None,
+            Level.WARNING,
+            "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; ",
+        ),
+    ],
+)
+def test_a_field_of_releases_before_0_7_is_never_of_use(release, level, message):
+    """It says what ends a job instead."""
+    instead = "set minSucceededTaskCount of the role whose tasks decide"
+    (problem,) = validate_job(GOOD | {"killAllOnCompletedTaskNumber": 2, "jobName": "j"}, release=release)[:1]
+    expected = Problem("killAllOnCompletedTaskNumber", message + instead, level)
+    assert problem == expected
+
+
+@pytest.mark.parametrize("release", ["0.8", "v0.14.0"])
+def test_a_release_refuses_what_an_earlier_one_took(release):
     """``~`` in a job's name ended with 0.7."""
-    assert [str(problem) for problem in validate_job(GOOD, release="v0.14.0")] == [
-        "jobName: has '~', which servers from release 0.8 on refuse"
-    ]
+    wrong = "jobName: has '~', which servers from release 0.8 on refuse"
+    assert wrong in [str(problem) for problem in validate_job(GOOD, release=release)]
     assert validate_job(with_value("jobName", "train"), release="0.14.0") == []

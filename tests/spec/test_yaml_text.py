@@ -494,7 +494,7 @@ def test_a_list_in_itself_is_not_written():
 @pytest.mark.parametrize("text", ["a: {}", "a:{} 1", "{}: 1", "{}"])
 def test_many_tabs_take_no_longer_than_other_characters(text):
     """Who reads them for others has these to answer meanwhile."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     with contextlib.suppress(SpecError):
         read_yaml(text.format("\t" * 20_000))
-    assert time.monotonic() - begun < 2
+    assert time.thread_time() - begun < 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+
 import luigi
 
 from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
@@ -63,12 +65,8 @@ class _Inbox:
         self._messages = [*messages]
         self._answers = answers
 
-    def get(self, timeout):
-        import queue  # noqa: PLC0415
-        import time  # noqa: PLC0415
-
+    def get_nowait(self):
         if not self._messages:
-            time.sleep(min(timeout, 0.05))
             raise queue.Empty
         message = Message(self._messages.pop(0))
         message.answers = self._answers

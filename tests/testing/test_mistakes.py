@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_arguments_that_mean_nothing_are_named(run):
     code, out = run(r"""

@@ -12,6 +12,7 @@ import pytest
 from places import ROOT
 
 
+@pytest.mark.slow
 def test_jobs_end_as_a_test_says(run):
     """No command runs; the first script that matches decides until it is used up."""
     code, out = run("""
@@ -49,6 +50,7 @@ def test_no_such_job(pai):
     assert "5 passed" in out
 
 
+@pytest.mark.slow
 def test_files_of_hdfs_are_gone_after_the_test(run):
     code, out = run("""
 from luigi_pai import HdfsTarget
@@ -67,6 +69,7 @@ def test_it(pai, time):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_requests_fail_as_often_as_a_test_says(run):
     code, out = run("""
 def test_it(pai):
@@ -84,6 +87,7 @@ def test_no_faults_are_left(pai):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_the_clock_moves_and_the_server_forgets(run):
     code, out = run("""
 def test_v1(pai):
@@ -107,6 +111,7 @@ def test_v2(pai):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_a_task_on_a_further_cluster(run):
     """It runs on the one server of the test, which forgets its job as any other."""
     code, out = run(
@@ -137,6 +142,7 @@ def test_it(pai):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_luigis_configuration_leads_to_it_and_is_restored(run):
     """Every section of clusters, also for Luigis in other processes; the user's own is back afterwards."""
     config = "[OpenPai]\npai_url = http://real.example:1\n[OpenPai:eu]\npai_url = http://eu.example:2\n"
@@ -167,6 +173,7 @@ def test_out():
     assert code == 0, out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "api", "other"), [("api='v1'", "v1", "v2"), ("'v2'", "v2", "v1")], ids=["v1", "v2"]
 )
@@ -184,6 +191,7 @@ def test_it(pai):
     assert code == 0, out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["api='v3'", "'v3'", "", "'v1', 'v2'", "'v1', api='v1'", "version='v1'"])
 def test_a_wrong_marker_is_named(run, words):
     code, out = run(f"@pytest.mark.pai({words})\ndef test_it(pai): pass\n")
@@ -191,6 +199,7 @@ def test_a_wrong_marker_is_named(run, words):
     assert f"test_it.py::test_it: pai({words}): give api='v1', 'v2' or 'both'" in out
 
 
+@pytest.mark.slow
 def test_the_url_of_the_server_for_other_programs(run):
     code, out = run("""
 def test_by_url(pai_server):
@@ -209,6 +218,7 @@ def test_it(pai_server, pai):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_mocked_routes(run):
     """No server is started."""
     code, out = run("""
@@ -231,6 +241,7 @@ def test_is_there(pai_mock):
     assert code == 0, out
 
 
+@pytest.mark.slow
 def test_a_real_cluster(run, local_pai):
     """Jobs run there; what cannot be scripted there is skipped, with the reason."""
     url = local_pai.url
@@ -263,6 +274,7 @@ def test_clock(pai):
     assert local_pai.password not in out
 
 
+@pytest.mark.slow
 def test_tests_for_another_api_are_skipped_on_a_real_cluster(run, local_pai_v2):
     code, out = run(
         "@pytest.mark.pai(api='v1')\ndef test_it(pai): pass\n",
@@ -273,6 +285,7 @@ def test_tests_for_another_api_are_skipped_on_a_real_cluster(run, local_pai_v2):
     assert f"this test is for v1, and {local_pai_v2.url} speaks v2" in out
 
 
+@pytest.mark.slow
 def test_several_processes(run):
     """Each process of pytest-xdist has a server of its own."""
     code, out = run(
@@ -289,6 +302,7 @@ def test_it(pai, number):
     assert "4 passed" in out
 
 
+@pytest.mark.slow
 @pytest.mark.tree
 def test_the_example_project():
     """examples/testing, as its own pytest runs it."""
@@ -303,6 +317,7 @@ def test_the_example_project():
     assert "7 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_loaded_before_a_fixture_is_used():
     """pytest loads the plugin whenever it starts."""
     script = (

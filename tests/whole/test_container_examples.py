@@ -15,6 +15,8 @@ from protocol_client import ProtocolClient
 from luigi_pai import PaiJobFailed
 from luigi_pai.local import LocalPai
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples" / "container"
 
 

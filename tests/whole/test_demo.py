@@ -47,6 +47,7 @@ def demo(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_then_resumes(demo):
     """Two jobs and a report; again: nothing; one model more: one job more."""
     first = demo("nearest,svm", 200)
@@ -73,6 +74,7 @@ def test_the_demo_runs_and_then_resumes(demo):
     assert "Done: 1 job ran; 2 had succeeded before.\n" in more.stdout
 
 
+@pytest.mark.slow
 @NEEDS_REAL_HDFS
 def test_the_demo_on_a_real_hdfs(demo):
     """With --hdfs, data, code, results and flags lie on a real HDFS, and what to try next names it."""
@@ -100,6 +102,7 @@ def test_the_demo_on_a_real_hdfs(demo):
                 fs.remove(folder)
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_fails_the_demo(demo):
     """The exit code is Luigi's for a failed task, and the job's last words are shown, not a traceback."""
     run = demo("svm", 0)

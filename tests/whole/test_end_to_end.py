@@ -82,6 +82,7 @@ def jobs_of(cluster, name: str) -> list[str]:
     return sorted(row["name"] for row in rows if row["name"].startswith(name))
 
 
+@pytest.mark.slow
 def test_a_pipeline_through_hdfs(cluster, name):
     """Code goes to HDFS, the job fetches it and writes its metrics, a later task reads them."""
     assert build(Report(name))
@@ -95,6 +96,7 @@ def test_a_pipeline_through_hdfs(cluster, name):
     assert jobs_of(cluster, name) == [name]
 
 
+@pytest.mark.slow
 def test_the_output_folder_is_there_before_the_job(cluster, name):
     """A command that writes into its output folder without making it succeeds: 0.7 does not make it."""
 
@@ -107,6 +109,7 @@ def test_the_output_folder_is_there_before_the_job(cluster, name):
     assert cluster.username
 
 
+@pytest.mark.slow
 def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
     """With output_dir None the server chooses and makes the folder, and output() knows where."""
 
@@ -125,6 +128,7 @@ def test_a_job_without_an_output_folder_uses_the_servers(cluster, name):
     assert (task.output() / "_SUCCESS").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_failure_says_why(name):
     """A failed job's error holds exit code, diagnostics with the last lines, and links that work."""
@@ -141,6 +145,7 @@ def test_a_failure_says_why(name):
     assert "working" in log.text
 
 
+@pytest.mark.slow
 def test_after_failures_a_new_attempt_and_its_success(cluster, name, monkeypatch):
     """A failed job is followed by NAME__attempt2 in a later process, whose success completes the task."""
     assert not build(Broken(name))
@@ -152,6 +157,7 @@ def test_after_failures_a_new_attempt_and_its_success(cluster, name, monkeypatch
     assert Broken(name).complete()
 
 
+@pytest.mark.slow
 def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monkeypatch):
     """With attempt 1 forgotten by the server, attempt 2 is found, in complete() and in run()."""
     assert not build(Broken(name))
@@ -175,6 +181,7 @@ def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monke
     assert task.complete()
 
 
+@pytest.mark.slow
 def test_a_job_gone_with_the_flag_on_hdfs_is_complete(cluster, name):
     """A job that the server has forgotten is complete if its output carries the flag, and else is not."""
     assert build(Train(name))
@@ -207,6 +214,7 @@ class Spark(PaiTask):
     tasks = [TaskRole("main", "hdfs dfs -touchz $PAI_OUTPUT_DIR/_SUCCESS; exit 1")]
 
 
+@pytest.mark.slow
 def test_a_failed_job_that_left_a_flag_is_not_complete(cluster, name):
     """_SUCCESS of a command that failed later does not complete the job once the server has forgotten it."""
     assert not build(Spark(name))
@@ -215,6 +223,7 @@ def test_a_failed_job_that_left_a_flag_is_not_complete(cluster, name):
     assert not Spark(name).complete()
 
 
+@pytest.mark.slow
 def test_each_attempt_that_left_a_flag_and_failed_loses_it(cluster, name):
     """A process that has cleared the flag of one attempt clears that of the next one, too."""
     for attempt in (name, f"{name}__attempt2"):
@@ -227,11 +236,13 @@ def test_each_attempt_that_left_a_flag_and_failed_loses_it(cluster, name):
     assert not Spark(name).complete()
 
 
+@pytest.mark.slow
 def test_complete_clears_the_flag_of_a_failed_job_that_was_not_watched(cluster, name):
     """If no worker saw the failure, the next complete() takes the flag of the failed job away."""
     task = Spark(name)
     with pytest.raises(PaiJobFailed):
         task.run()
+    (task.output() / "_luigi_pai" / f"{name}.1.FAILED").remove()
     with (task.output() / "_SUCCESS").open("w"):
         pass
     new_process()
@@ -241,11 +252,13 @@ def test_complete_clears_the_flag_of_a_failed_job_that_was_not_watched(cluster, 
     assert not task.complete()
 
 
+@pytest.mark.slow
 def test_a_success_that_was_not_recorded_is_recorded_by_complete(cluster, name):
     """If a worker died before it wrote the flag, the next complete() that sees the success writes it."""
     assert build(Train(name))
     flag = Train(name).output() / "_SUCCESS"
     flag.remove()
+    (Train(name).output() / "_luigi_pai" / f"{name}.1.SUCCEEDED").remove()
     new_process()
     assert Train(name).complete()
     assert flag.exists()
@@ -262,6 +275,7 @@ def test_hdfs_that_does_not_answer_is_an_error_not_false(cluster, name, settings
     assert jobs_of(cluster, name) == []
 
 
+@pytest.mark.slow
 def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings, caplog):
     """A success that cannot be recorded on HDFS is still a success; the log says what that means."""
     task = Train(name)
@@ -274,6 +288,7 @@ def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings
     assert cluster.url
 
 
+@pytest.mark.slow
 def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
     """A server that is killed and comes back while the job runs costs the task nothing."""
     with LocalPai(tmp_path / "data") as server:

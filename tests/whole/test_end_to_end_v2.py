@@ -15,6 +15,8 @@ from pipelines import Code, CodeFolder, build, new_process
 from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 
+pytestmark = pytest.mark.slow
+
 _serial = itertools.count()
 
 

@@ -84,6 +84,7 @@ def exits(job, role):
 # ---------------------------------------------------------------- as the docstrings say
 
 
+@pytest.mark.slow
 @pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
@@ -98,6 +99,7 @@ def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
     assert (validated.returncode, validated.stdout) == (0, f"{file}: valid\n")
 
 
+@pytest.mark.slow
 @pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_its_commands(module):
@@ -122,6 +124,7 @@ def test_bash_understands_the_commands_of_each(module, release, example):
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.newest
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
 def test_each_file_is_valid(file):
@@ -129,6 +132,7 @@ def test_each_file_is_valid(file):
     assert (validated.returncode, validated.stdout) == (0, f"{file.name}: valid\n")
 
 
+@pytest.mark.slow
 def test_the_documented_command_runs_on_a_server_of_its_own(tmp_path):
     """``luigi-pai local -- luigi ...``: the study says what is best; again: nothing is submitted."""
     local = ["luigi-pai", "local", "--data", str(tmp_path / "pai"), "--"]
@@ -146,6 +150,7 @@ def test_the_documented_command_runs_on_a_server_of_its_own(tmp_path):
 # ---------------------------------------------------------------- TensorFlow
 
 
+@pytest.mark.slow
 def test_workers_train_over_the_ports_of_the_servers(example, cluster):
     """They find them by the host list; when they are done the servers are stopped."""
     task = example("tensorflow_job").TrainDistributed(
@@ -172,6 +177,7 @@ def test_workers_train_over_the_ports_of_the_servers(example, cluster):
         assert sorted(re.findall(r"worker (\d) is done", log)) == ["0", "1"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_fails_fails_the_training(example, cluster):
     """The servers, which would go on for ever, are stopped all the same."""
     program = f"[ $role = ps ] || exit 3; {stand_in('parameter_server.py')}"
@@ -194,6 +200,7 @@ def test_scaling_is_a_training_for_each_number_of_workers(example):
 SLOW_WORKERS = "[ $PAI_CURRENT_TASK_ROLE_NAME = master ] || sleep 1.5"
 
 
+@pytest.mark.slow
 def test_the_launcher_starts_after_the_barrier(example, cluster):
     """Workers come up late, and are up when the master starts; it is told the adapters and the slots."""
     task = example("horovod_job").TrainHorovod(nodes=3, launcher=stand_in("mpirun.py"), fabric=SLOW_WORKERS)
@@ -211,6 +218,7 @@ def test_the_launcher_starts_after_the_barrier(example, cluster):
     assert checked < waited
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_without_the_barrier_the_stand_in_fails(example):
     """So that it shows something when it does not."""
@@ -227,6 +235,7 @@ def test_without_the_barrier_the_stand_in_fails(example):
         task.run()
 
 
+@pytest.mark.slow
 def test_a_node_without_infiniband_fails_the_job(example, cluster):
     """The check fails, and nothing is launched."""
     task = example("horovod_job").TrainHorovod(nodes=2, gpus=2, launcher="echo launched", fabric="false")
@@ -256,6 +265,7 @@ def digits(tmp_path):
     return folder.as_uri()
 
 
+@pytest.mark.slow
 @with_curl
 def test_data_are_prepared_once_in_each_task_of_both_roles(example, cluster, digits):
     """What they require first; the commands see them; at the end they are checked."""
@@ -272,6 +282,7 @@ def test_data_are_prepared_once_in_each_task_of_both_roles(example, cluster, dig
         assert others == ["200 digits to learn from", "train.csv: OK", "test.csv: OK"]
 
 
+@pytest.mark.slow
 @with_curl
 def test_data_that_cannot_be_fetched_fail_the_job(example, cluster, tmp_path):
     """No command runs without them."""
@@ -282,6 +293,7 @@ def test_data_that_cannot_be_fetched_fail_the_job(example, cluster, tmp_path):
     assert cluster.log(job, "centroids") == cluster.log(job, "neighbour") == ""
 
 
+@pytest.mark.slow
 @with_curl
 def test_data_that_a_command_changed_fail_the_job(example, cluster, digits):
     shared_data = example("shared_data")
@@ -298,6 +310,7 @@ def test_data_that_a_command_changed_fail_the_job(example, cluster, digits):
     assert "train.csv: FAILED" in cluster.log(ended(cluster, task), "centroids", name="runtime.log")
 
 
+@pytest.mark.slow
 def test_a_role_lists_what_its_data_require_only_when_it_is_sent(example):
     """The task's own protocol has what the user wrote; a requirement that is not there is refused."""
     job = example("shared_data").CompareModels().job()
@@ -322,6 +335,7 @@ def test_a_role_lists_what_its_data_require_only_when_it_is_sent(example):
 # ---------------------------------------------------------------- study
 
 
+@pytest.mark.slow
 def test_the_study_finds_the_best_of_its_trials(example, cluster, tmp_path):
     """Each set of parameters is a job of its own; their results are read where the storage is mounted."""
     study, fit = example("study"), example("study_fit").fit
@@ -352,6 +366,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "shown"), SHOWN, ids=[line for line, _ in SHOWN])
 def test_the_page_shows_what_the_commands_write(line, shown):
     """Its lines come in that order; ``...`` is what was left out."""

@@ -16,6 +16,7 @@ EXAMPLES = ROOT / "examples"
 SHOWS_ALL = EXAMPLES / "digits" / "digits.py"
 
 
+@pytest.mark.slow
 def test_it_trains_once_and_picks_the_best(tmp_path: Path) -> None:
     """A second run has nothing to do; without the result, it reads those of the jobs."""
     folder = shutil.copytree(EXAMPLES / "first", tmp_path / "first")

@@ -12,6 +12,8 @@ from luigid import Luigid
 
 from luigi_pai.api.cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 PIPELINE = """
 import luigi
 from luigi_pai import PaiTask, TaskRole

@@ -234,6 +234,7 @@ def test_of_a_task(door, fill, made):
     assert failed
 
 
+@pytest.mark.slow
 @made_by("process")
 def test_in_a_process(door, fill, made):
     """Of its own: `run` starts Luigi in one, and luigi.cfg is read when Luigi is loaded."""

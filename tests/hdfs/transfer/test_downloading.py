@@ -165,6 +165,7 @@ def test_a_file_that_the_disk_has_no_room_for(tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../escaped", "..", "a/b", "/tmp/x", "", "a\0b", "\ud800"])
 def test_a_server_cannot_write_outside_the_folder(tmp_path, name):
     """A name that leads elsewhere is refused, whatever server says it."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hdfs_backend import content, names, written
+from waiting import wait_until
 from webhdfs_server import serving
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
@@ -76,6 +77,7 @@ def test_a_folder_arrives(fs, home, source):
     assert is_clean(fs, home)
 
 
+@pytest.mark.slow
 def test_names_of_all_kinds(fs, home, tmp_path):
     """Unicode, spaces, and all that means something in an address or to a shell."""
     kinds = [
@@ -106,6 +108,7 @@ def test_names_of_all_kinds(fs, home, tmp_path):
     assert upload(fs, tmp_path, f"{home}/new").moved == 0
 
 
+@pytest.mark.slow
 def test_sizes_of_all_kinds(fs, home, tmp_path):
     """Empty, one byte, exactly one part, more than one: whole, and found to be the same afterwards."""
     sizes = [0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 7]
@@ -235,6 +238,7 @@ def test_delete_spares_folders_that_were_there(fs, home, source):
     assert fs.isdir(f"{home}/code/none")
 
 
+@pytest.mark.slow
 def test_delete_after_several_uploads_to_one_folder(fs, home, source, tmp_path):
     """Single files that were put into the folder count as gone, too; a single file deletes no neighbours."""
     extra = tmp_path / "extra"
@@ -362,13 +366,6 @@ def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, err
     assert upload(fs, source, f"{home}/code").moved == 0
 
 
-def _await_temporary(fs, folder):
-    deadline = time.monotonic() + 30
-    while is_clean(fs, folder):
-        assert time.monotonic() < deadline, "no temporary file of this upload appears"
-        time.sleep(0.02)
-
-
 def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):
     """A big file that cannot be read to its end does not appear; the error names it."""
     source = tmp_path / "src"
@@ -381,7 +378,7 @@ def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, mo
         for number, part in enumerate(parts(self)):
             if self.name == "big" and number == 3:
                 if backend.name != "local":  # a DataNode that opens it after the break leaves it behind
-                    _await_temporary(fs, home)
+                    wait_until(lambda: not is_clean(fs, home))
                 raise self._wrong("Input/output error")
             yield part
 
@@ -389,10 +386,7 @@ def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, mo
     with pytest.raises(TransferError, match=r"not everything was sent: .*src/big: Input/output error"):
         upload(fs, source, f"{home}/code", jobs=1)
     assert not fs.exists(f"{home}/code/big")
-    deadline = time.monotonic() + 10  # a DataNode under load closes a broken file late
-    while not is_clean(fs, home) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert is_clean(fs, home)
+    wait_until(lambda: is_clean(fs, home), pause=0.2)  # a DataNode under load closes a broken file late
 
 
 @pytest.mark.parametrize("size", [5, 3 * MIB])
@@ -446,6 +440,7 @@ def test_no_permission(backend, fs, home, source):
     assert names(fs, home) == ["there"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize(
     ("exception", "message", "said"),
@@ -536,6 +531,7 @@ def test_two_at_once(fs, home, source, sent):
     assert len(sent) == 3
 
 
+@pytest.mark.slow
 def test_an_upload_that_waits_says_so(fs, home, source, caplog):
     """It says for what, and goes on when the other has ended."""
     server, path = fs.at(f"{home}/code")
@@ -569,8 +565,8 @@ def test_an_upload_that_waits_for_less_than_a_second_says_nothing(fs, home, sour
     assert "is under way" not in caplog.text
 
 
-@pytest.mark.newest
 @pytest.mark.slow
+@pytest.mark.newest
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""
@@ -622,6 +618,7 @@ def test_made_by_another_at_the_last_moment(fs, home, source, monkeypatch):
     assert is_clean(fs, home)
 
 
+@pytest.mark.slow
 def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog, monkeypatch):
     """At once where its process ran on this machine, else after two days; never what is in use."""
     caplog.set_level(logging.INFO, "luigi-interface")
@@ -663,6 +660,7 @@ def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_
     assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(0, 100, 9))
 
 
+@pytest.mark.slow
 def test_an_address_that_no_longer_works(local_backend, tmp_path, monkeypatch):
     """When a DataNode goes away, the NameNode is asked again, and no file is lost."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
@@ -721,6 +719,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_notes_that_cannot_be_read_cost_a_resend(backend, fs, home, source, how, caplog):
     """The upload is done, and all is sent again; where notes cannot be written either, a warning says so."""
@@ -750,6 +749,7 @@ def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
     """Also while its file is removed and made again by others."""
     monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))

@@ -139,6 +139,7 @@ def test_datanodes_behind_a_proxy(backend: Backend, fs: WebHdfs, home: str) -> N
         assert proxy.connections
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slip", [True, False], ids=["0.7.1", "0.7.2"])
 def test_pylon(*, slip: bool, backend: Backend, home: str) -> None:
     """Through OpenPAI's Pylon everything works, and nothing but Pylon is asked; without a rule."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from real_hdfs import RealHdfs
 
+pytestmark = pytest.mark.slow
+
 SIZE = 64 * 2**20
 
 

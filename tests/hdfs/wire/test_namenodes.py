@@ -66,6 +66,7 @@ def test_a_failover(answer: str) -> None:
         assert (first.asked, second.asked) == (["GET", "GET"], ["GET", "PUT"])
 
 
+@pytest.mark.slow
 def test_a_read_that_gets_no_answer_goes_to_the_other() -> None:
     """What only looks is asked of the other NameNode when the first breaks off."""
     first, second = NameNode("hang up"), NameNode("active")
@@ -124,6 +125,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[RealHdfs]:
         yield hdfs
 
 
+@pytest.mark.slow
 def test_a_real_standby(pair: RealHdfs) -> None:
     """A real NameNode on standby is passed over; alone it is an error that says so, not "missing"."""
     active, standby = pair.urls

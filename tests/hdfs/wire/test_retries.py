@@ -96,11 +96,12 @@ def test_what_may_be_done_twice_is_retried(operation: str, fault: str, pauses: l
     assert pauses == [0.05, 0.2]
 
 
+@pytest.mark.slow
 def test_no_answer_in_time_is_retried() -> None:
     """A timeout is a transient error, too."""
     wait = threading.Event()
-    script = Faulty(lambda _handler: wait.wait(5))
-    with scripted_fs(script, read_timeout=0.2) as fs:
+    script = Faulty(lambda _handler: wait.wait(100))
+    with scripted_fs(script, read_timeout=1) as fs:
         fs.mkdir("/p")
         wait.set()
     assert script.asked == ["MKDIRS"] * 2
@@ -200,6 +201,7 @@ def test_a_delete_whose_answer_is_lost_is_done(pauses: list[float]) -> None:
             fs.remove("/p")
 
 
+@pytest.mark.slow
 def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
     """A read is asked again where something else answered; a change is not: it says so at once."""
     script = Faulty(status(200), status(200))
@@ -212,6 +214,7 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
     assert script.asked[3:] == ["MKDIRS"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "why"),
     [
@@ -238,6 +241,7 @@ def test_retry_after_is_obeyed_up_to_poll_patience(
     assert pauses == [20.0] * 5
 
 
+@pytest.mark.slow
 def test_poll_patience_is_shared_by_all_requests_until_one_is_answered(pauses: list[float]) -> None:
     """Once it is at an end, further requests do not wait again; after an answer it begins anew."""
     limited = [status(429, Retry_After="20")] * 7

@@ -39,6 +39,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSL
     return folder / "ca.pem", context
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bundle", [True, False], ids=["with a bundle for all", "without"])
 def test_https(
     *,

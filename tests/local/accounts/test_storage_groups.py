@@ -57,6 +57,7 @@ def mounted(user, storages):
     return user.log(job).split()
 
 
+@pytest.mark.slow
 def test_everybody_has_every_storage_until_a_group_says_otherwise(zoe):
     """The first one is the default: what a job mounts that names none."""
     assert shown(zoe) == {"datasets": False, "mnist": False, "nfs1": True}
@@ -65,6 +66,7 @@ def test_everybody_has_every_storage_until_a_group_says_otherwise(zoe):
     assert mounted(zoe, [{"name": "mnist"}]) == ["mnist"]
 
 
+@pytest.mark.slow
 def test_a_user_has_the_storages_of_their_groups(zoe, admin, grant):
     """The default ones are the first of each group; what is not there is not shown."""
     grant(["mnist", "nfs1"], ["datasets", "elsewhere"])
@@ -77,6 +79,7 @@ def test_a_user_has_the_storages_of_their_groups(zoe, admin, grant):
     assert shown(admin) == {"datasets": False, "mnist": True, "nfs1": True}  # by admingroup
 
 
+@pytest.mark.slow
 def test_a_storage_of_no_group_of_theirs_is_kept_from_a_user(zoe, grant):
     """Alone it is 403; a job that names it, and the older routes, do not find it."""
     grant(["mnist"])
@@ -94,6 +97,7 @@ def test_a_storage_of_no_group_of_theirs_is_kept_from_a_user(zoe, grant):
     assert zoe.send("GET", "/storage/config/nfs1").status_code == 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [None, 0, "", False, []])
 def test_no_storages_are_none(zoe, grant, nothing):
     """Whatever JavaScript takes for nothing."""
@@ -103,6 +107,7 @@ def test_no_storages_are_none(zoe, grant, nothing):
     assert zoe.send("GET", "/users/zoe").json()["storageConfig"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["nfs1", 5, True, {}, {"nfs1": True}])
 def test_storages_that_are_no_list_are_taken_and_failed_over(zoe, grant, wrong):
     """The schema of a group's access lists looks at its virtual clusters and its admin only."""

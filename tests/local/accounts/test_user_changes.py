@@ -108,6 +108,7 @@ def test_an_administrators_change_takes_back_no_other(api, meanwhile):
     assert (user.email, user.extension, password_matches(user, NEW)) == ("zoe@example.org", {"a": 1}, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_password_that_is_the_old_one_no_more_changes_nothing(api, meanwhile, after):
     """Somebody else was sooner, with the same old password or as administrator."""
@@ -133,6 +134,7 @@ def test_a_user_who_is_removed_meanwhile_does_not_come_back(api, meanwhile, acti
     assert api.users.get("zoe") is None
 
 
+@pytest.mark.slow
 def test_a_login_with_what_was_the_password_until_now_is_refused(api, meanwhile):
     """Its token would outlive the end of all logins that comes with a new password."""
     assert in_a_loop(api.users.with_password("zoe", OLD)).name == "zoe"

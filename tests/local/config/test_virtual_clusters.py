@@ -69,6 +69,7 @@ def test_the_default_capacity_does_not_depend_on_the_machine():
     assert (default.name, default.has) == ("default", Resources(cpu=64, memory=262144, gpu=8))
 
 
+@pytest.mark.slow
 def test_a_name_with_a_hyphen_works_on_both_apis():
     """Administrators of clusters choose such names in their configuration."""
     with LocalPai(virtual_clusters=["gpu-cluster:gpu=4"]) as server:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 
 import pytest
-from local_client import LocalClient, role, wait_until
+from local_client import LocalClient, role
 from protocol_client import ProtocolClient, protocol, task_role
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.container.ports import Ports
@@ -89,6 +90,7 @@ def crowded(tmp_path):
         yield server, (tmp_path / "go").touch
 
 
+@pytest.mark.slow
 def test_a_v1_job_without_ports_waits_for_them(crowded):
     """As the launcher of 0.7 goes on asking; no attempt is made."""
     server, make_room = crowded
@@ -102,6 +104,7 @@ def test_a_v1_job_without_ports_waits_for_them(crowded):
     assert (status["state"], status["retries"]) == ("SUCCEEDED", 0)
 
 
+@pytest.mark.slow
 def test_a_v2_job_without_ports_is_tried_again_with_253(crowded):
     """A fault of the platform, which is not counted."""
     server, make_room = crowded

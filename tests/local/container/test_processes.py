@@ -7,13 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import psutil
 import pytest
 from event_loop import in_a_loop
-from os_processes import wait_for_end
+from waiting import wait_for_end, wait_until
 
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.processes import TASK_VARIABLE
@@ -42,19 +41,11 @@ def task(folder, code=SLEEP, **more):
         command, env=env, start_new_session=True, stdout=subprocess.PIPE, text=True, **more
     ) as child:
         try:
-            until(lambda: processes.members({str(folder): None}))
+            wait_until(lambda: processes.members({str(folder): None}))
             yield child
         finally:
             for pid in processes.members({str(folder): child.pid}):
                 os.kill(pid, 9)
-
-
-def until(condition):
-    deadline = time.monotonic() + 20
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
 
 
 @pytest.fixture
@@ -74,8 +65,8 @@ def test_a_task_has_the_processes_that_inherit_its_variable(tmp_path):
         assert processes.members({str(tmp_path / "a"): None}) == {one.pid}
         assert processes.members({str(tmp_path / n): None for n in "ab"}) == {one.pid, other.pid}
         one.kill()
-        until(lambda: processes.members({str(tmp_path / "a"): one.pid}) == set())
-        until(lambda: psutil.Process(one.pid).status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: processes.members({str(tmp_path / "a"): one.pid}) == set())
+        wait_until(lambda: psutil.Process(one.pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_process_that_leaves_the_session_stays_a_member(tmp_path):
@@ -84,7 +75,7 @@ def test_a_process_that_leaves_the_session_stays_a_member(tmp_path):
         hidden = int(first.stdout.readline())
         zombie = os.getsid(hidden)
         assert zombie not in (hidden, first.pid)
-        until(lambda: psutil.Process(zombie).status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: psutil.Process(zombie).status() == psutil.STATUS_ZOMBIE)
         assert processes.members({str(tmp_path / "a"): first.pid}) == {first.pid, hidden}
 
 
@@ -96,6 +87,7 @@ def test_a_first_process_is_found_by_its_folder(tmp_path):
     assert processes.first_process(str(tmp_path / "a")) is None
 
 
+@pytest.mark.slow
 def test_the_start_time_tells_processes_apart(tmp_path):
     """It is the same in each server, whatever the clock says meanwhile; a process that has ended has none."""
     code = (
@@ -108,7 +100,7 @@ def test_the_start_time_tells_processes_apart(tmp_path):
         assert other.stdout.strip() == when == processes.started(first.pid)
         assert when != processes.started(os.getpid())
         first.kill()
-        until(lambda: processes.started(first.pid) is None)  # a zombie
+        wait_until(lambda: processes.started(first.pid) is None)  # a zombie
     assert processes.started(first.pid) is None
 
 
@@ -122,6 +114,7 @@ def test_a_clock_that_is_set_changes_no_start_time(monkeypatch):
     assert processes.started(os.getpid()) == when
 
 
+@pytest.mark.slow
 def test_the_end_of_a_process_is_awaited(tmp_path):
     """Of a child with its exit code; of another process, or one that has another start time, without."""
 
@@ -142,6 +135,7 @@ def test_the_end_of_a_process_is_awaited(tmp_path):
     assert in_a_loop(scenario()) == (False, -9)
 
 
+@pytest.mark.slow
 def test_ending_a_task_leaves_no_process(tmp_path):
     """One that ignores SIGTERM is killed after the grace."""
 
@@ -171,7 +165,7 @@ def test_without_environments_the_session_of_a_task_is_known(tmp_path):
     script.write_text("sleep 60 & wait\n")
     folder = str(tmp_path / "data/jobs/a")
     with subprocess.Popen([bash, str(script), folder], start_new_session=True) as first:
-        children = until(lambda: psutil.Process(first.pid).children())
+        children = wait_until(lambda: psutil.Process(first.pid).children())
         assert processes.members({folder: None}) == set()
         assert processes.members({folder: first.pid}) == {first.pid, *(child.pid for child in children)}
         assert processes.first_process(folder) == first.pid

@@ -64,14 +64,15 @@ def test_the_barrier_is_known_by_the_runtimes_own_log(translate):
     assert found.info["matchedPlatformLogString"] == "SSH barrier reaches max retry count"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "word", ["tensorflow ", "torch/install/share/lua.c.", "nameerror: name", "indexerror:"]
 )
 def test_a_log_that_is_one_long_line_is_searched_in_no_time(word, translate):
     """A progress bar writes no newline; the whole server would wait."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert translate(1, word * (4_000_000 // len(word))).code == 255
-    assert time.monotonic() - begun < 10
+    assert time.thread_time() - begun < 10
 
 
 def test_secrets_are_hidden_line_by_line_but_for_the_shortest():

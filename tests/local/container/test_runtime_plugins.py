@@ -46,6 +46,7 @@ def repository(tmp_path):
 # how a task ends whose plugins cannot be prepared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -70,6 +71,7 @@ def test_it_ends_with_the_code_of_an_init_container_that_failed(v2, more, said):
     assert f"could not be started: {said}" in v2.log(job, role, name="stderr")
 
 
+@pytest.mark.slow
 def test_a_secret_is_not_in_what_is_said_of_it(v2, repository):
     """The log is the job's own."""
     secret = f"{repository}-hush-hush-17"
@@ -79,6 +81,7 @@ def test_a_secret_is_not_in_what_is_said_of_it(v2, repository):
     assert "hush-hush-17" not in json.dumps(job)
 
 
+@pytest.mark.slow
 def test_nothing_of_any_plugin_runs_where_one_cannot_be_prepared(v2):
     """All are prepared first."""
     both = [
@@ -142,6 +145,7 @@ def test_ignore_has_to_be_small_for_what_a_plugin_prepares(policy, tmp_path):
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
+@pytest.mark.slow
 def test_no_policy_forgives_what_the_runtime_does_itself(v2, tmp_path):
     """It looks for the plugin, and reads its parameters."""
     files = scripts("cmd", {"preCommands": ["echo '<% $parameters.nope %>'"]}, tmp_path, policy="ignore")
@@ -205,6 +209,7 @@ def test_parameters_arrive_as_the_runtime_reads_them(command, arrives, tmp_path)
     assert files["before-0.sh"] == f"set -o errexit\n{arrives}\n"
 
 
+@pytest.mark.slow
 def test_a_prerequisite_needs_no_dot_before_the_name_of_its_plugin(v2):
     """The runtime cuts one character, whatever it is; of the bare prefix nothing is left."""
     kind = "com.microsoft.pai.runtimeplugin"
@@ -216,6 +221,7 @@ def test_a_prerequisite_needs_no_dot_before_the_name_of_its_plugin(v2):
     assert job["jobStatus"]["appExitCode"] == 1
 
 
+@pytest.mark.slow
 def test_plugins_that_are_no_list_fail_the_task(v2):
     """An object has keys, and they are no plugins; the server looks at them only for want of storages."""
     one = {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}
@@ -226,6 +232,7 @@ def test_plugins_that_are_no_list_fail_the_task(v2):
 # git
 
 
+@pytest.mark.slow
 def test_git_brings_what_can_be_seen(repository, v2):
     """Its files are moved by ``*``: no .git, and nothing that begins with a dot."""
     parameters = {"repo_uri": str(repository), "options": ["--depth 1 --no-local"], "clone_dir": "a/code"}
@@ -233,6 +240,7 @@ def test_git_brings_what_can_be_seen(repository, v2):
     assert v2.log(job) == "d\nf\nhello\ndeep\n", v2.log(job, name="runtime.log")
 
 
+@pytest.mark.slow
 def test_git_leaves_no_address_behind(repository, v2, local_pai):
     """There may be a token in it."""
     job = v2.run("true", extras=plugin("git", {"repo_uri": f"file://{repository}"}))
@@ -251,6 +259,7 @@ def test_git_needs_a_repository_that_it_can_clone(parameters, policy, code, tmp_
     assert "the plugin git cannot" in done.stderr
 
 
+@pytest.mark.slow
 def test_git_moves_nothing_where_its_failure_is_ignored(v2):
     """There is nothing to move."""
     parameters = {"repo_uri": "/nowhere/at/all", "clone_dir": "there"}
@@ -258,6 +267,7 @@ def test_git_moves_nothing_where_its_failure_is_ignored(v2):
     assert (job["jobStatus"]["state"], v2.log(job)) == ("SUCCEEDED", "")
 
 
+@pytest.mark.slow
 def test_git_takes_no_folder_that_has_something_in_it(repository, v2):
     """That is found out before the command, so 255."""
     first = {"plugin": "cmd", "parameters": {"preCommands": ["mkdir there", "touch there/x"]}}
@@ -267,6 +277,7 @@ def test_git_takes_no_folder_that_has_something_in_it(repository, v2):
     assert "destination path 'there' already exists" in v2.log(job, name="runtime.log")
 
 
+@pytest.mark.slow
 def test_two_repositories_are_one_too_many(repository, v2):
     """Both are cloned into one folder."""
     clones = [
@@ -279,6 +290,7 @@ def test_two_repositories_are_one_too_many(repository, v2):
 # ssh, tensorboard
 
 
+@pytest.mark.slow
 def test_an_ssh_barrier_of_no_minutes_fails_the_job_at_once(v2):
     """With 249, which is not tried again."""
     parameters = {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 0}
@@ -349,6 +361,7 @@ def test_ssh_fails_over_a_userssh_that_the_real_one_fails_over(user, fails, tmp_
     assert (INIT in scripts("ssh", {"userssh": user}, tmp_path)) is fails
 
 
+@pytest.mark.slow
 def test_tensorboard_has_strict_variables(v2):
     """Its script runs under nounset."""
     parameters = {"port": 6006, "logdir": {"run": "$NOT_SET_ANYWHERE"}}
@@ -390,6 +403,7 @@ def test_tasks_that_wait_for_resources_have_no_address_yet(own_cluster):
 # FrameworkController's own
 
 
+@pytest.mark.slow
 def test_every_variable_of_the_launcher_is_set(v2):
     """Names and UIDs are those that the API shows."""
     job = v2.run("env | grep ^FC_ | sort; exit 1", jobRetryCount=1)

@@ -18,6 +18,7 @@ def storages(tmp_path):
     return known
 
 
+@pytest.mark.slow
 def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai):
     """The server writes over them what its list shows, so a job sees the root of a shared storage."""
     (local_pai.data / "storages/nfs1/at-the-root").write_text("seen\n")
@@ -46,6 +47,7 @@ def test_a_storage_that_is_not_there_is_refused(storages):
         read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names())
 
 
+@pytest.mark.slow
 def test_the_runtime_log_says_where_a_storage_is(v2):
     """A process cannot mount; the right path is one for here and for a cluster."""
     extras = {"storages": [{"name": "nfs1", "mountPath": "/data"}]}
@@ -57,6 +59,7 @@ def test_the_runtime_log_says_where_a_storage_is(v2):
     )
 
 
+@pytest.mark.slow
 def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2):
     """It would read or write a folder of this machine."""
     extras = {"storages": [{"name": "nfs1", "mountPath": "/no-such-mount"}]}

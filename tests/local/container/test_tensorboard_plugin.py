@@ -10,6 +10,8 @@ from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
 
+pytestmark = pytest.mark.slow
+
 FAKE = f"""#!/bin/sh
 echo "fake tensorboard: $*"
 for word; do case $word in --port=*) port=${{word#--port=}};; esac; done

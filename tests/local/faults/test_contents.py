@@ -6,8 +6,9 @@ import time
 
 import pytest
 import requests
-from local_client import LocalClient, unique, wait_until
+from local_client import LocalClient, unique
 from protocol_client import ProtocolClient, protocol
+from waiting import wait_until
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -28,6 +29,7 @@ def pai(server):
     return server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_only_the_administrator_may(pai, method, path):
     """Guests and other users may not, nor may pages of other sites."""
@@ -48,6 +50,7 @@ def test_only_the_administrator_may(pai, method, path):
     assert page.status_code == 403
 
 
+@pytest.mark.slow
 def test_a_scripted_job_runs_no_command(pai, tmp_path):
     """In both APIs, with code folders and plugins that would fail."""
     pai.script_jobs(job="job-*", exit_code=7, stdout="out\n", stderr='it\'s "broken" $HOME `id`\n')
@@ -62,6 +65,7 @@ def test_a_scripted_job_runs_no_command(pai, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_first_rule_decides_until_it_is_used_up(pai):
     pai.script_jobs(job="a-*", exit_code=1, times=1)
     pai.script_jobs(job="a-*", exit_code=0)
@@ -71,6 +75,7 @@ def test_the_first_rule_decides_until_it_is_used_up(pai):
     assert client.run("exit 9", name=unique("b"))["jobStatus"]["appExitCode"] == 9
 
 
+@pytest.mark.slow
 def test_after_so_many_seconds(pai):
     pai.script_jobs(job="*", after=0.7)
     began = time.monotonic()
@@ -78,6 +83,7 @@ def test_after_so_many_seconds(pai):
     assert time.monotonic() - began >= 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "state"), [({"waits": True}, "WAITING"), ({"after": None}, "RUNNING")])
 def test_until_it_is_stopped(pai, rule, state):
     pai.script_jobs(job="*", **rule)
@@ -90,6 +96,7 @@ def test_until_it_is_stopped(pai, rule, state):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_rule(pai):
     with pytest.raises(ConfigError) as caught:
         pai.script_jobs(job=3, exit_code=256, after=-1, times=-1, waits=1, when="now")
@@ -105,6 +112,7 @@ def test_what_is_wrong_with_a_rule(pai):
         pai._control("POST", {"job": "*"}, "/local/job-scripts")
 
 
+@pytest.mark.slow
 def test_emptying_ends_and_deletes_everything(pai):
     """Waiting, running and ended jobs, files, faults and scripts; names are free again."""
     pai.set_faults([{"fault": "error", "path": "/nothing"}])
@@ -136,6 +144,7 @@ def test_a_storage_that_is_a_link_is_left_as_it_is(pai, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+@pytest.mark.slow
 def test_jobs_that_ended_long_ago_are_forgotten(pai):
     """Those of one API; what still runs stays."""
     client, v2 = LocalClient(pai), ProtocolClient(pai)

@@ -156,6 +156,7 @@ def test_executables_run(command: str, part: str, url: str, tmp_path: Path) -> N
     assert (status["owner"], status["permission"]) == ("carol", "644")
 
 
+@pytest.mark.slow
 def test_executables_load_the_standard_library_only(tmp_path: Path) -> None:
     """A command loads neither Luigi nor requests: it would cost half a second each time."""
     install(tmp_path)
@@ -193,6 +194,7 @@ def test_a_server_that_starts_again_does_not_empty_the_command_of_running_tasks(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hadoop", "hdfs"]
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_traceback(url: str, tmp_path: Path) -> None:
     """``hdfs dfs -cat big | head -c 1`` ends quietly."""
     install(tmp_path)
@@ -302,6 +304,7 @@ def test_bytes_arrive_unchanged(fs: Callable[..., Done], tmp_path: Path) -> None
     assert (tmp_path / "back").read_bytes() == data
 
 
+@pytest.mark.slow
 def test_move_from_local_keeps_what_was_not_copied(fs: Callable[..., Done], tmp_path: Path) -> None:
     """A folder of which one file could not be copied stays on the local disk."""
     for name in ("a", "b"):
@@ -374,6 +377,7 @@ class Refusing(WebHdfsHandler):
             stream.close()
 
 
+@pytest.mark.slow
 def test_an_upload_that_is_refused_in_the_middle_says_why(fs: Callable[..., Done], tmp_path: Path) -> None:
     """The DataNode's reason is shown, not the connection that breaks because of it."""
     (tmp_path / "big").write_bytes(bytes(20_000_000))

@@ -78,6 +78,7 @@ def test_it_says_where_that_hdfs_is_and_serves_none_itself(pai, outside):
     assert not (pai.data / "hdfs").exists()
 
 
+@pytest.mark.slow
 def test_a_job_reads_and_writes_that_hdfs(pai, outside):
     """The variables of the task lead there; /Container and /Output lie there and belong to the user."""
     client = LocalClient(pai)
@@ -93,6 +94,7 @@ def test_a_job_reads_and_writes_that_hdfs(pai, outside):
         assert outside.get(folder).json()["FileStatus"]["owner"] == outside.user
 
 
+@pytest.mark.slow
 def test_every_user_of_the_openpai_can_have_jobs_there(pai, outside):
     """The folders of all jobs are shared; a user's own belong to that user."""
     admin = LocalClient(pai)
@@ -130,6 +132,7 @@ class Train(PaiTask):
         return f"$PAI_DEFAULT_FS_URI/{self.name}/code"
 
 
+@pytest.mark.slow
 def test_a_pipeline_runs_through_that_hdfs(pai, outside, settings):
     """Code is put, the job fetches it and writes its results, the flag is set."""
     settings(
@@ -147,6 +150,7 @@ def test_a_pipeline_runs_through_that_hdfs(pai, outside, settings):
     assert outside.get(f"/{name}/output/_SUCCESS", "OPEN").text == f"{name}\n"
 
 
+@pytest.mark.slow
 def test_a_command_gets_a_configuration_that_leads_there(outside):
     """The luigi.cfg of `local --hdfs URL -- COMMAND`, its variables, and the hdfs command on its PATH."""
     code = (
@@ -165,6 +169,7 @@ def test_a_command_gets_a_configuration_that_leads_there(outside):
     assert [seen["section"][key] for key in keys] == [outside.fs_uri, outside.url, outside.user]
 
 
+@pytest.mark.slow
 def test_fs_uri_is_taken_as_it_is_given(outside):
     """--fs-uri is for an HDFS that does not say, or that jobs know under another name."""
     words = ["--hdfs", outside.url, "--fs-uri", "hdfs://mycluster/", "--user", outside.user]
@@ -172,6 +177,7 @@ def test_fs_uri_is_taken_as_it_is_given(outside):
     assert (done.returncode, done.stdout) == (0, "hdfs://mycluster\n"), done.stderr
 
 
+@pytest.mark.slow
 @NEEDS_REAL_HDFS
 def test_a_large_put_that_is_refused_says_why(tmp_path):
     """A real DataNode refuses before it has read everything; the command shows its reason, no broken pipe."""
@@ -192,6 +198,7 @@ def test_a_large_put_that_is_refused_says_why(tmp_path):
 # ---------------------------------------------------------------- what is wrong with it
 
 
+@pytest.mark.slow
 def test_an_hdfs_that_goes_away_refuses_the_job_and_says_so(tmp_path):
     """A submission needs its folders: without HDFS it is an unknown error, as there, and no job is taken."""
     with serving(tmp_path / "root") as url:
@@ -259,6 +266,7 @@ def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said, refused):
     assert len(errors.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_folders_that_may_not_be_made_are_named(tmp_path):
     """With whom to ask, and the commands to give them."""
     missing = refusal("FileNotFoundException", "File does not exist: /Container")
@@ -291,6 +299,7 @@ def test_addresses_that_cannot_be_right_are_refused(words, said, refused):
     assert said in refused(*words, "--", "echo", "ran")
 
 
+@pytest.mark.slow
 def test_local_pai_says_why_it_did_not_start():
     """The error of LocalPai holds what the server said."""
     with pytest.raises(ValueError, match=r"the HDFS at http://127\.0\.0\.1:9 cannot be used: Call to 127"):

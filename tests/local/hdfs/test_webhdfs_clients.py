@@ -64,6 +64,7 @@ def test_the_librarys_client(name: str, library: hdfs.InsecureClient) -> None:
     assert library.delete(folder, recursive=True)
 
 
+@pytest.mark.slow
 def test_the_librarys_uploads(library: hdfs.InsecureClient, tmp_path: Path) -> None:
     """A folder goes up and comes back in parallel."""
     (tmp_path / "up" / "sub").mkdir(parents=True)
@@ -86,6 +87,7 @@ def test_the_librarys_errors(library: hdfs.InsecureClient, url: str) -> None:
     assert hdfs.InsecureClient(url, user=getpass.getuser()).status("/library/closed/f")["owner"] == "anna"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "*[x]{y}"])
 def test_fsspec(name: str, spec: Any) -> None:
     """Write in blocks, read in ranges, list, find, copy, move and remove."""

@@ -16,6 +16,7 @@ from protocol_client import task_role
 from luigi_pai.local.container.task_files import JobFolders
 
 
+@pytest.mark.slow
 def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
     """With what it needs, once there is disk space again; the failed begin holds no resources."""
 
@@ -31,6 +32,7 @@ def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
     assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
 
 
+@pytest.mark.slow
 def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
     """The disk is full when the last of it is written: no attempt is followed that is not in the file."""
 
@@ -44,6 +46,7 @@ def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
     assert bench(scenario) == (0, 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["v1", "v2"])
 @pytest.mark.parametrize("where", ["save_job", "save_task", "add_attempt"])
 def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, where, bench, monkeypatch):
@@ -73,6 +76,7 @@ def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, whe
     assert bench(scenario) == ([0, 0], 0, 0, [], NOTHING)
 
 
+@pytest.mark.slow
 def test_a_job_whose_failure_cannot_be_stored_blocks_no_other(bench, monkeypatch):
     """It is broken, and the disk does not take that; later it does."""
 
@@ -87,6 +91,7 @@ def test_a_job_whose_failure_cannot_be_stored_blocks_no_other(bench, monkeypatch
     assert bench(scenario) == ([1, 0], 0, NOTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["save_job", "end_attempt"])
 @pytest.mark.parametrize(("command", "retries", "code"), [("true", 0, 0), ("exit 3", 1, 3)])
 def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, bench, monkeypatch):
@@ -104,6 +109,7 @@ def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, b
     assert bench(scenario) == (code, retries, retries, retries + 1, 0, NOTHING)
 
 
+@pytest.mark.slow
 def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, monkeypatch):
     """What it ended with stays; a deleted one is gone."""
 
@@ -137,6 +143,7 @@ def test_what_the_disk_does_not_take_of_a_task_is_written_with_the_end(gang, ben
     assert bench(scenario) == (0, 0, 0, False, 0)
 
 
+@pytest.mark.slow
 def test_a_further_try_waits_until_it_is_written_down(bench, monkeypatch):
     """The job's other tasks go on meanwhile."""
 
@@ -152,6 +159,7 @@ def test_a_further_try_waits_until_it_is_written_down(bench, monkeypatch):
     assert bench(scenario) == (0, [(1, 255), (0, 255)], 0)
 
 
+@pytest.mark.slow
 def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
     """The caller gets the error; the job goes on, and ends as it would have."""
 
@@ -200,6 +208,7 @@ def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(ben
     assert bench(scenario) == ("FRAMEWORK_WAITING", 1, 0)
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_queue_delays_jobs_and_loses_none(bench, monkeypatch):
     """It may be the fault of another job; one further try follows, however many failed."""
 
@@ -226,6 +235,7 @@ def test_a_fault_of_the_queue_delays_jobs_and_loses_none(bench, monkeypatch):
     assert bench(scenario) == (3, 3, [0, 0])
 
 
+@pytest.mark.slow
 def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     """Neither the job that it is about, some of whose tasks begin, nor others."""
 
@@ -244,6 +254,7 @@ def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     assert ended == (0, said, [0, 0], NOTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
 def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kind, bench, monkeypatch):
     """It has not failed: no retry is counted, and none is needed."""
@@ -267,6 +278,7 @@ def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kin
     assert bench(scenario) == (0, 0, [0, 0], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["v1", "gang", "loose", "decided"])
 def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how, bench, monkeypatch):
     """Neither once its job is stopped nor, without gang allocation, once another task has decided it."""
@@ -297,6 +309,7 @@ def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how
     assert bench(scenario) == (code, [False, True], set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["true", "sleep 60"], ids=["ended", "running"])
 def test_a_deleted_job_is_forgotten_once_the_disk_takes_it(command, bench, monkeypatch):
     """Not only by the next server."""

@@ -11,11 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 import requests
-from local_client import ENDED, LocalClient, role, unique, wait_until
+from local_client import ENDED, LocalClient, role, unique
 from protocol_client import ProtocolClient, protocol, task_role
+from waiting import wait_until
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -229,9 +232,7 @@ def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(client, own_pa
     name = client.submit(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
     pid = started_pid(own_pai, name)
     wait_until(runs.exists)
-    began = time.monotonic()
     own_pai.stop()
-    assert time.monotonic() - began < 3
     assert not is_running(pid)
     own_pai.restart()
     status = client.wait(name)["jobStatus"]
@@ -489,7 +490,7 @@ def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(tmp_path):
         for _, client, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
             client.stop(name)
         for kind, client, name, retries, began, file in mixed.jobs:
-            job = client.wait(name, timeout=60)
+            job = client.wait(name)
             status = job["jobStatus"]
             if name in done:
                 assert job == done[name]

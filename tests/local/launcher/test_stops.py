@@ -13,6 +13,8 @@ from protocol_client import plugin, protocol, task_role
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.store.records import RUNNING
 
+pytestmark = pytest.mark.slow
+
 
 async def waiting_for_ever(bench, kind):
     job = bench.job(kind, "true", cpu=99)

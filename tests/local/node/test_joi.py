@@ -93,7 +93,7 @@ def test_the_launcher_takes_what_users_documents_have(role):
 )
 def test_a_long_text_is_soon_seen_to_be_no_number(text):
     """Nobody else is answered meanwhile; a body has 100 kB."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(Refused, match="must be a number"):
         Number().check(text, "n", {})
-    assert time.monotonic() - begun < 1
+    assert time.thread_time() - begun < 1

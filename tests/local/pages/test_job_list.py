@@ -25,6 +25,7 @@ def names(text):
     return re.findall(r'id="job-\d+">(.*?)</a>', text)
 
 
+@pytest.mark.slow
 def test_an_empty_list_shows_how_to_run_the_first_job(tmp_path):
     """Its lines and its command work as they stand; the list and a search come with the first job."""
     with LocalPai() as server:
@@ -59,11 +60,13 @@ def test_an_empty_list_shows_how_to_run_the_first_job(tmp_path):
         assert 'role="search"' in text
 
 
+@pytest.mark.slow
 def test_a_search_without_a_result_is_not_an_empty_list(local_pai, client):
     client.run("true")
     assert "No job." in get(local_pai, q="no-such-job-anywhere")
 
 
+@pytest.mark.slow
 def test_a_password_of_ones_own_is_not_on_the_page():
     with LocalPai(password="own-secret-7") as server:
         text = get(server)
@@ -115,6 +118,7 @@ def test_the_portals_address_of_the_list_leads_to_it(local_pai):
     assert (reply.status_code, reply.headers["Location"]) == (302, "/")
 
 
+@pytest.mark.slow
 def test_the_submissions_of_a_task_are_linked(local_pai, client, v2):
     """From each to all others of its user and API; a job that was submitted once has no such line."""
     name = unique("again")
@@ -135,6 +139,7 @@ def test_the_submissions_of_a_task_are_linked(local_pai, client, v2):
     assert f'<a href="/job-detail.html?username=admin&amp;jobName={name}">{name}</a>' in text
 
 
+@pytest.mark.slow
 def test_gpus_are_shown_as_numbers_not_as_a_count(local_pai, client):
     name = client.run({"name": "m", "command": "true", "cpuNumber": 1, "memoryMB": 1, "gpuNumber": 2})["name"]
     text = get(local_pai, "/job-detail.html", username="admin", jobName=name)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from local_client import role, wait_until
+from local_client import role
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.virtual_clusters import Resources, VirtualCluster
@@ -69,6 +70,7 @@ def rows(text, caption):
     ]
 
 
+@pytest.mark.slow
 def test_of_many_tasks_what_failed_comes_first_and_the_rest_is_behind_a_word(many):
     """Twenty at once, all in all; how many there are of each state."""
     text = requests.get(many, timeout=20).text
@@ -84,6 +86,7 @@ def test_of_many_tasks_what_failed_comes_first_and_the_rest_is_behind_a_word(man
     assert text.index('id="output"') < text.index('id="tasks"')
 
 
+@pytest.mark.slow
 def test_a_running_task_has_a_duration(local_pai, client):
     """As its job and its attempt."""
     name = client.submit(role("sleep 60"))
@@ -95,6 +98,7 @@ def test_a_running_task_has_a_duration(local_pai, client):
     client.stop(name)
 
 
+@pytest.mark.slow
 def test_all_times_are_written_alike(local_pai, v2):
     """Those of events, too."""
     name = v2.run("exit 3")["name"]
@@ -107,6 +111,7 @@ def test_all_times_are_written_alike(local_pai, v2):
     assert submitted <= times[-1] <= re.search(r"<dt>Ended</dt><dd>(.*?)</dd>", text)[1]
 
 
+@pytest.mark.slow
 def test_the_reason_leads_to_the_output_of_the_task_that_decided(local_pai, client):
     """On the page of the last attempt; that of another one shows other tasks."""
     roles = [role("exit 3", name="bad"), role("sleep 60", name="good")]
@@ -126,6 +131,7 @@ def test_a_job_that_has_begun_nothing_says_so(local_pai, client):
     assert "No task has run." in page(local_pai, name)
 
 
+@pytest.mark.slow
 def test_between_two_attempts_the_last_one_is_shown(local_pai, client):
     """What it wrote is what somebody wants to see then."""
     name = client.submit(role("echo here; exit 3"), retryCount=50)
@@ -165,6 +171,7 @@ def browser(chromium):
     chromium.complaints.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [380, 1280])
 def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
     """And on the first screens of the page, whose rows beyond the first twenty are not there to be passed."""
@@ -184,6 +191,7 @@ def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
     assert browser.complaints == []
 
 
+@pytest.mark.slow
 def test_the_log_appears_with_the_first_task(local_pai, client, browser):
     """Until then there is neither a choice of logs nor a box for one."""
     roles = (role(f"echo {word}; sleep 60", gpuNumber=8) for word in ("one", "two"))
@@ -200,6 +208,7 @@ def test_the_log_appears_with_the_first_task(local_pai, client, browser):
     client.stop(name)
 
 
+@pytest.mark.slow
 def test_the_other_tasks_stay_open_while_they_change(local_pai, client, browser):
     """Without them being shown anew under the reader's hands."""
     name = client.submit(role("sleep 60", taskNumber=22))

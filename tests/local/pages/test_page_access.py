@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 import requests
-from local_client import LocalClient, role, wait_until
+from local_client import LocalClient, role
+from waiting import wait_until
 
 from luigi_pai.local.pages import access as page_access
 from luigi_pai.local.pages.access import StopForms
@@ -43,6 +44,7 @@ def open_server(tmp_path):
     assert process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_whom_other_machines_reach_asks_who_stops_a_job(open_server):
     """The owner, or an administrator, with their password."""
     admin = LocalClient(open_server)
@@ -72,6 +74,7 @@ def test_whom_other_machines_reach_asks_who_stops_a_job(open_server):
     assert zoe.wait(job)["jobStatus"]["state"] == "STOPPED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "status"),
     [

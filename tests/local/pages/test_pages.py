@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from html.parser import HTMLParser
 
+import psutil
 import pytest
 import requests
-from local_client import LocalClient, role, unique, wait_until
+from local_client import LocalClient, role, unique
 from protocol_client import protocol, task_role
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
@@ -52,6 +53,7 @@ def page(local_pai):
     return get
 
 
+@pytest.mark.slow
 def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai, client, page):
     """State, ports, links to stdout and stderr; nothing is loaded from elsewhere or run in it."""
     name = client.submit(role("echo hello; sleep 60", name="w", taskNumber=2))
@@ -77,6 +79,7 @@ def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai, clie
     client.stop(name)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     """Markup in a log is not markup on the page; an ended job's page stands still."""
     job = client.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
@@ -89,6 +92,7 @@ def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.text)
 
 
+@pytest.mark.slow
 def test_the_tracking_url_of_a_job_is_its_page(client):
     """What Luigi's page will link to."""
     status = client.run("true")["jobStatus"]
@@ -97,6 +101,7 @@ def test_the_tracking_url_of_a_job_is_its_page(client):
     assert status["name"] in reply.text
 
 
+@pytest.mark.slow
 def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai, v2, page):
     """As that of a v1 job, with one log more."""
     name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
@@ -118,6 +123,7 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai, 
     assert page("/job-detail.html", username="admin", jobName=name, api="v1").status == 404
 
 
+@pytest.mark.slow
 def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, page):
     """What the command wrote is not markup; the exit code has its name."""
     job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
@@ -136,6 +142,7 @@ def test_a_job_that_is_not_there_has_a_404_page(query, page):
     assert "alert" not in shown.text
 
 
+@pytest.mark.slow
 def test_a_job_of_another_user_is_not_shown_under_this_one(client, page):
     """The page is of USER's job."""
     name = client.submit("true")
@@ -143,6 +150,7 @@ def test_a_job_of_another_user_is_not_shown_under_this_one(client, page):
     assert page("/job-detail.html", jobName=name).status == 200
 
 
+@pytest.mark.slow
 def test_the_list_links_to_every_job(client, page):
     """Newest first; the links lead to the pages."""
     first, second = client.submit("true", name=unique("a~b")), client.submit("true")
@@ -162,6 +170,7 @@ def test_an_address_that_is_not_there_is_a_404(page):
     assert page("/node/containerlogs/..%2f..%2fserver.log/admin/").status == 404
 
 
+@pytest.mark.slow
 def test_a_search_finds_names_users_and_virtual_clusters(client, v2, page):
     """Every word must be there, in any case; a state narrows it; both APIs are searched."""
     word = unique("needle")
@@ -183,6 +192,7 @@ def test_a_search_finds_names_users_and_virtual_clusters(client, v2, page):
         assert page("/", q=word, page=number).status == 200
 
 
+@pytest.mark.slow
 def test_what_is_in_use_is_shown_by_virtual_cluster():
     """Of running jobs, not of those that wait or have ended; a job that waits says why."""
     with LocalPai(virtual_clusters=["small:cpu=3,memory=2000,gpu=2"]) as server:
@@ -230,15 +240,14 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
             ({"q": "many-1234"}, "many-1234"),
             ({"state": "FAILED"}, "many-9998"),
         ):
-            took = []
+            before = psutil.Process(server.pid).cpu_times().user
             for _ in range(5):
-                before = time.perf_counter()
-                shown = Page(requests.get(server.url, params=query, timeout=20))
-                took.append(time.perf_counter() - before)
+                shown = Page(requests.get(server.url, params=query, timeout=100))
+            took = psutil.Process(server.pid).cpu_times().user - before
             names = [link for link in shown.links if "jobName" in link]
             assert f"jobName={first}" in names[0]
             assert len(names) <= 100
-            assert sorted(took)[2] < 0.25, (query, took)
+            assert took < 5 * 0.25, query
         links = Page(
             requests.get(server.url, params={"page": 2, "q": "many", "state": "FAILED"}, timeout=20)
         ).links
@@ -264,6 +273,7 @@ def send(server, fields, **headers):
     )
 
 
+@pytest.mark.slow
 def test_the_stop_button_stops_and_leads_back(local_pai, client):
     """Without a password, for whoever runs the server."""
     name = client.submit(role("sleep 60"))
@@ -277,6 +287,7 @@ def test_the_stop_button_stops_and_leads_back(local_pai, client):
     assert form_of(local_pai, name) == {}
 
 
+@pytest.mark.slow
 def test_no_other_site_can_make_the_browser_stop_a_job(local_pai, client):
     """No foreign Origin, no foreign Host (DNS rebinding), no form without this job's token."""
     name, other = (client.submit(role("sleep 60")) for _ in range(2))
@@ -304,6 +315,7 @@ def test_no_other_site_can_make_the_browser_stop_a_job(local_pai, client):
     client.stop(other)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_being_stopped_has_no_stop_button(client, page):
     """It takes its time: a command may take no notice of SIGTERM for a while."""
     name = client.submit(role("trap 'sleep 2' TERM; echo ready; sleep 60 & wait; wait"))

@@ -45,6 +45,7 @@ def job_page(server, name, **query):
     return f"{server.url}/job-detail.html?username=admin&jobName={name}{more}"
 
 
+@pytest.mark.slow
 def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai, client, browser, tmp_path):
     """Line by line while the job runs, to the last one; then the stop button is gone."""
     steps = [tmp_path / "one", tmp_path / "two"]
@@ -64,6 +65,7 @@ def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai, client, bro
     assert browser.run("document.getElementById('stop-job') === null && window.sameDocument")
 
 
+@pytest.mark.slow
 def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai, client, browser, tmp_path):
     """The page does not fetch 3 MB to show a screenful; nothing is shown twice."""
     job = f"yes 0123456789 | head -n 300000; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo last"
@@ -88,6 +90,7 @@ def before_the_page(browser):
         browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
 
+@pytest.mark.slow
 def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, browser, before_the_page):
     """The choice of a log begins a read, too, while another may be on its way."""
     name = client.run("echo one; echo two")["name"]
@@ -110,6 +113,7 @@ def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, br
     assert browser.run(log) == "one\ntwo\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["Promise.reject(new TypeError('reset'))", "new Response('', {status: 503})"]
 )
@@ -131,6 +135,7 @@ def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
     browser.wait("document.getElementById('trouble').textContent === ''")
 
 
+@pytest.mark.slow
 def test_waiting_goes_on_while_a_page_is_being_replaced(browser, monkeypatch):
     """Chromium then has nothing to evaluate in; nor is everything there that will be."""
     answers = ["Cannot find context with specified id", "Inspected target navigated or closed", None, "1"]
@@ -169,6 +174,7 @@ def test_a_snap_is_not_driven(tmp_path, text, expected):
     assert is_snap(tmp_path / "chromium")
 
 
+@pytest.mark.slow
 def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):
     """The first Tab is the skip link; Tab and Enter reach the job in the list, and its stop button."""
     name = client.submit(role("sleep 60"))
@@ -196,6 +202,7 @@ def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
+@pytest.mark.slow
 def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, browser):
     """A newer job pushes it down a row."""
     word = unique("focus")
@@ -207,6 +214,7 @@ def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, br
     assert browser.run("document.activeElement.textContent") == first
 
 
+@pytest.mark.slow
 def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(local_pai, client, browser, tmp_path):
     """Unless the reader has chosen another log, also while the page is open."""
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
@@ -223,6 +231,7 @@ def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(local_pai,
     browser.wait(f"{log}.textContent === 'no data\\n'")
 
 
+@pytest.mark.slow
 def test_a_log_that_the_reader_chose_stays(local_pai, client, browser, tmp_path):
     """When the job fails."""
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
@@ -237,6 +246,7 @@ def test_a_log_that_the_reader_chose_stays(local_pai, client, browser, tmp_path)
     assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stdout (FAILED)"
 
 
+@pytest.mark.slow
 def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, browser):
     """A job of thirty tasks with long names of ports; the list."""
     roles = {"a_role_of_many_tasks": task_role("sleep 60", instances=30)}
@@ -259,6 +269,7 @@ def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, brows
     v2.stop(name)
 
 
+@pytest.mark.slow
 def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):
     """In a log, a reason, a search: text. The browser has nothing to complain of."""
     name = client.run(f"cat <<'X'\n{HOSTILE}\nX\ncat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")["name"]
@@ -277,6 +288,7 @@ def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):
     v2.stop(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_pages_can_be_read_in_the_dark_and_on_a_narrow_screen(local_pai, client, browser, dark):
     """Every text has a contrast of 4.5 to 1 and more; only tables scroll sideways."""

@@ -45,6 +45,7 @@ def test_a_server_has_one_release_of_each_api():
         assert releases_by_api(apis) == {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8}
 
 
+@pytest.mark.slow
 def test_ltp_has_one_api():
     """That of v2, under both of its addresses; no job of v1."""
     with LocalPai(api="ltp") as server:
@@ -54,6 +55,7 @@ def test_ltp_has_one_api():
         assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
 
 
+@pytest.mark.slow
 def test_a_wrong_name_is_refused():
     server = LocalPai(api="lpt")
     with pytest.raises(ConfigError, match=r"api 'lpt': it is one of both, v1, v2, ltp"):
@@ -78,6 +80,7 @@ def test_the_command_says_what_it_is():
     assert "ltp is its successor LTP 1.5" in " ".join(shown.split())
 
 
+@pytest.mark.slow
 def test_the_command_serves_ltp(tmp_path):
     """For the length of a command, whose configuration says v2."""
     code = (

@@ -102,6 +102,7 @@ def test_one_route_tells_a_missing_job(admin, bob, done):
     )
 
 
+@pytest.mark.slow
 def test_attempt_0_is_the_latest(admin):
     """As its sources have it: 0 is no number of an attempt there."""
     name = admin.submit(protocol("exit 1", jobRetryCount=1))
@@ -180,6 +181,7 @@ def test_jobs_of_others_are_not_shown(bob, carol, done):
             )
 
 
+@pytest.mark.slow
 def test_an_administrator_of_a_virtual_cluster_sees_and_stops_its_jobs(admin, carol):
     """Those of all users; tags are for owners and administrators of the cluster only."""
     name = admin.submit(protocol("sleep 60", defaults={"virtualCluster": "night"}))
@@ -218,6 +220,7 @@ def test_a_list_has_ones_own_virtual_clusters_only(admin, bob, carol, done):
     assert set(admin.send("GET", "/virtual-clusters").json()) == {"default", "night"}
 
 
+@pytest.mark.slow
 def test_a_virtual_cluster_of_the_past_shows_ones_own_jobs(server, admin):
     """A list for others, too, is refused then."""
     dave = user(server, admin, "dave", ["night"])
@@ -233,6 +236,7 @@ def test_a_virtual_cluster_of_the_past_shows_ones_own_jobs(server, admin):
     assert dave.send("GET", "/jobs", vc="default").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_job_has_a_type_which_is_its_first_tag(admin):
     """Lists filter by it, and by it or a tag."""
     types = {kind: unique() for kind in ("training", "others")}
@@ -265,6 +269,7 @@ def test_query_strings_are_flat(admin):
 # ---------------------------------------------------------------- changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [{"value": "PAUSE"}, {"value": "stop"}, {"value": 5}, {}])
 def test_any_execution_type_is_taken(admin, body):
     """What the launcher does not know changes nothing."""
@@ -289,6 +294,7 @@ def test_a_tag_without_a_value_is_a_failure(admin, bob, done):
 # ---------------------------------------------------------------- what a task sees
 
 
+@pytest.mark.slow
 def test_shared_memory_is_16_gb_unless_a_role_says_more(server, admin):
     """On the job's page; the variable of a task has what was asked for, as there."""
     name = unique()
@@ -309,6 +315,7 @@ def test_shared_memory_is_16_gb_unless_a_role_says_more(server, admin):
     assert "64 MB" in page
 
 
+@pytest.mark.slow
 def test_a_plugin_that_the_cluster_serves_runs_nothing(admin):
     """dind: a Docker of the task's own."""
     extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "dind"}]}

@@ -107,6 +107,7 @@ def wrong_protocols(count, seed):
             yield document, place
 
 
+@pytest.mark.slow
 def test_every_refusal_names_the_field(admin):
     """100 protocols, each with one wrong, missing or unknown field."""
     asked = list(wrong_protocols(100, seed=20260209))
@@ -187,6 +188,7 @@ def job_of(gpus, instances=1, **extras):
     return protocol(roles={"main": role, "other": task_role("true")}, extras=extras)
 
 
+@pytest.mark.slow
 def test_a_quota_of_gpus_holds_until_it_ends(admin, anna):
     """For all instances together; -1 is none."""
     gives(admin, quota={"maxGpusPerJob": 3, "expiration": LATER})
@@ -207,6 +209,7 @@ def test_a_quota_of_gpus_holds_until_it_ends(admin, anna):
     assert admin.post(job_of(2, 2)).status_code == 202
 
 
+@pytest.mark.slow
 def test_a_quota_comes_before_the_name_and_after_the_schema(admin, anna):
     """The order of the checks."""
     gives(admin)

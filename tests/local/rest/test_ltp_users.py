@@ -162,6 +162,7 @@ def test_a_token_says_what_its_user_administers(admin, bob):
     assert admin.send("PUT", "/users/bob/extension", {"extension": {"vcadmins": []}}).status_code == 201
 
 
+@pytest.mark.slow
 def test_only_an_administrator_revokes_everybodys_tokens(own_server, own_bob):
     """Those of programs, too."""
     for path in ("/api/v1/token", "/api/v2/tokens"):
@@ -199,6 +200,7 @@ def test_a_user_is_changed_under_their_name(admin, bob):
     assert admin.send("PUT", "/users/bob", {}).status_code == 500
 
 
+@pytest.mark.slow
 def test_a_user_has_a_past_and_a_key(own_admin, own_bob):
     """Anyone may read both; the key opens nothing here."""
     shown = own_bob.send("GET", "/users/admin").json()
@@ -210,6 +212,7 @@ def test_a_user_has_a_past_and_a_key(own_admin, own_bob):
     own_admin.send("PUT", "/users/admin/extension", {"extension": {}})
 
 
+@pytest.mark.slow
 def test_who_is_looked_at_cannot_log_in_with_a_password(tmp_path):
     """Until the record is written anew, or the server starts; tokens go on."""
     with LocalPai(tmp_path / "data", api="ltp") as server:
@@ -266,6 +269,7 @@ def test_each_user_has_a_window_of_their_own():
     assert limits.count("list", "bob")[0]["Retry-After"] == "40"
 
 
+@pytest.mark.slow
 def test_a_refused_request_says_when_it_may_be_sent_again():
     """On the wire, and for the fault `limit`."""
     with LocalPai(api="ltp", rate_limits="40,1,9") as server:

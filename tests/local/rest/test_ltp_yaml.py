@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai import Cluster
+from luigi_pai import Cluster, JobProtocol
+
+pytestmark = pytest.mark.slow
 
 PROTOCOL = """
 protocolVersion: 2
@@ -37,6 +39,6 @@ def test_each_release_reads_its_own_way(local_pai_v2, local_pai_ltp, written, on
     name = "yaml-" + "".join(letter if letter.isalnum() else "-" for letter in written)
     for server, value in ((local_pai_v2, on_1_8), (local_pai_ltp, on_ltp)):
         cluster = Cluster(server.url, server.username, password=server.password, api_version="v2")
-        cluster.dialect.post(PROTOCOL.replace("NAME", name).replace("NUMBER", written))
+        cluster.submit(JobProtocol.from_yaml(PROTOCOL.replace("NAME", name).replace("NUMBER", written)))
         assert cluster.config(name)["parameters"] == {"number": value}
         cluster.close()

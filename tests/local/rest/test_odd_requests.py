@@ -43,6 +43,7 @@ def test_an_invalid_content_length_is_a_bad_request(local_pai, path, length):
     assert ask(local_pai, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [HUGE, "%C2%B2", "%D9%A3", "-1", ""])
 def test_a_log_begins_where_it_can(local_pai, client, start):
     """A number that is too large is its end, what is no number the end of it that is shown."""
@@ -67,6 +68,7 @@ def test_a_number_without_end_is_no_integer(local_pai, client):
     assert reply.status_code == 400
 
 
+@pytest.mark.slow
 def test_half_a_character_is_written_as_none(v2, client):
     """JavaScript keeps it, and writes U+FFFD in its place: everywhere the same here."""
     name = v2.submit(protocol("true"))
@@ -89,6 +91,7 @@ def with_ports(ports):
     return protocol(roles={"main": role})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ports", [{"a": -1}, {"a": -3, "b": 5}, {"ssh": -1, "a": 0}])
 def test_less_than_no_port_is_none(v2, ports):
     """The schema of 1.8 asks for integers; a count below 0 gives a task an empty list of ports."""
@@ -105,6 +108,7 @@ def test_less_than_no_port_makes_no_room_for_more(v2):
     assert (reply.status_code, reply.json()["code"]) == (400, "InvalidProtocolError")
 
 
+@pytest.mark.slow
 def test_ports_that_are_a_list_have_their_indexes_as_labels(v2):
     """The schema of 1.8 does not say that they are an object, and to JavaScript they are."""
     job = v2.wait(v2.submit(with_ports([2, "x"])))

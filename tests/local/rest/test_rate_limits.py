@@ -7,8 +7,9 @@ import time
 
 import pytest
 import requests
-from local_client import LocalClient, unique, wait_until
+from local_client import LocalClient, unique
 from protocol_client import ProtocolClient, protocol
+from waiting import wait_until
 
 from luigi_pai import PaiJob, TaskRole
 from luigi_pai.api.clock import Clock as SystemClock
@@ -71,6 +72,7 @@ def test_lists_and_submissions_are_counted_apart_by_user():
     assert limits.count("list", "a")[0]["Retry-After"] == "60"
 
 
+@pytest.mark.slow
 def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):
     """Anything else is refused before the server starts."""
     assert parse_limits("default") == DEFAULT_LIMITS == (600, 60, 60)
@@ -90,6 +92,7 @@ def limited():
         yield server
 
 
+@pytest.mark.slow
 def test_too_many_are_refused_as_1_8_does(limited):
     """429 in text/html, the whole window in Retry-After; other kinds of requests still go."""
     v2 = ProtocolClient(limited)
@@ -115,6 +118,7 @@ def test_too_many_are_refused_as_1_8_does(limited):
     assert v2.call("GET", "/nosuch").status_code == 429
 
 
+@pytest.mark.slow
 def test_0_7_1_has_no_limits(limited):
     """They came with 1.0; the two APIs of one server differ in it."""
     client = LocalClient(limited)
@@ -139,6 +143,7 @@ class Impatient(SystemClock):
         raise TimeoutError
 
 
+@pytest.mark.slow
 def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
     """When none is left it waits for the moment that the server named; nothing is sent before."""
     clock = Impatient()
@@ -158,6 +163,7 @@ def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
     assert " 429 " not in (limited.data / "server.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_client_says_when_a_refused_request_may_be_sent_again(limited):
     """Another process of the same user has used them up."""
     other = ProtocolClient(limited)

@@ -54,6 +54,7 @@ def test_a_head_has_the_headers_of_the_get(client):
     assert (reply.status_code, reply.headers["Content-Type"], reply.content) == (200, JSON, b"")
 
 
+@pytest.mark.slow
 def test_a_token_is_a_signed_statement_with_an_end(client, local_pai):
     """HS256, username, admin, iat, exp; changing a letter of the claims makes it worthless."""
     header, claims, signature = client.token.split(".")
@@ -155,6 +156,7 @@ def test_what_the_launcher_refuses_loses_its_reason(change, client):
     assert error(client.post("x" * 300, "true")) == (400, "UnknownError", "Bad Request")
 
 
+@pytest.mark.slow
 def test_of_two_roles_of_one_name_the_first_is_dropped(client):
     """Silently, as on 0.7.1."""
     job = client.run(role("echo first"), role("echo second"))
@@ -177,6 +179,7 @@ def test_six_posts_of_one_name_at_once_make_one_job(client):
     assert sorted(statuses) == [202, 409, 409, 409, 409, 409]
 
 
+@pytest.mark.slow
 def test_the_list_is_newest_first_and_of_one_user_if_asked(client, bob):
     """GET /jobs and GET /jobs?username=U."""
     mine, his = client.submit("true"), bob.submit("true")
@@ -186,6 +189,7 @@ def test_the_list_is_newest_first_and_of_one_user_if_asked(client, bob):
     assert [(row["name"], row["username"]) for row in rows] == [(his, bob.name)]
 
 
+@pytest.mark.slow
 def test_another_users_job_can_be_read_but_not_stopped_or_deleted(client, bob):
     """403 ForbiddenUserError; the administrator may."""
     name = client.submit("sleep 60")
@@ -219,6 +223,7 @@ def test_a_put_to_a_taken_name_is_a_conflict_even_without_a_token(client):
     )
 
 
+@pytest.mark.slow
 def test_users_are_made_changed_and_removed_by_administrators(client, bob, local_pai):
     """PUT and DELETE /user, with the codes of 0.7.1."""
     again = {"username": bob.name, "password": "bobpassword", "modify": False}

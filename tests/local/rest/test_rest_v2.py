@@ -59,6 +59,7 @@ def test_everything_needs_a_token(method, path, v2):
         assert (reply.status_code, reply.json()["message"]) == (401, "Your token is invalid.")
 
 
+@pytest.mark.slow
 def test_names_are_each_users_own(v2, zoe):
     """Two users may have a job of one name; everybody sees both."""
     text = protocol("true")
@@ -69,6 +70,7 @@ def test_names_are_each_users_own(v2, zoe):
     assert v2.post(text).json()["message"] == f"Job {mine} already exists."
 
 
+@pytest.mark.slow
 def test_v1_and_v2_do_not_see_each_others_jobs(v2, client, local_pai):
     """One name, two jobs; each API has its own, the page has both."""
     name = unique()
@@ -180,6 +182,7 @@ def test_a_head_has_the_headers_of_the_get(path, v2):
     )
 
 
+@pytest.mark.slow
 def test_a_list_shows_what_has_changed_since_the_last(v2):
     """Rows are kept; a new state, a tag more and a tag less are seen all the same."""
     name = v2.submit(protocol("sleep 60"))
@@ -365,6 +368,7 @@ def test_extras_of_a_wrong_shape_are_a_500(extras, message, v2):
     assert v2.send("GET", f"/jobs/admin~{json.loads(text)['name']}").status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugins", [[5], [{}], "x", [{"plugin": "cmd", "taskroles": 5}]])
 def test_a_plugin_of_a_wrong_shape_fails_the_task(plugins, v2):
     """The server does not look at it where storages are given; the runtime cannot use it."""
@@ -379,6 +383,7 @@ def test_instances_that_are_left_out_are_a_500(v2):
     assert v2.post(json.dumps(document)).status_code == 500
 
 
+@pytest.mark.slow
 def test_yaml_means_what_it_means_to_the_server(v2):
     """``yes`` and ``0o17`` are strings, ``017`` is a number."""
     document = json.loads(protocol("echo <% $parameters.a %> <% $parameters.b %> <% $parameters.c %>"))
@@ -445,6 +450,7 @@ def test_with_v1_alone_there_is_no_v2():
         assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_an_api_that_does_not_exist_is_refused(tmp_path):
     """Naming those that do."""
     with pytest.raises(ConfigError, match="it is one of both, v1, v2"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import requests
-from local_client import wait_until
 from protocol_client import protocol, task_role
+from waiting import wait_until
 
 
 def error(reply):
@@ -107,6 +107,7 @@ def test_the_older_routes_show_the_same_storages(v2, local_pai):
         assert error(reply) == (500, "UnknownError", f"{kind.title()} not found.")
 
 
+@pytest.mark.slow
 def test_an_administrator_sees_the_pods_of_running_tasks(v2, local_pai):
     """As the portal's page of services asks for them; a job that has ended has none."""
     name = v2.submit(protocol(roles={"w": task_role("sleep 60", instances=2)}))

@@ -42,6 +42,7 @@ def shown(v2, name):
     return v2.send("GET", f"/users/{name}").json()
 
 
+@pytest.mark.slow
 def test_what_a_group_lets_its_members_do_counts_on_v1_too(ann, group, v2):
     """A virtual cluster of theirs, and the rights of an administrator."""
     user = LocalClient(v2.server, ann.username, "anns-password")
@@ -54,6 +55,7 @@ def test_what_a_group_lets_its_members_do_counts_on_v1_too(ann, group, v2):
     assert LocalClient(v2.server, ann.username, "anns-password").send("GET", "/user").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_group_opens_a_virtual_cluster_to_its_members(ann, group, v2):
     """As long as they are in it."""
     text = protocol("true", defaults={"virtualCluster": "vc1"})
@@ -70,6 +72,7 @@ def test_a_group_opens_a_virtual_cluster_to_its_members(ann, group, v2):
     assert ann.post(protocol("true", defaults={"virtualCluster": "vc1"})).status_code == 403
 
 
+@pytest.mark.slow
 def test_a_group_of_administrators_makes_administrators(ann, v2):
     """Taking the right away takes them out of every such group."""
     name = word("chiefs")
@@ -85,6 +88,7 @@ def test_a_group_of_administrators_makes_administrators(ann, v2):
     assert shown(v2, ann.username)["grouplist"] == ["default", "admingroup"]
 
 
+@pytest.mark.slow
 def test_a_group_is_shown_changed_and_removed(ann, group, v2):
     """In part, as a whole, by the older routes; its members are in it no longer."""
     assert v2.send("GET", f"/groups/{group}").json() == {
@@ -240,6 +244,7 @@ def test_others_may_not(method, path, body, ann, v2):
         assert error(reply)[2] == "Applications are not allowed to do this operation."
 
 
+@pytest.mark.slow
 def test_a_user_changes_what_is_theirs(ann, v2):
     """Email, extension, and the password if they know it; a new one ends their logins."""
     name = ann.username
@@ -257,6 +262,7 @@ def test_a_user_changes_what_is_theirs(ann, v2):
     assert ProtocolClient(v2.server, name, "another-password").token
 
 
+@pytest.mark.slow
 def test_an_administrator_changes_everything(ann, v2):
     """In part or as a whole; virtual clusters replace the groups."""
     name = ann.username
@@ -277,6 +283,7 @@ def test_an_administrator_changes_everything(ann, v2):
     assert error(v2.send("GET", f"/users/{name}"))[0] == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_a_removed_user_leaves_no_token_behind(version, ann, v2, client):
     """Whoever has the name next is somebody else."""
@@ -293,6 +300,7 @@ def test_a_removed_user_leaves_no_token_behind(version, ann, v2, client):
         assert client.call("PUT", "/jobs/x", {}, token=token).status_code == 401
 
 
+@pytest.mark.slow
 def test_what_a_program_may_do_is_decided_when_it_asks(ann, v2, client):
     """An application token has no end: its user may be an administrator no more, or by now. On v1, too."""
     name = ann.username

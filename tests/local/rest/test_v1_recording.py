@@ -10,9 +10,10 @@ import json
 
 import pytest
 import requests
-from local_client import role, unique, wait_until
+from local_client import role, unique
 from places import DATA
 from recording import check_answer, shape_differences
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 
@@ -51,7 +52,7 @@ class Replay:
         return reply
 
     def config(self, suffix, **more):
-        main = role("sleep 1", memoryMB=1024, taskNumber=1)
+        main = role("sleep 600", memoryMB=1024, taskNumber=1)
         return {"jobName": f"{self.name}flat{suffix}", "image": "ubuntu", "taskRoles": [main], **more}
 
     def run(self):

@@ -12,6 +12,7 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.store import schema
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, schema.VERSION + 1])
 def test_a_file_of_another_version_is_refused(version, tmp_path):
     """Before anything is changed; the message says what to do."""

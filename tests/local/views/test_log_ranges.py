@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import requests
-from local_client import wait_until
 from protocol_client import protocol
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,7 @@ def test_a_range_goes_from_one_file_into_the_next(log):
     assert ask(log["tail of all"]).headers["Content-Range"] == "bytes 0-15/16"
 
 
+@pytest.mark.slow
 def test_the_end_of_a_log_says_where_it_is(log, v2):
     """A range of the last 16 KiB, whatever the request says; of an empty log it is all."""
     reply = ask(log["tail"], "bytes=2-4")
@@ -84,6 +85,7 @@ def test_the_end_of_a_log_says_where_it_is(log, v2):
     assert (empty.status_code, empty.text) == (200, "")
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_is_followed_range_by_range(v2, tmp_path):
     """Nothing new is 416; what has come since then is sent, and nothing twice."""
     go = tmp_path / "go"
@@ -98,6 +100,7 @@ def test_a_log_that_grows_is_followed_range_by_range(v2, tmp_path):
     assert (reply.text, reply.headers["Content-Range"]) == ("two", "bytes 3-5/6")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "text"), [(3, "two"), (-2, "wo"), (-99, "onetwo"), (10**30, "")])
 def test_a_log_of_v1_begins_at_any_byte(client, start, text):
     """Also beyond its end."""

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 from event_loop import in_a_loop, until
-from local_client import wait_until
 from protocol_client import ProtocolClient, protocol
+from waiting import wait_until
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -68,6 +68,7 @@ def notified(v2, name):
     ]
 
 
+@pytest.mark.slow
 def test_a_job_has_an_event_for_each_change_that_it_asks_for(v2):
     """And for no other; a job that does not ask has none."""
     name = v2.submit(protocol("true", extras={"jobStatusChangeNotification": ALL}))
@@ -86,6 +87,7 @@ def test_a_job_has_an_event_for_each_change_that_it_asks_for(v2):
     assert notified(v2, name) == []
 
 
+@pytest.mark.slow
 def test_retries_and_stops_are_notified(v2, tmp_path):
     """Running once, however often it is tried again."""
     command = f"[ -e {tmp_path}/again ] && sleep 60; touch {tmp_path}/again; exit 1"
@@ -149,6 +151,7 @@ def test_a_call_that_fails_is_made_again_and_bothers_no_job(receiver):
         wait_until(lambda: len(receiver.calls) == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answers", "said"), [([500, 502, 503], ["status 503"]), ([500, 500, 200], [])])
 def test_a_call_is_made_three_times_and_then_left(answers, said, receiver, caplog):
     """With a line in the log, without the address's key."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from local_client import wait_until
+import pytest
 from protocol_client import protocol, task_role
+from waiting import wait_until
 
 BIG = {"cpu": 1_000_000, "memoryMB": 100, "gpu": 0}
 NO_CONTAINER = ("containerId", "containerIp", "containerNodeName", "containerExitCode", "containerExitSpec")
@@ -53,6 +54,7 @@ def test_a_job_that_waits_shows_its_tasks_without_containers(v2):
     assert (row["state"], row["appExitCode"], row["launchedTime"]) == ("STOPPED", -210, row["completedTime"])
 
 
+@pytest.mark.slow
 def test_a_job_that_is_tried_again_shows_the_attempt_that_it_waits_for(v2, tmp_path):
     """Stopped then, it was stopped in that attempt, whatever became of those before."""
     name = v2.submit(protocol(f"echo x >>{tmp_path}/runs; kill -KILL $$"))
@@ -84,6 +86,7 @@ def test_a_job_that_is_tried_again_shows_the_attempt_that_it_waits_for(v2, tmp_p
     }
 
 
+@pytest.mark.slow
 def test_job_attempts_have_the_servers_shape_and_errors(v2):
     """Seven things of each task; null where there is no job."""
     job = v2.run("exit 1", jobRetryCount=1)
@@ -114,6 +117,7 @@ def test_job_attempts_have_the_servers_shape_and_errors(v2):
     assert (reply.status_code, reply.text) == (404, "null")
 
 
+@pytest.mark.slow
 def test_tries_of_a_task_have_times_of_their_own(v2, tmp_path):
     """Each begins after the one before has ended; the task began with its attempt."""
     command = f"echo x >>{tmp_path}/runs; [ $(wc -l <{tmp_path}/runs) = 3 ]"
@@ -133,6 +137,7 @@ def test_tries_of_a_task_have_times_of_their_own(v2, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_the_end_of_a_job_is_described_in_the_launchers_words(v2):
     """Success, and an end that no rule decided."""
     succeeded = v2.run("true")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 
 import requests
+from waiting import wait_until
 
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _numbers = itertools.count(1)
@@ -32,15 +32,14 @@ class JobClient:
     def status(self, name):
         return self.job(name)["jobStatus"]
 
-    def wait(self, name, *states, timeout=30):
+    def wait(self, name, *states):
         """Return the job as soon as it is in one of the states (default: ended)."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+
+        def there():
             job = self.job(name)
-            if job["jobStatus"]["state"] in (states or ENDED):
-                return job
-            time.sleep(0.02)
-        raise AssertionError(f"{name} is not {states or ENDED} after {timeout} s: {job}")
+            return job if job["jobStatus"]["state"] in (states or ENDED) else None
+
+        return wait_until(there)
 
     def run(self, *jobs, **more):
         """Submit a job and return it when it has ended."""
@@ -92,14 +91,3 @@ class LocalClient(JobClient):
     def log(self, job, task="main", index=0, stream="stdout"):
         """Return what a task wrote."""
         return requests.get(self.task(job, task, index)["containerLog"] + stream, timeout=20).text
-
-
-def wait_until(condition, timeout=60):
-    """Return the first true value of a condition."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError("it did not become true in time")

@@ -7,8 +7,8 @@ import json
 from urllib.parse import quote
 
 import requests
-from local_client import wait_until
 from recording import check_answer
+from waiting import wait_until
 
 
 def job(name, more="", command="sleep 60", cluster=None, role="worker"):

@@ -110,7 +110,7 @@ class FaultServer:
     """The server, on a port of its own on 127.0.0.1; ``answer`` is for subclasses.
 
     Args:
-        clock: of its Date headers; a SkippingClock where a fault is an outage, or lasts.
+        clock: of its Date headers; a MovableClock where a fault is an outage, or lasts.
 
     Attributes:
         calls: method and path of each request, in the order of their arrival.

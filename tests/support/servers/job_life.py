@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clocks import SkippingClock
+    from clocks import MovableClock
     from elsewhere import Elsewhere
     from fault_server import Fault, Request
     from faulty_hdfs import FaultyHdfs
@@ -74,14 +74,14 @@ STEPS = (
     Step("poll", "GET", r"/jobs/(admin~)?JOB_NAME$", known=True),
     Step("list", "GET", r"/jobs/?(\?.*)?$"),
     Step("stop", "PUT", r"/executionType$"),
-    Step("mkdir", "PUT", r"op=MKDIRS", **_HDFS),
     Step("upload-namenode", "PUT", r"^[^?]*/up/(?!.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("upload-datanode", "PUT", r"^[^?]*/up/(?=.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("flag-write", "PUT", r"_SUCCESS.*op=(CREATE|RENAME)", **_HDFS),
     Step("flag-read", "GET", r"/_SUCCESS.*op=(GETFILESTATUS|OPEN)", **_HDFS),
     Step("flag-open", "GET", r"/_SUCCESS.*op=OPEN", **_HDFS),  # of a job that the server has forgotten
-    Step("record-write", "PUT", r"_luigi_pai.*op=(CREATE|RENAME)", **_HDFS),
-    Step("record-read", "GET", r"_luigi_pai/[^.].*op=(GETFILESTATUS|OPEN)", **_HDFS),
+    Step("claim-write", "PUT", r"_luigi_pai.*op=(CREATE|RENAME)", **_HDFS),
+    Step("claim-list", "GET", r"_luigi_pai.*op=LISTSTATUS", **_HDFS),
+    Step("claim-read", "GET", r"_luigi_pai/.*op=OPEN", **_HDFS),  # as with flag-open
 )
 STEP = {step.name: step for step in STEPS}
 
@@ -175,7 +175,7 @@ class World:
     pai: FaultyPai
     hdfs: FaultyHdfs
     elsewhere: Elsewhere
-    clock: SkippingClock
+    clock: MovableClock
     folder: Path
     name: str
     step: Step
@@ -193,7 +193,7 @@ class World:
 
     def warm_up(self) -> None:
         """Begin a process that has had an answer before, unless the step is about its first ones."""
-        if self.step.name == "flag-open":
+        if self.step.name in ("flag-open", "claim-read"):
             assert self.live().error is None
             self.pai.jobs.clear()
             forget()

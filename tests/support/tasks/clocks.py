@@ -1,13 +1,23 @@
-"""Clocks that a test installs in place of the real one: time(), monotonic() and sleep(seconds)."""
+"""A clock that a test installs in place of the real one: time(), monotonic() and sleep(seconds)."""
 
 from __future__ import annotations
 
+import math
+import mmap
+import os
+import queue
+import struct
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_TICK = 2.0**-20  # seconds: sums of it are exact in both clocks, which so never differ
+_TIMES = struct.Struct("dd")  # time() and monotonic()
 
 
 class StillWaitingError(BaseException):
@@ -17,84 +27,27 @@ class StillWaitingError(BaseException):
     """
 
 
-class FastClock:
-    """A clock that runs faster than the real one.
+class MovableClock(Clock):
+    """A clock on which no time passes, except what is slept on it and what a test lets pass.
+
+    It starts at a whole second, so that sums of whole seconds are exact. Forked processes share it.
 
     Args:
-        factor: seconds of this clock in a real one.
-    """
-
-    def __init__(self, factor: float) -> None:
-        self.factor = factor
-        self._time, self._monotonic = time.time(), time.monotonic()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds of this clock since its start."""
-        return self.monotonic() - self._monotonic
-
-    def time(self) -> float:
-        return self._time + (time.monotonic() - self._monotonic) * self.factor
-
-    def monotonic(self) -> float:
-        return self._monotonic + (time.monotonic() - self._monotonic) * self.factor
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds / self.factor)
-
-
-class MovableClock:
-    """A clock that moves when it is told to, and when somebody sleeps on it.
+        limit: seconds, from its start or the last ``restart``, beyond which a sleep raises
+            StillWaitingError.
 
     Attributes:
         slept: seconds of each sleep, in order.
     """
 
-    def __init__(self) -> None:
-        self._time, self._monotonic = time.time(), time.monotonic()
-        self._lock = threading.Lock()
-        self.slept: list[float] = []
-
-    def time(self) -> float:
-        with self._lock:
-            return self._time
-
-    def monotonic(self) -> float:
-        with self._lock:
-            return self._monotonic
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        with self._lock:
-            self._time += seconds
-            self._monotonic += seconds
-
-    def set_wall_clock(self, seconds: float) -> None:
-        """Set the time of day forward, or back, while no time passes: what an administrator does."""
-        with self._lock:
-            self._time += seconds
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass at once."""
-        self.slept.append(seconds)
-        self.advance(seconds)
-        time.sleep(0)  # let the threads of the servers run
-
-
-class SkippingClock:
-    """The real clock, set forward by what is slept on it, so that waiting takes no time.
-
-    Args:
-        limit: seconds, from its start or the last ``restart``, beyond which a sleep raises
-            StillWaitingError.
-    """
-
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float = math.inf) -> None:
+        self._memory = mmap.mmap(-1, _TIMES.size)
+        _TIMES.pack_into(self._memory, 0, float(int(time.time())), float(int(time.monotonic())))
         self._limit = limit
-        self._skipped = 0.0
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = {}  # of each process
         self._later: list[tuple[float, Callable[[], object]]] = []
         self._began = self.monotonic()
+        self.slept: list[float] = []
 
     @property
     def elapsed(self) -> float:
@@ -106,28 +59,41 @@ class SkippingClock:
         self._began = self.monotonic()
 
     def time(self) -> float:
-        return time.time() + self._skipped
+        return float(_TIMES.unpack_from(self._memory)[0])
 
     def monotonic(self) -> float:
-        return time.monotonic() + self._skipped
+        return float(_TIMES.unpack_from(self._memory)[1])
 
     def call_later(self, seconds: float, do: Callable[[], object]) -> None:
         """Call ``do`` in the thread whose sleep, or ``advance``, reaches that moment."""
-        with self._lock:
-            self._later.append((self.monotonic() + seconds, do))
+        self._later.append((self.monotonic() + seconds, do))
 
     def advance(self, seconds: float) -> None:
-        """Set the clock forward."""
-        with self._lock:
-            self._skipped += seconds
-            now = self.monotonic()
-            due = [do for moment, do in self._later if moment <= now]
-            self._later = [entry for entry in self._later if entry[0] > now]
-        for do in due:
+        """Let time pass."""
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
+            now = self.monotonic() + seconds
+            _TIMES.pack_into(self._memory, 0, self.time() + seconds, now)
+            due = [entry for entry in self._later if entry[0] <= now]
+            self._later = [entry for entry in self._later if entry not in due]
+        for _moment, do in due:
             do()
 
+    def set_wall_clock(self, seconds: float) -> None:
+        """Set the time of day forward, or back, while no time passes: what an administrator does."""
+        _TIMES.pack_into(self._memory, 0, self.time() + seconds, self.monotonic())
+
     def sleep(self, seconds: float) -> None:
+        """Let time pass at once."""
         if self.elapsed + seconds > self._limit:
             raise StillWaitingError(f"after {self.elapsed:.0f} s it would wait {seconds:.1f} s more")
-        self.advance(seconds)
+        self.slept.append(seconds)
+        self.advance(math.ceil(seconds / _TICK) * _TICK)
         time.sleep(0)  # let the threads of the servers run
+
+    def get(self, items: queue.Queue[Any], seconds: float) -> Any:
+        """Return an item of a queue; if there is none, let time pass first."""
+        try:
+            return items.get_nowait()
+        except queue.Empty:
+            self.sleep(seconds)
+            raise

@@ -17,6 +17,8 @@ from places import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+_LIMIT = 150.0  # seconds
+
 _PIPELINE = """
 import json
 import sys
@@ -67,7 +69,7 @@ class Result:
 
 
 def run_pipeline(
-    folder: Path, openpai: dict[str, Any], what: str = "build", *, count: int, workers: int, limit: float = 90
+    folder: Path, openpai: dict[str, Any], what: str = "build", *, count: int, workers: int
 ) -> Result:
     """Run ``count`` tasks, named ``train-0`` and so on, and return what became of them.
 
@@ -78,7 +80,6 @@ def run_pipeline(
             it is complete; ``apart`` runs them without a wrapper.
         count: of tasks.
         workers: of Luigi, forked.
-        limit: seconds after which the process is killed, and the test fails.
     """
     script, config = folder / "pipeline.py", folder / "luigi.cfg"
     script.write_text(_PIPELINE)
@@ -100,11 +101,11 @@ def run_pipeline(
         start_new_session=True,
     )
     try:
-        out, log = process.communicate(timeout=limit)
+        out, log = process.communicate(timeout=_LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         _out, log = process.communicate()
-        raise AssertionError(f"not done after {limit} s; the end of its log:\n{log[-2000:]}") from None
+        raise AssertionError(f"not done after {_LIMIT:g} s; the end of its log:\n{log[-2000:]}") from None
     took = time.monotonic() - started
     assert process.returncode == 0, log[-4000:]
     return Result(**json.loads(out.splitlines()[-1]), took=took, log=log)

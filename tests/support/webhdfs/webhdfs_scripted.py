@@ -72,4 +72,4 @@ def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str
 def scripted_fs(script: Callable[[Any], None], **options: Any) -> Iterator[WebHdfs]:
     """Yield a file system whose server answers by a script."""
     with scripted(script) as url:
-        yield WebHdfs(url, "alice", **{"connect_timeout": 1, "read_timeout": 0.3, **options})
+        yield WebHdfs(url, "alice", **{"read_timeout": 60, **options})
