@@ -6,8 +6,8 @@ The tree::
     ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
     ├── SpecError          a job description is not valid, all problems      (also a ValueError)
     ├── PaiApiError        a request to the cluster failed
-    │   ├── ClusterUnreachable   no reply: connection refused, unknown host, timeout, TLS
-    │   ├── InvalidReply         a reply that is not from an OpenPAI
+    │   ├── ClusterUnreachable   no reply: unknown host, timeout, TLS (also a requests.ConnectionError)
+    │   ├── InvalidReply         a reply that is not from an OpenPAI         (also a requests.HTTPError)
     │   └── PaiHttpError         an error reply of an OpenPAI                (also a requests.HTTPError)
     │       ├── AuthenticationError  login or token refused
     │       ├── PermissionRefused    403
@@ -18,8 +18,8 @@ The tree::
     ├── PaiJobError        a job did not succeed                             (also a RuntimeError)
     │   ├── PaiJobFailed         it ended as FAILED or STOPPED
     │   │   └── PaiJobTimeout        it was stopped for its queue_timeout or run_timeout
-    │   ├── PaiNameTaken         its name belongs to another user
-    │   ├── PaiJobLost           the server no longer knows it, while it was watched
+    │   ├── PaiNameTaken         its name belongs to another user            (also a requests.HTTPError)
+    │   ├── PaiJobLost           the server no longer knows it          (also a requests.HTTPError)
     │   ├── PaiJobForgotten      it was submitted earlier, and its result is not known
     │   └── PaiOutputElsewhere   it writes to another output folder than the task's
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
@@ -44,9 +44,13 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.http_errors import (
         AuthenticationError,
+        ClusterUnreachable,
+        InvalidReply,
         JobNotFound,
         NameConflict,
         PaiHttpError,
+        PaiJobLost,
+        PaiNameTaken,
         PermissionRefused,
         RateLimited,
         ServerFault,
@@ -81,9 +85,13 @@ __all__ = [
 
 _HTTP_ERRORS = (
     "AuthenticationError",
+    "ClusterUnreachable",
+    "InvalidReply",
     "JobNotFound",
     "NameConflict",
     "PaiHttpError",
+    "PaiJobLost",
+    "PaiNameTaken",
     "PermissionRefused",
     "RateLimited",
     "ServerFault",
@@ -91,7 +99,7 @@ _HTTP_ERRORS = (
 
 
 def __getattr__(name: str) -> Any:
-    """Load the subclasses of requests' HTTPError on first use: importing requests takes 35 ms."""
+    """Load the subclasses of requests' errors on first use: importing requests takes 35 ms."""
     if name not in _HTTP_ERRORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from luigi_pai import http_errors  # noqa: PLC0415
@@ -175,7 +183,13 @@ class SpecError(PaiError, ValueError):
 
 
 class PaiApiError(PaiError):
-    """A request to the cluster failed."""
+    """A request to the cluster failed.
+
+    Attributes:
+        mocked: no connection was made: a test has replaced requests. It is never retried.
+    """
+
+    mocked = False
 
     def reworded(self, message: str) -> Self:
         """Return the same error with another text."""
@@ -186,23 +200,6 @@ class PaiApiError(PaiError):
     def extended(self, hint: str) -> Self:
         """Return the same error with a hint added to its text."""
         return self.reworded(f"{self}; {hint}")
-
-
-class ClusterUnreachable(PaiApiError):
-    """There was no reply: connection refused, unknown host, timeout, TLS failure.
-
-    Attributes:
-        answer_lost: the request was or may have been sent, but no reply arrived: the
-            server may have executed it.
-    """
-
-    def __init__(self, message: str, *, answer_lost: bool = False) -> None:
-        super().__init__(message)
-        self.answer_lost = answer_lost
-
-
-class InvalidReply(PaiApiError):
-    """There was a reply, but not from an OpenPAI rest-server."""
 
 
 class PaiJobError(PaiError, RuntimeError):
@@ -235,14 +232,6 @@ class PaiJobFailed(PaiJobError):
 
 class PaiJobTimeout(PaiJobFailed):
     """A job was stopped because it waited longer than queue_timeout, or ran longer than run_timeout."""
-
-
-class PaiNameTaken(PaiJobError):
-    """The job's name belongs to another user of the cluster."""
-
-
-class PaiJobLost(PaiJobError):
-    """The server no longer knows a job that this process was watching."""
 
 
 class PaiJobForgotten(PaiJobError):

@@ -1,22 +1,44 @@
-"""Error replies of an OpenPAI; part of the tree of ``luigi_pai.errors``, which exports them."""
+"""The errors that are also requests' own; part of the tree of ``luigi_pai.errors``, which exports them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from requests.exceptions import ConnectionError as RequestsConnectionError
 from requests.exceptions import HTTPError
 
-from luigi_pai.errors import PaiApiError
+from luigi_pai.errors import PaiApiError, PaiJobError
 
 __all__ = [
     "AuthenticationError",
+    "ClusterUnreachable",
+    "InvalidReply",
     "JobNotFound",
     "NameConflict",
     "PaiHttpError",
+    "PaiJobLost",
+    "PaiNameTaken",
     "PermissionRefused",
     "RateLimited",
     "ServerFault",
 ]
+
+
+class ClusterUnreachable(PaiApiError, RequestsConnectionError):
+    """There was no reply: connection refused, unknown host, timeout, TLS failure.
+
+    Attributes:
+        answer_lost: the request was or may have been sent, but no reply arrived: the
+            server may have executed it.
+    """
+
+    def __init__(self, message: str, *, answer_lost: bool = False) -> None:
+        super().__init__(message)
+        self.answer_lost = answer_lost
+
+
+class InvalidReply(PaiApiError, HTTPError):
+    """There was a reply, but not from an OpenPAI rest-server."""
 
 
 class PaiHttpError(PaiApiError, HTTPError):
@@ -74,3 +96,11 @@ class RateLimited(PaiHttpError):
 
 class ServerFault(PaiHttpError):
     """The server failed (5xx). It may or may not have executed the request."""
+
+
+class PaiNameTaken(PaiJobError, HTTPError):
+    """The job's name belongs to another user of the cluster."""
+
+
+class PaiJobLost(PaiJobError, HTTPError):
+    """The server no longer knows a job that this process was watching."""

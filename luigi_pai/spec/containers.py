@@ -7,15 +7,14 @@ import copy
 import gzip
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai import runtime
 from luigi_pai.runtime import VARIABLES, attempt_of
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.protocol import JobProtocol
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.protocol import Role
+    from luigi_pai.spec.protocol import JobProtocol, Role
 
 __all__ = ["RUNTIME_FILE", "RUNTIME_NAME", "for_containers"]
 
@@ -29,10 +28,8 @@ _ATTEMPT = VARIABLES["attempt"].v1[0]
 _CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
 _OUTPUT = VARIABLES["output_dir"].v1[0]
 
-AnyJob = TypeVar("AnyJob", PaiJob, JobProtocol)
 
-
-def for_containers(job: AnyJob, name: str, *, with_runtime: bool) -> AnyJob:
+def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
     """Return the job as it is submitted under a name, with what its containers need of this package.
 
     A command that names LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR begins with their export, and

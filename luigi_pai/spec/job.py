@@ -111,6 +111,11 @@ class _Fields:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _as_list(given: Sequence[T]) -> list[T]:
+    """Return a list as it is, so that its owner may add to it."""
+    return given if isinstance(given, list) else list(given)
+
+
 class Port(_Fields):
     """Ports that OpenPAI reserves for each task of a role.
 
@@ -139,7 +144,7 @@ class TaskRole(_Fields):
         memoryMB: memory of one task in MB, at least 100.
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
-        portList: ports of each task; ``ssh`` and ``http`` are always there.
+        portList: ports of each task; ``ssh`` and ``http`` are always there. None leaves the field out.
         minFailedTaskCount: number of failed tasks that fails the job; None for never. Left out, the
             server's default is 1.
         minSucceededTaskCount: number of succeeded tasks that completes the job at once; None, the
@@ -168,7 +173,7 @@ class TaskRole(_Fields):
         memoryMB: int = 2048,
         shmMB: int = 64,
         gpuNumber: int = 0,
-        portList: Sequence[Port] = _NO_PORTS,
+        portList: Sequence[Port] | None = _NO_PORTS,
         minFailedTaskCount: int | Unset | None = UNSET,
         minSucceededTaskCount: int | Unset | None = UNSET,
     ) -> None:
@@ -179,7 +184,9 @@ class TaskRole(_Fields):
         self.memoryMB = memoryMB
         self.shmMB = shmMB
         self.gpuNumber = gpuNumber
-        self.portList = list(portList)
+        self.portList: Any = portList
+        if portList is not None:
+            self.portList = [] if portList is _NO_PORTS else _as_list(portList)
         self.minFailedTaskCount = minFailedTaskCount
         self.minSucceededTaskCount = minSucceededTaskCount
 
@@ -199,7 +206,8 @@ class PaiJob(_Fields):
         gpuType: type of GPU to ask for.
         retryCount: how often a failed job is started again by the cluster; -1
             for ever, -2 until it succeeds.
-        killAllOnCompletedTaskNumber: of releases before 0.7, which refuses it.
+        killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
+            ``minSucceededTaskCount`` of a role.
         jobEnvs: environment variables of all tasks (0.9 and later; refused before).
         extras: anything further (0.12 and later; refused before).
 
@@ -247,7 +255,7 @@ class PaiJob(_Fields):
             )
         self.jobName = jobName
         self.image = image
-        self.taskRoles = list(tasks)
+        self.taskRoles = _as_list(tasks)
         self.authFile = authFile
         self.dataDir = dataDir
         self.outputDir = outputDir

@@ -7,6 +7,7 @@ Servers never free a name. So a job that failed is submitted again as ``NAME__at
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "folded",
     "is_array_name",
     "latest_attempts",
+    "may_hold",
     "room_for_attempts",
     "v2_name",
 ]
@@ -33,8 +35,9 @@ _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", r
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
 _ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
-_ARRAY_NAME = re.compile(rf"(?P<sweep>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
-_LONGEST_SWEEP = 200  # characters of a sweep's name in those of its arrays
+_ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
+_NO_PREFIX = "points"  # of arrays whose members' names begin differently
+_SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
 _HASH = 6  # characters that tell two names apart whose replaced characters made them the same
 
 
@@ -66,16 +69,28 @@ def base_name(name: str) -> str:
     return found["base"] if found and int(found["number"]) > 1 else name
 
 
-def array_name(sweep: str, submissions: Iterable[str]) -> str:
-    """Return the name of the job of a sweep that has these submissions of points as its instances."""
-    digest = hashlib.sha256("\n".join(sorted(submissions)).encode()).hexdigest()[:_ARRAY_HASH]
-    return f"{v2_name(sweep)[:_LONGEST_SWEEP]}{_ARRAY}{digest}"
+def array_name(submissions: Iterable[str]) -> str:
+    """Return the name of the job that has these submissions as its instances, in any order.
+
+    It begins as their names do, so that ``may_hold`` need not look at arrays of other work.
+    """
+    names = sorted(submissions)
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
+    pairs = zip(names[0], names[-1], strict=False)
+    prefix = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    prefix = prefix[:_LONGEST_PREFIX].rstrip("-_")
+    return f"{prefix if len(prefix) >= _SHORTEST_PREFIX else _NO_PREFIX}{_ARRAY}{digest}"
 
 
-def is_array_name(name: str, sweep: str | None = None) -> bool:
-    """Return whether a name is that of a job with many points: of a sweep, or of any."""
-    found = _ARRAY_NAME.fullmatch(name) if _ARRAY in name else None
-    return found is not None and (sweep is None or found["sweep"] == v2_name(sweep)[:_LONGEST_SWEEP])
+def is_array_name(name: str) -> bool:
+    """Return whether a name is that of a job with many submissions."""
+    return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
+
+
+def may_hold(array: str, name: str) -> bool:
+    """Return whether an array may have a submission of a piece of work, by their names."""
+    found = _ARRAY_NAME.fullmatch(array)
+    return found is not None and (found["prefix"] == _NO_PREFIX or name.startswith(found["prefix"]))
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:

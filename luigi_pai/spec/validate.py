@@ -41,10 +41,12 @@ _LARGEST_INTEGER = 2**53 - 1
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
 _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
+_KILL_ALL = "killAllOnCompletedTaskNumber"
+_IGNORES_KILL_ALL = (0, 8)  # the first release that does not refuse it
 
 
-def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
-    """Check a job.
+def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
+    """Check a job, and return warnings.
 
     Args:
         job: the job.
@@ -53,9 +55,11 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> None:
     Raises:
         SpecError: the job has problems; it lists all of them.
     """
-    problems = [*validate_job(job), *further]
+    found = [*validate_job(job), *further]
+    problems = [problem for problem in found if problem.level is not Level.WARNING]
     if problems:
         raise SpecError("" if is_method(job.jobName) else str(job.jobName), problems)
+    return found
 
 
 def validate_job(
@@ -89,6 +93,7 @@ def validate_job(
         *schema_findings(document, "job.v1", _shown, number),
         *_too_large(document, schema("job.v1"), ()),
         *_relations(document),
+        *_without_effect(document, number),
     ]
     extras = document.get("extras")
     if isinstance(extras, dict) and "" in extras:
@@ -171,6 +176,18 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
             yield from _same_name((*path, "name"), name, seen)
             seen.setdefault(folded(name), (index, name))
         yield from _role_relations(path, role)
+
+
+def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    """Yield the problem of a field of releases before 0.7."""
+    if document.get(_KILL_ALL) is None:
+        return
+    instead = "set minSucceededTaskCount of the role whose tasks decide"
+    if release is not None and release < _IGNORES_KILL_ALL:
+        yield Finding((_KILL_ALL,), f"is obsolete, and servers before release 0.8 refuse it; {instead}")
+    else:
+        text = f"has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; {instead}"
+        yield Finding((_KILL_ALL,), text, Level.WARNING)
 
 
 def _same_name(path: Path, name: str, seen: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:

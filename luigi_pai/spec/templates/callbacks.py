@@ -62,6 +62,13 @@ def _callback(callback: Any, path: Path) -> Iterator[Problem]:
             "the server accepts it, and the commands never run",
             Level.STRICTER,
         )
+    elif event == "containerExit":
+        yield Problem(
+            path_text((*path, "event")),
+            "containerExit is sent as taskSucceeds: these commands run after a success only. No release runs "
+            "commands after a failure; catch it in the role's own commands",
+            Level.WARNING,
+        )
     if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
         yield _unfit((*path, "commands"), "this is not a list of texts")
 

@@ -16,6 +16,7 @@ The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
@@ -25,13 +26,16 @@ from luigi_pai.spec.templates.callbacks import CMD_PLUGIN, callback_problems, wi
 from luigi_pai.spec.templates.own_references import filled, reference_to_self_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from luigi_pai.spec.paths import Path
 
 __all__ = ["prerequisite_problems", "resolve"]
 
 _DOCKER_IMAGE = "dockerimage"
+_EXPORTED = re.compile(r"(?:^|[;&|]\s*|\s)export\s+([A-Za-z_]\w*)=")
+_SET = re.compile(r"(?:^|[;&|(\s])([A-Za-z_]\w*)=")
+_USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _KINDS = ("script", "data", "output")
 
 
@@ -78,6 +82,7 @@ def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
         *_namesakes(known),
         *_unfit_callbacks(known),
         *_not_run(known),
+        *_lost_variables(known),
     ]
 
 
@@ -301,6 +306,32 @@ def _not_run(known: _Prerequisites) -> Iterator[Problem]:
                     "role's prerequisites",
                     Level.WARNING,
                 )
+
+
+def _lost_variables(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield a warning for each variable of a callback that the commands of a role use: they do not see it."""
+    for role, of in known.roles.items():
+        commands = [text for _, text in _names(of.get("commands"))] if isinstance(of, dict) else []
+        used = {name for text in commands for name in _USED.findall(text)}
+        used -= {name for text in commands for name in _SET.findall(text)}
+        for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
+            if name in used:
+                yield Problem(
+                    path_text(path),
+                    f"{name} is set for these commands only: they run in a shell of their own, and the "
+                    f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
+                    Level.WARNING,
+                )
+
+
+def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield the variables that callbacks of prerequisites export, with the commands that do."""
+    for name in names:
+        callbacks = known.by_name(name).get("callbacks")
+        for at, callback in enumerate(callbacks if isinstance(callbacks, list) else ()):
+            for number, text in _names(callback.get("commands") if isinstance(callback, dict) else None):
+                path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
+                yield from ((path, variable) for variable in _EXPORTED.findall(text))
 
 
 def _referring(prerequisite: Mapping[str, Any], known: _Prerequisites) -> str:
