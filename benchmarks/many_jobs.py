@@ -49,7 +49,7 @@ from against_contrib import FINISHED, JOBS_PATH, Contrib, Handler, Mended, Ours,
 from luigi_pai import Cluster, PaiJob, TaskRole
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:

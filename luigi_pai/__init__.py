@@ -110,9 +110,13 @@ _HOMES = {
     "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),
     "luigi_pai.http_errors": (
         "AuthenticationError",
+        "ClusterUnreachable",
+        "InvalidReply",
         "JobNotFound",
         "NameConflict",
         "PaiHttpError",
+        "PaiJobLost",
+        "PaiNameTaken",
         "PermissionRefused",
         "RateLimited",
         "ServerFault",

@@ -241,7 +241,7 @@ def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
 
 
 def _storages(cluster: Cluster) -> Iterator[Check]:
-    if not cluster.dialect.can.logs:
+    if not cluster.book.api.dialect.can.logs:
         return
     try:
         names = sorted(str(storage.get("name")) for storage in cluster.server.storages())

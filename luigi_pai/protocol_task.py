@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 import hashlib
-import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +16,21 @@ import luigi.task
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.redaction import logged_forms
-from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.templates.secrets import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
 from luigi_pai.tasks.attributes import attribute, base_folder
-from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.definition import Definition
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from luigi_pai.spec.job import PaiJob
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
-
-logger = logging.getLogger("luigi-interface")
 
 _HASH = 10  # characters
 _RELATIVE = "a path is absolute, or relative to the folder of the module of the class"
@@ -100,24 +99,11 @@ class PaiProtocolTask(JobTask):
         """
         return PaiJobTarget(self)
 
-    def run(self) -> None:
-        """Find or submit the job, and wait for its end.
-
-        Raises:
-            SpecError: the job is not valid; nothing was sent.
-            ConfigError: a setting is wrong.
-            PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobLost: the server no longer knows the running job.
-            PaiApiError: the server refused the job, or did not reply for too long.
-        """
-        for warning in self._check():
-            logger.warning("Job %s: %s", self.name, warning)
-        self._run()
-
-    def _check(self) -> list[str]:
-        self._read_anew()
-        too_long = room_for_attempts(self.name, "name")
-        return [str(warning) for warning in check_protocol(self.job(), too_long)]
+    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
+        if not isinstance(job, JobProtocol):
+            wrong = f"job() of {type(self).__name__} returned {type(job).__name__}, not a JobProtocol"
+            raise TypeError(wrong)
+        return [str(warning) for warning in check_protocol(job, room_for_attempts(self.name, "name"))]
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
@@ -151,7 +137,7 @@ class PaiProtocolTask(JobTask):
         """Let the protocol be read again: Luigi keeps a task as long as the process lives."""
         vars(self).pop("_read_protocol", None)
 
-    def _definition(self) -> JobDefinition:
+    def _definition(self) -> Definition:
         self._read_anew()
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
@@ -159,34 +145,19 @@ class PaiProtocolTask(JobTask):
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
                 f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
-        return _ProtocolDefinition(self)
+        return Definition(
+            task=self,
+            name=self.name,
+            folder=None,
+            check=self._check,
+            targets=functools.partial(overridden_targets, self, PaiProtocolTask),
+            secrets=self._secrets_in_logs,
+            api_version="v2",
+            compares_stored_job=True,
+        )
 
-
-class _ProtocolDefinition(JobDefinition):
-    """The job of a PaiProtocolTask."""
-
-    api_version = "v2"
-    compares_stored_job = True
-
-    def __init__(self, task: PaiProtocolTask) -> None:
-        super().__init__(task, task.name)
-        self._task = task
-
-    def job_named(self, name: str) -> JobProtocol:
-        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
-
-    def targets(self) -> list[luigi.Target]:
-        return overridden_targets(self._task, PaiProtocolTask)
-
-    def secrets(self) -> Sequence[str]:
-        return list(logged_forms(map(str, secret_values(self._task.job().to_dict()))))
-
-
-class _DefinitionWithoutTargets(_ProtocolDefinition):
-    """The same without the task's outputs."""
-
-    def targets(self) -> list[luigi.Target]:
-        return []
+    def _secrets_in_logs(self) -> list[str]:
+        return list(logged_forms(map(str, secret_values(self.job().to_dict()))))
 
 
 class PaiJobTarget(luigi.Target):
@@ -206,5 +177,6 @@ class PaiJobTarget(luigi.Target):
         """Return whether the job has succeeded; False if the server no longer knows it."""
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
 
+        definition = self.task._definition()  # noqa: SLF001  of this module
         # without the task's own outputs: this target may be one of them
-        return TaskRun(_DefinitionWithoutTargets(self.task)).is_complete()
+        return TaskRun(replace(definition, targets=tuple)).is_complete()

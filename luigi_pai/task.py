@@ -14,14 +14,16 @@ from luigi_pai.errors import Problem
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.tasks.attributes import attribute
-from luigi_pai.tasks.definition import JobDefinition
+from luigi_pai.tasks.definition import Definition
 from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.tasks.outputs import overridden_targets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.job import TaskRole
+    from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["PaiTask"]
 
@@ -140,32 +142,23 @@ class PaiTask(JobTask):
             )
         return HdfsTarget(folder, cluster=self.cluster)
 
-    def run(self) -> None:
-        """Find or submit the job, and wait for its end.
+    def _definition(self) -> Definition:
+        return Definition(
+            task=self,
+            name=self.name,
+            folder=self._output_folder(),
+            check=self._check,
+            targets=functools.partial(overridden_targets, self, PaiTask),
+            upload=functools.partial(_send_uploads, self),
+        )
 
-        Raises:
-            SpecError: the job or its uploads are not valid; nothing was sent.
-            ConfigError: a setting is wrong.
-            PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobForgotten: it was submitted earlier, and its result is not known.
-            PaiJobLost: the server no longer knows the running job.
-            PaiOutputElsewhere: the job of this name writes to another output folder.
-            PaiNameTaken: the name belongs to another user.
-            PaiApiError: the server refused the job, or did not reply for too long.
-            HdfsError: the uploads could not be sent, or the output folder not be created.
-        """
-        self._check()
-        self._run()
-
-    def _check(self) -> list[str]:
+    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         from luigi_pai.spec.validate import check_job  # noqa: PLC0415  only runs need it
 
-        job = self.job()
-        check_job(job, [*room_for_attempts(self.name), *self._contradictions(job)])
-        return []
-
-    def _definition(self) -> JobDefinition:
-        return _PaiDefinition(self)
+        if not isinstance(job, PaiJob):
+            raise TypeError(f"job() of {type(self).__name__} returned {type(job).__name__}, not a PaiJob")
+        further = [*room_for_attempts(self.name), *self._contradictions(job)]
+        return [str(warning) for warning in check_job(job, further)]
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` below the server's own."""
@@ -185,31 +178,10 @@ class PaiTask(JobTask):
         ]
 
 
-class _PaiDefinition(JobDefinition):
-    """The job of a PaiTask."""
+def _send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:
+    from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
 
-    def __init__(self, task: PaiTask) -> None:
-        super().__init__(task, task.name)
-        self._task = task
-
-    @property
-    def output_folder(self) -> str:
-        return self._task._output_folder()  # noqa: SLF001  of this module
-
-    def job_named(self, name: str) -> PaiJob:
-        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
-
-        return for_containers(self._task.job(), name, with_runtime=self._task.runtime)
-
-    def targets(self) -> list[luigi.Target]:
-        from luigi_pai.tasks.outputs import overridden_targets  # noqa: PLC0415  only runs need it
-
-        return overridden_targets(self._task, PaiTask)
-
-    def send_uploads(self, code_dir: str | None, hdfs: WebHdfs | None) -> None:
-        from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  as above
-
-        send_uploads(self._task, code_dir, hdfs)
+    send_uploads(task, code_dir, hdfs)
 
 
 _POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8

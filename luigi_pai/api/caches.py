@@ -1,4 +1,4 @@
-"""Caches of a Cluster: finished jobs, lookups of submissions, and an outage."""
+"""BoundedCache: a mapping that forgets its oldest entries."""
 
 from __future__ import annotations
 
@@ -6,47 +6,14 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from luigi_pai.errors import ClusterUnreachable
-
-if TYPE_CHECKING:
-    from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared_state import SharedState
-    from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.submissions import LatestSubmission
-
-__all__ = ["BoundedCache", "Cache", "FinishedJobs", "Lookup", "Outage"]
+__all__ = ["BoundedCache"]
 
 _MOST = 20_000  # entries of a cache
-_VALID_FOR = 30.0  # seconds
-_UNREACHABLE_KEPT = 10.0  # seconds
-_SAME_CREATION = 60_000  # ms by which a list and a lookup may differ
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """The result of a lookup of a task's latest submission.
-
-    Attributes:
-        found: the result.
-        version: the dialect of the lookup.
-        at: its time on the monotonic clock, in seconds.
-        reusable: whether ``run()`` may use it in place of a lookup of its own.
-    """
-
-    found: LatestSubmission
-    version: str
-    at: float
-    reusable: bool
-
-    def age(self, clock: Clock) -> float:
-        """Return its age in seconds."""
-        return clock.monotonic() - self.at
 
 
 class BoundedCache(Generic[K, V]):
@@ -108,120 +75,3 @@ class BoundedCache(Generic[K, V]):
     def _lock(self) -> threading.Lock:
         # one for each process: a thread of the parent that holds the lock does not exist in a fork
         return self._locks.setdefault(os.getpid(), threading.Lock())
-
-
-class FinishedJobs:
-    """The statuses of finished jobs. They never change as long as the same server replies.
-
-    The cache is valid for 30 s, and only while the connections on which the server replied last. Then
-    the next job is looked up: if its status is the cached one, the cache is valid for another 30 s; if
-    not, another server replies, and the cache is emptied. A list renews it, too.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._statuses: BoundedCache[tuple[str, str], JobStatus] = BoundedCache()
-        self._listed: BoundedCache[tuple[str, str], JobStatus] = BoundedCache()
-        self._valid: tuple[int, float] | None = None  # connection epoch, end on the monotonic clock
-
-    def get(self, key: tuple[str, str], epoch: int, *, listed: bool = False) -> JobStatus | None:
-        """Return the cached status of a job; None if it must be looked up.
-
-        Args:
-            key: dialect and name.
-            epoch: of the connections, see ``Session.connection_epoch``.
-            listed: what a list says of the job is enough.
-        """
-        if self._valid is None:
-            return None
-        status = self._statuses.get(key) or (self._listed.get(key) if listed else None)
-        return status if status is not None and self._is_valid(epoch) else None
-
-    def update(self, key: tuple[str, str], status: JobStatus | None, epoch: int) -> None:
-        """Record the result of a lookup; None if the server does not know the job."""
-        known = self._statuses.get(key)
-        listed = self._listed.get(key)
-        if (known is not None and known != status) or (listed is not None and not _is_same(listed, status)):
-            self.clear()  # another server replies
-        # Replies of mocked tests name neither owner nor time: such tests must not see each other's jobs.
-        if status is not None and status.finished and status.identified:
-            is_first = self._valid is None or not (len(self._statuses) or len(self._listed))
-            if known is not None or listed is not None or is_first:
-                self._renew(epoch)
-            self._statuses.put(key, status)
-
-    def update_listed(self, jobs: Mapping[tuple[str, str], JobStatus], epoch: int) -> None:
-        """Record the finished jobs of a list."""
-        ends = {key: job for key, job in jobs.items() if job.finished and job.identified}
-        known = [(self._statuses.get(key) or self._listed.get(key), jobs[key]) for key in jobs]
-        before = [(status, job) for status, job in known if status is not None]
-        if not all(_is_same(status, job) for status, job in before) or (
-            not before and not self._is_valid(epoch)
-        ):
-            self.clear()  # another server may reply
-        self._listed.put_all(ends)
-        if ends:
-            self._renew(epoch)
-
-    def clear(self) -> None:
-        """Remove them all."""
-        self._statuses.clear()
-        self._listed.clear()
-        self._valid = None
-
-    def _renew(self, epoch: int) -> None:
-        self._valid = epoch, self._clock.monotonic() + _VALID_FOR
-
-    def _is_valid(self, epoch: int) -> bool:
-        return (
-            self._valid is not None and self._valid[0] == epoch and self._clock.monotonic() < self._valid[1]
-        )
-
-
-def _is_same(end: JobStatus, status: JobStatus | None) -> bool:
-    """Return whether a status is that of a job whose end is known, in fewer facts or more."""
-    return (
-        status is not None
-        and (status.state, status.username) == (end.state, end.username)
-        and abs((status.created_ms or 0) - (end.created_ms or 0)) < _SAME_CREATION
-    )
-
-
-Cache = BoundedCache[Any, Any]
-"""A cache whose users have keys of their own."""
-
-
-class Outage:
-    """An address that did not answer: for 10 s it is not tried again, by no process that shares the state.
-
-    A thousand tasks need not each wait for a timeout.
-
-    Args:
-        state: shared with forks.
-        clock: says how old the error is.
-    """
-
-    def __init__(self, state: SharedState, clock: Clock) -> None:
-        self._state = state
-        self._clock = clock
-
-    def check(self) -> None:
-        """Raise the error of a lookup in the last 10 s that had no reply.
-
-        Raises:
-            ClusterUnreachable: there was one.
-        """
-        last = self._state.read().get("unreachable")
-        if last is not None and 0 <= self._clock.monotonic() - last[0] < _UNREACHABLE_KEPT:
-            raise ClusterUnreachable(last[1])
-
-    def record(self, error: ClusterUnreachable) -> None:
-        """Record that there was no reply."""
-        with self._state.update() as state:
-            state["unreachable"] = [self._clock.monotonic(), str(error)]
-
-    def end(self) -> None:
-        """Record that there was a reply."""
-        if "unreachable" in self._state.read():
-            with self._state.update() as state:
-                state.pop("unreachable", None)

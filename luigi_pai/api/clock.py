@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import queue
 
 __all__ = ["Clock"]
 
@@ -21,3 +25,11 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+    def get(self, items: queue.Queue[Any], seconds: float) -> Any:
+        """Wait for an item of a queue and return it.
+
+        Raises:
+            queue.Empty: none came within that time.
+        """
+        return items.get(timeout=seconds)

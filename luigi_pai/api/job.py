@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import JobNotFound, PaiJobLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.deadlines import Deadline
     from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watcher import Deadline
     from luigi_pai.errors import PaiJobFailed
 
 __all__ = ["Job", "lost_job"]
@@ -29,28 +30,28 @@ class Job:
     Every method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
-        cluster: of the job.
+        book: of its cluster.
         name: its name on the server; also that of a later submission, ``NAME__attempt2``.
         submitted: its first status, if it was submitted just now: a server may need a moment to list it.
 
     Attributes:
-        cluster, name: as given.
+        book, name: as given; the book is for other rooms of this package.
     """
 
-    def __init__(self, cluster: Cluster, name: str, submitted: JobStatus | None = None) -> None:
-        self.cluster = cluster
+    def __init__(self, book: Book, name: str, submitted: JobStatus | None = None) -> None:
         self.name = name
+        self.book, self._api = book, book.api
         self._submitted = submitted
         self._last: JobStatus | None = None
         self._missed: Deadline | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self.cluster!r})"
+        return f"{type(self).__name__}({self.name!r}, {self._api.url!r})"
 
     @property
     def url(self) -> str:
         """The URL of its page in the web portal."""
-        return self.cluster.page(self.name)
+        return self._api.page(self.name)
 
     def status(self) -> JobStatus:
         """Return its current status; that of a finished job is cached.
@@ -58,7 +59,7 @@ class Job:
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        self._last = self.cluster.status(self.name)
+        self._last = self.book.of(self.name)
         return self._last
 
     def wait(
@@ -91,16 +92,16 @@ class Job:
         changed(status)
         if status.finished:
             return status
-        watcher, reasons, reason = Watcher(self.cluster), WaitingReasons(self.cluster), None
+        watcher, reasons, reason = Watcher(self.book), WaitingReasons(self.book), None
         watcher.add(status, queue_timeout=queue_timeout, run_timeout=run_timeout)
         while True:
             idle = math.inf if on_waiting is None else reasons.idle(status)
-            self.cluster.clock.sleep(min(watcher.idle(), idle))
+            self._api.clock.sleep(min(watcher.idle(), idle))
             for update in watcher.step():
                 status = update.status
                 self._last, self._missed = status, update.missed
                 if update.outcome is Outcome.LOST:
-                    raise lost_job(self.cluster, self.name)
+                    raise lost_job(self._api, self.name)
                 changed(status)
                 if update.outcome is Outcome.ENDED:
                     return status
@@ -110,8 +111,8 @@ class Job:
                     on_waiting(status, now)
 
     def _first_status(self) -> JobStatus:
-        clock = self.cluster.clock
-        retry = Retry(self.cluster.polling.patience, clock, f"job {self.name}")
+        clock = self._api.clock
+        retry = Retry(self._api.polling.patience, clock, f"job {self.name}")
         try:
             return run_steps(retry.call(self.status), clock.sleep)
         except JobNotFound:
@@ -121,15 +122,15 @@ class Job:
 
     def stop(self) -> None:
         """Ask the server to stop the job; its state becomes STOPPED a little later."""
-        self.cluster.stop(self.name)
+        self._api.stop(self.name)
 
     def config(self) -> dict[str, Any]:
         """Return the job as the server stores it, v1 job config or job protocol; secrets as ``******``."""
-        return self.cluster.config(self.name)
+        return self._api.config(self.name)
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events of the job, such as why a task cannot start (1.3 and later; before, none)."""
-        return self.cluster.events(self.name)
+        return self._api.events(self.name)
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
@@ -143,8 +144,8 @@ class Job:
             tail: only the last 16 KB of each.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
-        files: tuple[LogFile, ...] = self.cluster.dialect.task_logs(status, role, index, tail=tail)
-        return {file.name: self.cluster.log_files.text(file) for file in files}
+        files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index, tail=tail)
+        return {file.name: self._api.log_files.text(file) for file in files}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED, else None.
@@ -154,13 +155,13 @@ class Job:
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
             return None
-        return job_failure(self.cluster, status, missed=self._missed)
+        return job_failure(self._api, status, missed=self._missed)
 
 
-def lost_job(cluster: Cluster, name: str) -> PaiJobLost:
+def lost_job(api: RestApi, name: str) -> PaiJobLost:
     """Return the error for a job that the server no longer knows."""
     return PaiJobLost(
-        f"job {name!r} is no longer on {cluster.url}: it was deleted, or it ended longer ago than the "
+        f"job {name!r} is no longer on {api.url}: it was deleted, or it ended longer ago than the "
         "server keeps jobs; if its results on HDFS are complete, put a file _SUCCESS into its output folder, "
         "else run the task again to submit it again",
         name,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.logs.failed_task import deciding_task, last_lines, printable
-from luigi_pai.api.watcher import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 __all__ = ["NEXT_SUBMISSION", "job_failure"]
@@ -25,7 +25,7 @@ _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in
 
 
 def job_failure(
-    cluster: Cluster,
+    api: RestApi,
     status: JobStatus,
     *,
     missed: Deadline | None = None,
@@ -35,14 +35,14 @@ def job_failure(
     """Return the error for a job that failed or was stopped: end, cause, logs, pages, next step.
 
     Args:
-        cluster: of the job; its log is requested.
+        api: of the job; its log is requested.
         status: of the job, at its end.
         missed: the deadline for which it was stopped.
         secrets: of the job; redacted, as the job's log may show them.
         next_step: last line of the error.
     """
     status = _redacted_status(status, secrets)
-    last = last_lines(cluster, status)
+    last = last_lines(api, status)
     lines = [_summary(status, log_is_known=last is not None)]
     if missed is not None:
         verb = "waited" if missed is Deadline.QUEUE else "ran"
@@ -56,7 +56,7 @@ def job_failure(
         task, log = last
         shown = _end_of(redact_values(log, secrets))
         lines.append(f"last lines of {task}:\n{shown}")
-    lines.append(f"job page: {cluster.page(status.name)}")
+    lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages(status)
     lines += [next_step] if next_step else []
     kind = PaiJobFailed if missed is None else PaiJobTimeout

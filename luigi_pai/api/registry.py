@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from luigi_pai.api.caches import Cache
+from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.cluster import Cluster
 
@@ -23,14 +23,13 @@ class Clusters:
 
     def __init__(self) -> None:
         self.clock: Clock = Clock()
-        self.cache: Cache = Cache()
-        self._clusters: Cache = Cache(most=_MOST_CLUSTERS)
+        self.cache: BoundedCache[Any, Any] = BoundedCache()
+        self._clusters: BoundedCache[Any, Cluster] = BoundedCache(most=_MOST_CLUSTERS)
 
     def get(self, **settings: Any) -> Cluster:
         """Return the Cluster for the arguments of its constructor; the same one each time."""
         key = tuple(sorted(settings.items()))
-        cluster: Cluster = self._clusters.get_or_make(key, lambda: Cluster(**settings, clock=self.clock))
-        return cluster
+        return self._clusters.get_or_make(key, lambda: Cluster(**settings, clock=self.clock))
 
     def reset(self) -> None:
         """Close all connections and forget all clusters, so that the process is as new."""

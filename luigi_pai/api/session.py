@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import json
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
-from luigi_pai.api.shared_state import SharedState
-from luigi_pai.api.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
+from luigi_pai.api.wire.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
+    PaiApiError,
     PaiError,
 )
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     import requests
+
+    from luigi_pai.api.shared import Shared
 
 __all__ = ["Account", "Session"]
 
@@ -38,6 +40,7 @@ http_logger = logging.getLogger("luigi_pai.http")
 if http_logger.level == logging.NOTSET:
     http_logger.setLevel(logging.INFO)  # luigi logs DEBUG by default, and polling makes thousands of requests
 
+_SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
 
@@ -60,25 +63,6 @@ _IN_QUOTES = (
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _naming_section(
-    method: Callable[Concatenate[Session, P], T],
-) -> Callable[Concatenate[Session, P], T]:
-    """Let the errors of a method name the section of luigi.cfg of its session."""
-
-    @functools.wraps(method)
-    def named(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return method(self, *args, **kwargs)
-        except PaiError as error:
-            error.in_section(self.account.section)
-            raise
-
-    return named
-
 
 class Session:
     """Requests to one rest-server as one user. Safe to share between threads and over a fork.
@@ -98,9 +82,7 @@ class Session:
         ConfigError: the account's token contains characters that are not possible in a header.
     """
 
-    def __init__(
-        self, account: Account, shared: SharedState | None = None, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, account: Account, shared: Shared, clock: Clock | None = None) -> None:
         if account.token and not is_valid(account.token):
             raise ConfigError(
                 f"token in [{account.section}] of luigi.cfg contains blanks, line ends or other characters "
@@ -108,7 +90,7 @@ class Session:
             )
         self.account = account
         self.clock = clock or Clock()
-        self._shared = shared or SharedState()
+        self._shared = shared
         self._base = account.url.rstrip("/") + "/"
         self._transport = Transport(account)
         self.limits = Limits(self._shared, self.clock)
@@ -131,7 +113,17 @@ class Session:
         """Close the connections; the next request opens new ones."""
         self._transport.close()
 
-    @_naming_section
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Let errors name the section of luigi.cfg, and say whether a test mocks the server."""
+        try:
+            yield
+        except PaiError as error:
+            if isinstance(error, PaiApiError):
+                error.mocked = self._transport.mocked
+            error.in_section(self.account.section)
+            raise
+
     def request(
         self,
         method: str,
@@ -159,13 +151,19 @@ class Session:
             RateLimited: the request limit is reached, by this reply or an earlier one.
             PaiHttpError: the class for the status, see ``errors``.
         """
-        token = self._kept_token() or (self._login(None) if authorize else None)
-        response = self._send(method, path, body, token, content_type, kind)
-        if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
-            response = self._send(method, path, body, self._login(token), content_type, kind)
-        return self._read(response)
+        with self._errors():
+            token = self._kept_token() or (self._login(None) if authorize else None)
+            response = self._send(method, path, body, token, content_type, kind)
+            if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
+                response = self._send(method, path, body, self._login(token), content_type, kind)
+            reply = self._read(response)
+            if kind is Kind.SUBMIT and response.status_code not in _SUBMITTED:
+                raise InvalidReply(
+                    f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI answers "
+                    "a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
+                )
+            return reply
 
-    @_naming_section
     def server_info(self) -> dict[str, Any]:
         """Return the reply to ``GET /api/v1/``: name, version, launcherType, authnMethod (0.15 and later).
 
@@ -175,11 +173,12 @@ class Session:
             ClusterUnreachable: no reply in time.
             ServerFault, RateLimited: the request failed.
         """
-        response = self._send("GET", "/api/v1/", None, self._kept_token())
-        if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
-            response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
-        ):
-            self._read(response)
+        with self._errors():
+            response = self._send("GET", "/api/v1/", None, self._kept_token())
+            if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
+                response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+            ):
+                self._read(response)
         try:
             reply = response.json()
         except ValueError:
@@ -193,7 +192,6 @@ class Session:
         """
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
-    @_naming_section
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
         """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
 
@@ -204,16 +202,17 @@ class Session:
         Raises:
             ClusterUnreachable: nobody answered in time.
         """
-        return self._transport.send("GET", url, None, None, part=part)
+        with self._errors():
+            return self._transport.send("GET", url, None, None, part=part)
 
-    @_naming_section
     def token_life(self) -> float | None:
         """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
 
         Raises:
             AuthenticationError: the login was refused.
         """
-        end = expiry(self._kept_token() or self._login(None))
+        with self._errors():
+            end = expiry(self._kept_token() or self._login(None))
         return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
@@ -315,6 +314,10 @@ class Session:
         response = self._transport.send(method, url, data, token, content_type)
         milliseconds = (self.clock.monotonic() - started) * 1000
         http_logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
+        if "X-Warning" in response.headers:
+            logger.warning(
+                "%s %s: the server warns: %s", method, url, self.redacted(response.headers["X-Warning"])
+            )
         refused = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
         self.limits.record(kind, response.headers, refused=refused)
         return response
@@ -322,7 +325,14 @@ class Session:
     def _read(self, response: requests.Response) -> Any:
         if not is_success(response):
             credentials = "token" if self.account.token else "username and password"
-            raise_error(response, self.account.url, credentials, self.redacted, self.clock.time())
+            raise_error(
+                response,
+                self.account.url,
+                credentials,
+                self.redacted,
+                self.clock.time(),
+                mocked=self._transport.mocked,
+            )
         return json_of(response, self.account.url)
 
 

@@ -221,8 +221,7 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
         return JobState.STOPPED
     if state.finished or not array.finished:
         return state
-    # the array has ended without a state of its own for this instance: it did not succeed
-    return JobState.STOPPED if array.state is JobState.STOPPED else JobState.FAILED
+    return array.state  # it has ended without a state of its own for this instance
 
 
 def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:

@@ -14,8 +14,7 @@ from luigi_pai.errors import PaiApiError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
@@ -24,7 +23,6 @@ __all__ = ["Demand", "Resources", "WaitingReasons", "free_in", "oversize_warning
 
 logger = logging.getLogger(__name__)
 
-_CLUSTERS_KEPT = 10.0
 _FIRST_AFTER, _AGAIN_AFTER = 1.0, 60.0
 _NAMES = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "memory_mb": ("MB of memory", "MB of memory")}
 _LONGEST_TEXT = 300
@@ -92,11 +90,11 @@ class WaitingReasons:
     """Why jobs of a cluster wait, asked for no more often than it changes.
 
     Args:
-        cluster: where the jobs are.
+        book: of the cluster.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, book: Book) -> None:
+        self._book = book
         self._demands: dict[str, Demand] = {}
         self._asked: dict[str, float] = {}
         self._last: dict[str, str | None] = {}
@@ -106,7 +104,7 @@ class WaitingReasons:
         """Return in how many seconds ``of`` will look again; infinity where the job does not wait."""
         if status.state is not JobState.WAITING:
             return math.inf
-        now = self._cluster.clock.monotonic()
+        now = self._book.api.clock.monotonic()
         since = self._waits_since.setdefault(status.name, now)
         due = self._asked[status.name] + _AGAIN_AFTER if status.name in self._asked else since + _FIRST_AFTER
         return max(0.0, due - now)
@@ -123,7 +121,7 @@ class WaitingReasons:
                 memory.pop(name, None)
             return None
         if self.idle(status) <= 0:
-            self._asked[name] = self._cluster.clock.monotonic()
+            self._asked[name] = self._book.api.clock.monotonic()
             try:
                 self._last[name] = self.now(status)
             except PaiApiError as error:
@@ -136,25 +134,17 @@ class WaitingReasons:
         Raises:
             PaiApiError: it cannot be asked.
         """
-        dialect = self._cluster.dialect  # not through the cluster, which learns from answers what it speaks
+        dialect = self._book.api.dialect  # not through the API, which learns from answers what it speaks
         name = dialect.job_name(status.name)
         if status.name not in self._demands:
             self._demands[status.name] = Demand.of_config(dialect.config(name))
         demand = self._demands[status.name]
-        own = shortage(demand, self._virtual_clusters(dialect), status.virtual_cluster)
+        own = shortage(demand, self._book.virtual_clusters(), status.virtual_cluster)
         said = _last_warning(dialect.events(name)) if dialect.can.events else status.diagnostics
         said = " ".join((said or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
         if own is None or said.startswith("virtual cluster "):  # the cluster's own numbers
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
-
-    def _virtual_clusters(self, dialect: Dialect) -> Mapping[str, Any]:
-        now = self._cluster.clock.monotonic()
-        kept: tuple[float, Mapping[str, Any]] | None = self._cluster.cache.get("virtual clusters")
-        if kept is None or not 0 <= now - kept[0] < _CLUSTERS_KEPT:
-            kept = now, dialect.virtual_clusters()
-            self._cluster.cache.put("virtual clusters", kept)
-        return kept[1]
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
@@ -206,13 +196,17 @@ def free_in(about: object) -> str | None:
     return f"{' and '.join(texts)} free" if texts else None
 
 
-def oversize_warning(cluster: Cluster, job: PaiJob | JobProtocol) -> str | None:
+def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
     """Return why a job can never start: an instance, or the gang, is larger than the whole virtual cluster.
 
     None where it may start, or where the server does not say what the virtual cluster has.
+
+    Args:
+        clusters: the answer of a server, virtual clusters by name.
+        job: the job.
     """
     demand = Demand.of_config(job.to_dict())
-    about = cluster.virtual_clusters().get(demand.virtual_cluster)
+    about = clusters.get(demand.virtual_cluster)
     total = _of_cluster(about.get("resourcesTotal")) if isinstance(about, dict) else Resources()
     texts = [text for never, text in _short(demand.at_once, total, Resources()) if never]
     if not texts:

@@ -14,13 +14,14 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
-from luigi_pai.spec.names import attempt_name, base_name, latest_attempts, v2_name
+from luigi_pai.spec.names import base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from click.shell_completion import CompletionItem
 
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
@@ -31,15 +32,13 @@ else:
 
 __all__ = [
     "JOB",
+    "asked_for",
     "connect",
     "is_address",
-    "latest_submission",
-    "lookup",
     "matching",
     "named",
     "on_cluster",
     "role_and_index",
-    "status_of",
 ]
 
 LATEST = "@latest"
@@ -48,7 +47,7 @@ _QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)
 """Errors that completion does not show: a traceback may have a line of luigi.cfg, and its password."""
 
 _CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
-_LATEST = "luigi_pai.latest"  # the latest submissions of the user's jobs
+_PATIENCE = 2.0  # seconds for which a lookup is retried
 
 
 def connect(name: str | None = None) -> Cluster:
@@ -153,31 +152,6 @@ def named(cluster: Cluster, text: str) -> str:
     return names[0]
 
 
-def latest_submission(cluster: Cluster, name: str) -> str:
-    """Return the name of the latest submission of a piece of work; that of a submission stays.
-
-    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the latest. The job of a
-    task ``a.b`` has another name on a v2 cluster, to which the same is added.
-    """
-    task = base_name(name)
-    first = task
-    if v2_name(task) != task and cluster.server.api_version() == "v2":
-        first = v2_name(task)
-    if task != name:
-        return first + name.removeprefix(task)
-    number = _latest_numbers(cluster).get(first)
-    return name if number is None else attempt_name(first, number)
-
-
-def _latest_numbers(cluster: Cluster) -> dict[str, int]:
-    """Return ``latest_attempts`` of the user's jobs, by one list for all jobs of a command."""
-    meta = click.get_current_context().meta
-    if _LATEST not in meta:
-        meta[_LATEST] = latest_attempts(job.name for job in cluster.list())
-    known: dict[str, int] = meta[_LATEST]
-    return known
-
-
 def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
     """Return what ``ROLE/INDEX``, ``ROLE`` or nothing means; or end the command."""
     if text is None:
@@ -188,33 +162,46 @@ def role_and_index(command: str, text: str | None) -> tuple[str | None, int | No
     return role, int(index) if index else None
 
 
-def lookup(cluster: Cluster, text: str) -> JobStatus:
-    """Return the status of the job that is meant; of a task's name, that of its latest submission.
+def asked_for(cluster: Cluster, text: str) -> Entry:
+    """Return the submission that is meant; of a task's name, the newest one, in an array perhaps.
 
-    Raises:
-        JobNotFound: as ``status_of``.
-        ConfigError: as ``named``.
-    """
-    return status_of(cluster, latest_submission(cluster, named(cluster, text)))
-
-
-def status_of(cluster: Cluster, name: str) -> JobStatus:
-    """Return the status of a job.
+    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the newest.
 
     Raises:
         JobNotFound: there is none of this name; it has the most similar name that there is.
+        ConfigError: as ``named``.
     """
+    from luigi_pai.api.book.entries import Entry  # noqa: PLC0415  loads requests
+    from luigi_pai.api.retries import run_steps  # noqa: PLC0415  as above
+    from luigi_pai.errors import PaiHttpError, PaiNameTaken  # noqa: PLC0415  as above
+
+    name, book = named(cluster, text), cluster.book
+    work = base_name(name)
+    number = latest_attempts([name]).get(work, 1)
+    if v2_name(work) != work:
+        cluster.server.api_version()  # names differ between v1 and v2
+    job = book.job_name(work, number)
+    try:
+        if number > 1:
+            with contextlib.suppress(JobNotFound):
+                return Entry(number, job, book.of(job))
+        entry = run_steps(book.latest(work, patience=_PATIENCE), cluster.clock.sleep)
+    except (PaiNameTaken, PaiHttpError) as error:  # another user's job, or the list failed
+        try:
+            entry = Entry(number, job, book.of(job))
+        except JobNotFound:
+            raise error from None
+    if entry is not None and number in (1, entry.number):
+        return entry
     from luigi_pai.spec.nearest import closest  # noqa: PLC0415  only a mistake needs it
 
-    try:
-        return cluster.status(name)
-    except JobNotFound as error:
-        near = closest(name, (job.name for job in cluster.list()))
-        hint = f"did you mean {near}? " if near else ""
-        raise error.reworded(
-            f"{cluster.username} has no job {name!r} on {cluster.url}, or it is no longer kept there; "
-            f"{hint}luigi-pai list shows those that there are"
-        ) from None
+    near = closest(name, (each.name for each in cluster.list()))
+    hint = f"did you mean {near}? " if near else ""
+    raise JobNotFound(
+        f"{cluster.username} has no job {name!r} on {cluster.url}, or it is no longer kept there; "
+        f"{hint}luigi-pai list shows those that there are",
+        status=404,
+    )
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster, role_and_index
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
 
 if TYPE_CHECKING:
@@ -51,13 +51,14 @@ def logs(
     role, index = role_and_index("logs", task)
     with plain_failures("logs", "stopped; the job goes on"):
         cluster = connect()
-        found = lookup(cluster, job)
-        name = found.name
+        entry = asked_for(cluster, job)
+        found, name = entry.known, entry.job
+        index = index if entry.index is None else entry.index
         _check_task(found, role, index)
         _check_attempt(cluster, found, attempt)
         streams = STREAMS if only is None else (only,)
         reader = LogReader(
-            cluster, name, role=role, index=index, streams=streams, attempt=attempt, lines=lines
+            cluster.book, name, role=role, index=index, streams=streams, attempt=attempt, lines=lines
         )
         print_lines(reader, reader.follow() if follow else reader.read())
         report_unreadable(reader)
@@ -107,7 +108,7 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
     if attempt > last:
         count = f"starts 0 to {last}" if last else "start 0 only"
         give_up("logs", f"job {status.name} has no --attempt {attempt}; it had {count}", EXIT_USAGE)
-    if not cluster.dialect.can.logs:
+    if not cluster.book.api.dialect.can.logs:
         text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
         give_up("logs", text, EXIT_USAGE)
 

@@ -18,18 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import (
-    JOB,
-    connect,
-    latest_submission,
-    named,
-    on_cluster,
-    role_and_index,
-)
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.dialects.ssh import Address, SshAccess
     from luigi_pai.api.status import JobStatus
@@ -95,7 +89,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
         if program is None:
             give_up("ssh", "there is no ssh on this machine's PATH: install OpenSSH's client", EXIT_USAGE)
         cluster = connect()
-        found = _access("ssh", cluster, latest_submission(cluster, named(cluster, job)))
+        found = _access("ssh", cluster, asked_for(cluster, job))
         host, port = _address_of("ssh", found, _chosen("ssh", found.status, task))
         with _key_file(found.access.key) as file:
             words = [program, "-p", str(port)]
@@ -132,7 +126,7 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
     """  # noqa: D301 - the backslash is click's, and no backslash
     with plain_failures("ssh-config", "stopped"):
         cluster = connect()
-        found = _access("ssh-config", cluster, latest_submission(cluster, named(cluster, job)))
+        found = _access("ssh-config", cluster, asked_for(cluster, job))
         name, access = found.status.name, found.access
         if access.key is None and key is not None:
             why = f"job {name} has no key of its own, its ssh takes yours: give --identity in place of --key"
@@ -154,9 +148,9 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
             click.echo(f"    {option} {value}")
 
 
-def _access(command: str, cluster: Cluster, name: str) -> _Found:
+def _access(command: str, cluster: Cluster, entry: Entry) -> _Found:
     """Return a job that has not ended and has ssh; or end the command."""
-    status = cluster.status(name)
+    name, status = entry.job, entry.known
     if status.finished:
         why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
         give_up(command, why, EXIT_FAILED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
 from luigi_pai.errors import JobNotFound, PaiApiError
@@ -17,6 +17,7 @@ from luigi_pai.errors import JobNotFound, PaiApiError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
@@ -42,36 +43,41 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
         shown = 0
         for text in jobs:
             try:
-                job = lookup(cluster, text)
+                entry = asked_for(cluster, text)
             except JobNotFound as error:
                 missing = True
                 tell(f"luigi-pai status: {error}", err=True)
                 continue
+            job = entry.known
             reason = _waits_because(cluster, job)
             page = cluster.page(job.name)
             if as_json:
-                found.append({**facts(job), "waits_because": reason, "page": page})
+                more = {"instance": entry.index, "waits_because": reason, "page": page}
+                found.append({**facts(job), **more})
                 continue
             if shown:
                 click.echo()
             shown += 1
-            tell(_headline(job))
-            for line in fields([*_what_is_known(job, reason), *_submissions(cluster, job), ("page", page)]):
+            name = job.name if entry.index is None else text
+            tell(_headline(name, job))
+            shared = "" if entry.index is None else f"{job.name}, instance {entry.index}"
+            lines = [("job", shared), *_what_is_known(job, reason), *_earlier(cluster, text, entry)]
+            for line in fields([*lines, ("page", page)]):
                 click.echo(line)
-            for line in _what_next(cluster, job):
+            for line in _what_next(cluster, name, job):
                 tell(line)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     raise SystemExit(EXIT_FAILED if missing else 0)
 
 
-def _headline(job: JobStatus) -> str:
+def _headline(name: str, job: JobStatus) -> str:
     state = coloured(job.raw_state or job.state.value, job.state.value)
     now = time.time()
     if job.completed_ms and (began := job.launched_ms or job.created_ms):
-        return f"{job.name}  {state} after {duration((job.completed_ms - began) / 1000)}"
+        return f"{name}  {state} after {duration((job.completed_ms - began) / 1000)}"
     since = job.launched_ms or job.created_ms
-    return f"{job.name}  {state}" + (f" for {duration(now - since / 1000)}" if since else "")
+    return f"{name}  {state}" + (f" for {duration(now - since / 1000)}" if since else "")
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
@@ -120,17 +126,16 @@ def _task(task: TaskStatus) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _submissions(cluster: Cluster, job: JobStatus) -> Iterator[tuple[str, str]]:
+def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the states of the submissions of the same piece of work before this one."""
-    from luigi_pai.spec.names import attempt_name, base_name, latest_attempts  # noqa: PLC0415  as above
+    from luigi_pai.spec.names import attempt_name, base_name  # noqa: PLC0415  as above
 
-    base = base_name(job.name)
-    number = latest_attempts([job.name]).get(base, 1)
+    base = base_name(text if entry.index is not None else entry.job)
     lines = []
-    for earlier in range(1, number):
+    for earlier in range(1, entry.number):
         name = attempt_name(base, earlier)
         try:
-            before = cluster.status(name)
+            before = cluster.job(name).status()
         except PaiApiError:
             continue
         code = "" if before.exit_code is None else f", exit code {before.exit_code}"
@@ -144,18 +149,18 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
     if job.state.value != "WAITING":
         return None
     try:
-        return WaitingReasons(cluster).now(job)
+        return WaitingReasons(cluster.book).now(job)
     except PaiApiError:
         return None
 
 
-def _what_next(cluster: Cluster, job: JobStatus) -> Iterator[str]:
+def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
     from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
 
     there = cluster_option(cluster.section)
     if not job.finished:
-        yield f"  logs: luigi-pai logs{there} -f {job.name}"
+        yield f"  logs: luigi-pai logs{there} -f {name}"
         yield f"  stop: luigi-pai stop{there} {job.name}"
     elif not job.succeeded:
-        yield f"  logs: luigi-pai logs{there} {job.name}"
-        yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {job.name}"
+        yield f"  logs: luigi-pai logs{there} {name}"
+        yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {name}"

@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import (
-    JOB,
-    connect,
-    is_address,
-    latest_submission,
-    matching,
-    named,
-    on_cluster,
-    status_of,
-)
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, is_address, matching, on_cluster
 from luigi_pai.cli.tables import tell
-from luigi_pai.errors import PaiApiError
+from luigi_pai.errors import ClusterUnreachable, PaiApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
@@ -53,15 +46,37 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
         mine = cluster.list() if several else []
         going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]
         going_on += [job for job in (cluster.list(tags=tags) if tags else ()) if not job.finished]
-        names = list(dict.fromkeys(job.name for job in going_on))
-        if (several or tags) and not names and not single:
+        found = {job.name: job for job in going_on}
+        if (several or tags) and not found and not single:
             click.echo("no job of these is going on", err=True)
             return
-        if names and not yes:
-            ask("stop", names)
-        names += [latest_submission(cluster, named(cluster, text)) for text in single]
-        failed = stop_all("stop", cluster, list(dict.fromkeys(names)), wait=not no_wait)
+        if found and not yes:
+            ask("stop", list(found))
+        missing = 0
+        for text in single:
+            try:
+                status = _job_of(cluster, text)
+                found[status.name] = status
+            except ClusterUnreachable:
+                raise
+            except PaiApiError as error:
+                missing += 1
+                tell(f"luigi-pai stop: {error}", err=True)
+        failed = stop_all("stop", cluster, list(found.values()), wait=not no_wait) or bool(missing)
     sys.exit(EXIT_FAILED if failed else 0)
+
+
+def _job_of(cluster: Cluster, text: str) -> JobStatus:
+    """Return the job to stop; or end the command, if it has other points of a sweep, too."""
+    entry = asked_for(cluster, text)
+    count = 1 if entry.index is None else len(cluster.book.members(entry.job))
+    if count > 1:
+        why = (
+            f"{text} is instance {entry.index} of job {entry.job}, which {count} points of a sweep share: "
+            f"one of them cannot be stopped alone; to stop them all: luigi-pai stop {entry.job}"
+        )
+        give_up("stop", why, EXIT_USAGE)
+    return entry.known if entry.index is None else cluster.book.of(entry.job)
 
 
 def ask(command: str, names: list[str]) -> None:
@@ -79,23 +94,22 @@ def ask(command: str, names: list[str]) -> None:
         give_up(command, "nothing was stopped", EXIT_FAILED)
 
 
-def stop_all(command: str, cluster: Cluster, names: list[str], *, wait: bool) -> bool:
+def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
     """Stop jobs, and say what became of each; return whether one could not be."""
     failed, asked = False, []
-    for name in names:
+    for job in jobs:
+        if job.finished:
+            click.echo(f"{job.name}: has ended already ({job.raw_state})")
+            continue
         try:
-            status = status_of(cluster, name)
-            if status.finished:
-                click.echo(f"{name}: has ended already ({status.raw_state})")
-                continue
-            cluster.stop(name)
+            cluster.stop(job.name)
         except PaiApiError as error:
             failed = True
             tell(f"luigi-pai {command}: {error}", err=True)
         else:
-            asked.append(name)
+            asked.append(job.name)
             if not wait:
-                click.echo(f"{name}: asked to stop")
+                click.echo(f"{job.name}: asked to stop")
     if wait:
         deadline = time.monotonic() + _LONGEST
         for name in asked:
@@ -115,7 +129,7 @@ def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
     while True:
         is_last = time.monotonic() >= deadline
         try:
-            status = cluster.status(name)
+            status = cluster.job(name).status()
         except TRANSIENT:
             if is_last:
                 raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, connect, lookup, on_cluster
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.jobs import refuse, refused
 from luigi_pai.cli.tables import tell
 from luigi_pai.redaction import MASK
@@ -126,7 +126,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     """Return the document of an earlier job, under a name that is not taken."""
     from luigi_pai.spec.names import base_name  # noqa: PLC0415  as above
 
-    name = lookup(cluster, text).name
+    name = asked_for(cluster, text).job
     document = cluster.config(name)
     if MASK in json.dumps(document.get("secrets", "")):
         give_up(
@@ -244,7 +244,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     from luigi_pai.errors import ClusterUnreachable, InvalidReply, PaiApiError  # noqa: PLC0415
 
     try:
-        warning = oversize_warning(cluster, job)
+        warning = oversize_warning(cluster.book.virtual_clusters(), job)
     except (ClusterUnreachable, InvalidReply):  # a wrong pai_url; a submission is tried for half an hour
         raise
     except PaiApiError:
@@ -273,7 +273,7 @@ def _follow(handle: Job) -> None:
     from luigi_pai.cli.logs import print_lines, report_unreadable  # noqa: PLC0415
 
     _until_shown(handle)
-    reader = LogReader(handle.cluster, handle.name)
+    reader = LogReader(handle.book, handle.name)
     print_lines(reader, reader.follow())
     report_unreadable(reader)
     _end(handle)
@@ -283,7 +283,7 @@ def _until_shown(handle: Job) -> None:
     """Wait until the server shows a job that was submitted just now."""
     from luigi_pai.errors import JobNotFound, PaiApiError  # noqa: PLC0415  as above
 
-    clock = handle.cluster.clock
+    clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:
         try:

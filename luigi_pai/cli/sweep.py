@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import asdict
@@ -14,12 +15,13 @@ from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
 from luigi_pai.cli.tables import coloured, duration, moment, table
 from luigi_pai.cli.task_argument import TaskCommand, task_named
-from luigi_pai.errors import PaiError
-from luigi_pai.spec.names import base_name, is_array_name, v2_name
+from luigi_pai.errors import JobNotFound, PaiError
+from luigi_pai.spec.names import base_name, may_hold, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from luigi_pai.api.cluster import Cluster
     from luigi_pai.sweep.results import Summary, SweepResults
 
 __all__ = ["sweep"]
@@ -73,7 +75,7 @@ def sweep(
         except (OSError, ValueError, PaiError) as error:
             _no_table(results, error)
         if stops:
-            _stop(summary.sweep, points, rows, yes=yes)
+            _stop(points, rows, yes=yes)
             return
     if failed:
         rows = [row for row in rows if row["state"] in _FAILED]
@@ -156,24 +158,33 @@ def _text(column: str, value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
 
 
-def _stop(name: str, points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
+def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
     """Stop the jobs of a sweep that wait or run: those of its table and, newer, of the user's list."""
     cluster = connect(points[0].cluster if points else None)
     names = {base_name(row["job"]) for row in rows if row["job"]}
     names |= {form for point in points for form in (point.name, v2_name(point.name))}
     listed = {job.name: job for job in cluster.list()}
-    jobs = [row["job"] for row in rows if row["job"] and row["state"] not in _ENDED]
-    jobs = [job for job in jobs if job not in listed or not listed[job].finished]
-    jobs += [
-        job
+    jobs = [
+        status
         for job, status in listed.items()
-        if not status.finished and (base_name(job) in names or is_array_name(job, name))
+        if not status.finished and (base_name(job) in names or _has_point(cluster, job, names))
     ]
-    jobs = list(dict.fromkeys(jobs))
+    for job in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
+        if job not in listed:  # lists may lack jobs
+            with contextlib.suppress(JobNotFound):
+                jobs.append(cluster.job(job).status())
+    jobs = [status for status in jobs if not status.finished]
     if not jobs:
         click.echo("no job of the sweep is going on", err=True)
         return
     if not yes:
-        ask("sweep", jobs)
+        ask("sweep", [status.name for status in jobs])
     if stop_all("sweep", cluster, jobs, wait=True):
         sys.exit(EXIT_FAILED)
+
+
+def _has_point(cluster: Cluster, job: str, names: set[str]) -> bool:
+    """Return whether a job is an array with one of these points."""
+    if not any(may_hold(job, name) for name in names):
+        return False
+    return not names.isdisjoint(map(base_name, cluster.book.members(job)))

@@ -1,42 +1,43 @@
 """Array mode of sweeps: many points as the instances of one job (``points_per_job``; v2 clusters only).
 
 A point in an array is the same work as alone: it has its own submissions (NAME, NAME__attempt2, ...), its
-own output folder, submission record and completion flag; its record names the array as the job that ran it.
-The array's name is made of the sweep's name and a hash of the submissions in it, so that the same submissions
-are never sent twice. Which points an array has is in the job itself: a later run finds the arrays of the
-sweep in the user's list of jobs, whatever ``points_per_job`` is by then.
+own output folder, claims and completion flag; its claim names the array as the job that runs it. The
+array's name is made of the submissions that were to be in it, so that equal packs are sent once. With HDFS
+each submission is claimed before its array is sent, so that no point is in two of them: an array has those of
+its points whose claims name it. Which they are is in the job itself.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.status import JobState, JobStatus, instance_status
-from luigi_pai.api.submissions import Submissions
-from luigi_pai.api.watcher import Outcome, Update
-from luigi_pai.errors import PaiApiError, PaiError
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.status import instance_status
+from luigi_pai.api.submitting import Posting
+from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
-from luigi_pai.sweep.units import OF_ALL, PointUnit, end_of, run_of
-from luigi_pai.tasks.history import RunsInArrayError
-from luigi_pai.tasks.task_run import Begun
+from luigi_pai.sweep.units import OF_ALL, PointUnit, end_of, key_of, run_of
+from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.sweep.arrays import Arrays
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.units import Ended, Point, Unit
+    from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["AlonePoint", "Lookup", "packed"]
+__all__ = ["Lookup", "packed"]
 
 logger = logging.getLogger("luigi-interface")
-
-_RECENT = 30.0  # seconds for which a lookup of a point counts; no 409 corrects it, as it does alone
 
 
 @dataclass
@@ -52,46 +53,67 @@ class _Member:
 
     point: Point
     run: TaskRun
-    number: int
+    number: int = 0
     looked_up: float = 0.0
 
+    @property
+    def submission(self) -> str:
+        """The name that its submission would have as a job of its own."""
+        return self.run.book.job_name(self.point.name, self.number)
 
-class _OneJob:
-    """What units of one array have in common.
+
+class _ArrayUnit:
+    """Points in an array that is on the server.
 
     Args:
         arrays: those of the sweep.
+        name: of the array.
         members: index -> point.
         limits: of the sweep.
 
     Attributes:
-        points, cluster, key, settings, with_tasks: see ``Unit``.
+        points, book, key, options, with_tasks: see ``Unit``.
     """
 
     with_tasks = True
-    _further: Sequence[Unit] = ()
 
-    def __init__(self, arrays: Arrays, members: Mapping[int, _Member], limits: SweepLimits) -> None:
+    def __init__(
+        self, arrays: Arrays, name: str, members: Mapping[int, _Member], limits: SweepLimits
+    ) -> None:
         self.points = tuple(member.point for member in members.values())
-        self.cluster = arrays.cluster
-        self.key: Hashable = (self.cluster.url, self.cluster.username, "v2")
-        self.settings: Any = next(iter(members.values())).run.settings
+        self.book = arrays.book
+        self.key: Hashable = key_of(self.book)
+        self.options: Options = next(iter(members.values())).run.options
         self._arrays = arrays
+        self._name = name
         self._limits = limits
         self._members = dict(members)  # those that have not ended
-        self._begun: Begun | None = None
+        self._entry: Entry | None = None
+        self._again: list[Point] = []  # those that it does not serve after all
+
+    def begin(self) -> Steps[Entry | None]:
+        """Look the array up."""
+        status = yield from self._arrays.retried(lambda: self.book.of(self._name))
+        return self._announced(status, posted=False)
 
     def further(self) -> Sequence[Unit]:
-        """Return units for points that this one does not serve after all."""
-        return self._further
+        """Return a unit for the points that this one does not serve after all."""
+        if not self._again:
+            return ()
+        return (Lookup(self._arrays, self._again, self._limits, lambda: False, max_age=0.0),)
 
-    def _announced(self, begun: Begun) -> Begun:
+    def _announced(self, status: JobStatus, *, posted: bool) -> Entry:
         """Trigger the events of the points; the array gets the tags of the first one."""
-        self._begun = begun
-        for index, (place, member) in enumerate(self._members.items()):
-            own = replace(begun, number=member.number, status=instance_status(begun.status, place))
-            member.run.announce(own, with_tags=index == 0)
-        return begun
+        self._entry = Entry(1, self._name, status, posted=posted)
+        for place, (index, member) in enumerate(self._members.items()):
+            member.run.announce(self._entry_of(index, member), with_tags=place == 0)
+        return self._entry
+
+    def _entry_of(self, index: int, member: _Member) -> Entry:
+        assert self._entry is not None
+        assert self._entry.status is not None
+        status = instance_status(self._entry.status, index)
+        return Entry(member.number, self._name, status, index, self._entry.posted)
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Point, JobStatus]]:
         """Yield the points that have not ended, with the statuses of their instances."""
@@ -107,8 +129,8 @@ class _OneJob:
 
     def finish(self, update: Update | None) -> Sequence[Ended]:
         """Return the points that have not been returned."""
-        if update is None and self._begun is not None:
-            update = Update(self._begun.status.name, self._begun.status, Outcome.ENDED)
+        if update is None and self._entry is not None and self._entry.status is not None:
+            update = Update(self._name, self._entry.status, Outcome.ENDED)
         return [] if update is None else list(self._ended(update))
 
     def reports(self) -> list[dict[str, Any]]:
@@ -116,8 +138,6 @@ class _OneJob:
         return []
 
     def _ended(self, update: Update) -> Iterator[Ended]:
-        assert self._begun is not None
-        self._arrays.note(update.status)
         for index, member in list(self._members.items()):
             status = instance_status(update.status, index)
             is_final = status.succeeded or member.point.attempts >= self._limits.max_attempts
@@ -125,126 +145,75 @@ class _OneJob:
                 continue
             del self._members[index]
             outcome = Outcome.ENDED if status.finished else Outcome.LOST
-            begun = Begun(member.number, self._begun.status, self._begun.submitted)
-            yield end_of(member.point, member.run, begun, Update(update.name, status, outcome, update.missed))
+            own = Update(update.name, status, outcome, update.missed)
+            yield end_of(member.point, member.run, self._entry_of(index, member), own)
 
 
-class _RunningArray(_OneJob):
-    """Points in an array that is on the server."""
-
-    def __init__(
-        self, arrays: Arrays, array: str, members: Mapping[int, _Member], limits: SweepLimits
-    ) -> None:
-        super().__init__(arrays, members, limits)
-        self._array = array
-
-    def begin(self) -> Steps[Begun | None]:
-        """Return the array."""
-        yield from ()
-        return self._announced(Begun(1, self._arrays.status(self._array), submitted=False))
-
-
-class _NewArray(_OneJob):
+class _Pack(_ArrayUnit):
     """Points that are to be submitted as one job."""
 
-    def begin(self) -> Steps[Begun | None]:
-        """Submit the array, or let its points be looked up again, if they may have been submitted since.
+    def begin(self) -> Steps[Entry | None]:
+        """Claim the points, and submit an array of those that are given; the others are looked up again.
 
         Raises:
             SpecError: the points differ in what they share, or the array is too large; nothing was sent.
             PaiError: it was not submitted, or may have been: the text says which.
         """
-        members = {member.run.submission_name(member.number): member for member in self._members.values()}
-        name = array_name(self._arrays.sweep, members)
-        now = self.cluster.clock.monotonic()
-        taken = [
-            member
-            for member in members.values()
-            if now - member.looked_up > _RECENT
-            or self._arrays.is_taken(member.point, member.run, member.number, name)
-        ]
-        if taken:
-            for member in taken:
-                self.cluster.drop_lookup(member.point.name)
-            yield 1.0 if now - taken[0].looked_up < _RECENT else 0.0  # it may be on its way to the server
-            self._further = [Lookup(self._arrays, self.points, self._limits, lambda: False)]
+        now = self.book.api.clock.monotonic()
+        if any(now - member.looked_up > RECENT for member in self._members.values()):
+            self._again = [member.point for member in self._members.values()]
             return None
-        jobs = [self._arrays.protocol(member.run.prepare(member.number)) for member in members.values()]
-        array = array_of(name, jobs)
-        posts = Submissions(self.cluster, name)
-        recorded: list[_Member] = []
+        posting = Posting(self.book, self._name, single=False)
+        claimed: list[_Member] = []
         try:
-            for member in members.values():
-                member.run.record_submission(member.number, name)
-                recorded.append(member)
-            found = yield from posts.submit(1, array)
+            jobs = yield from self._claim(claimed)
+            if not claimed:
+                return None
+            status = yield from posting.steps(array_of(self._name, jobs))
         except PaiApiError as error:
-            if posts.may_be_submitted:
-                raise error.extended(_unknown(name)) from None
-            _undo(recorded)
-            raise error.reworded(f"job {name!r} was not submitted: {error}") from None
+            if posting.may_be_submitted:
+                raise error.extended(_unknown(self._name)) from None
+            _release(claimed)
+            raise error.reworded(f"job {self._name!r} was not submitted: {error}") from None
         except PaiError:
-            _undo(recorded)
+            _release(claimed)
             raise
         except BaseException:
-            logger.warning("Interrupted: %s", _unknown(name))
+            logger.warning("Interrupted: %s", _unknown(self._name))
             raise
-        status = found.status or JobStatus(name, JobState.UNKNOWN)
-        if found.submitted:
-            self.cluster.add_array(name)
-            self._arrays.add(name, list(members))
-            self._arrays.note(status)
-        else:
-            logger.info("Job %s already exists; nothing is submitted", name)
-            jobs_there = yield from self._arrays.load_array(name)  # its points may be in another order
-            self._members = {jobs_there.index(job): member for job, member in members.items()}
-        return self._announced(Begun(1, status, found.submitted))
+        if status is None or posting.may_be_submitted:  # the one that is there may have other points
+            return (yield from self._taken_over(claimed))
+        self._members = dict(enumerate(claimed))
+        return self._announced(status, posted=True)
 
+    def _claim(self, claimed: list[_Member]) -> Steps[list[JobProtocol]]:
+        """Claim the points, add those that are given to ``claimed``, and return their jobs."""
+        jobs = []
+        for member in self._members.values():
+            yield 0.0  # jobs that run are looked up meanwhile
+            job = self._arrays.protocol(member.run.prepare(member.number))
+            if member.run.claim(member.number, self._name) == self._name:
+                claimed.append(member)
+                jobs.append(job)
+            else:
+                self._again.append(member.point)
+        return jobs
 
-class AlonePoint(PointUnit):
-    """A point with a job of its own, unless it waits or runs in an array of an earlier run.
-
-    Args:
-        point: the point.
-        lookup: returns a unit that looks it up in arrays.
-    """
-
-    def __init__(self, point: Point, lookup: Callable[[Point], Unit]) -> None:
-        super().__init__(point)
-        self._lookup = lookup
-        self._further: list[Unit] = []
-
-    def begin(self) -> Steps[Begun | None]:
-        """Find the job, or submit it."""
-        try:
-            return (yield from super().begin())
-        except RunsInArrayError:
-            self._further = [self._lookup(self.points[0])]
+    def _taken_over(self, claimed: Sequence[_Member]) -> Steps[Entry | None]:
+        """Watch the array that is there; points that it does not have are looked up again."""
+        entry = yield from self.book.holder(self._name, 1)
+        if entry is None or entry.status is None:
+            raise JobNotFound(f"the server refuses the name {self._name!r} as in use, but shows no job of it")
+        there = yield from self._arrays.retried(lambda: self.book.members(self._name))
+        self._members = {there.index(each.submission): each for each in claimed if each.submission in there}
+        self._again += [each.point for each in claimed if each.submission not in there]
+        if not self._members:
             return None
-
-    def further(self) -> Sequence[Unit]:
-        """Return the unit that looks for the array, if there is one."""
-        return self._further
-
-    def finish(self, update: Update | None) -> Sequence[Ended]:
-        """Return the end of the point, unless it is in an array."""
-        return () if self._further else super().finish(update)
+        logger.info("Job %s already exists; nothing is submitted", self._name)
+        return self._announced(entry.status, posted=False)
 
 
-class _Refused(PointUnit):
-    """A point that cannot be submitted, with the reason."""
-
-    def __init__(self, point: Point, error: Exception) -> None:
-        super().__init__(point)
-        self._error = error
-
-    def begin(self) -> Steps[Begun | None]:
-        """Raise the reason."""
-        yield from ()
-        raise self._error
-
-
-class Lookup(_OneJob):
+class Lookup:
     """Points of a sweep that are looked up: those that are to be submitted share jobs.
 
     Args:
@@ -252,52 +221,124 @@ class Lookup(_OneJob):
         points: the points.
         limits: of the sweep; ``points_per_job`` points share a job.
         more: whether further points will be looked up: with those, jobs are filled up.
+        max_age: seconds for which an earlier lookup of a point is good enough.
+
+    Attributes:
+        points, book, key, options, with_tasks: see ``Unit``.
     """
 
-    def __init__(
-        self, arrays: Arrays, points: Sequence[Point], limits: SweepLimits, more: Callable[[], bool]
-    ) -> None:
-        super().__init__(
-            arrays, {i: _Member(point, run_of(point), 0) for i, point in enumerate(points)}, limits
-        )
-        self._more = more
+    with_tasks = False
 
-    def begin(self) -> Steps[Begun | None]:
+    def __init__(
+        self,
+        arrays: Arrays,
+        points: Sequence[Point],
+        limits: SweepLimits,
+        more: Callable[[], bool],
+        *,
+        max_age: float = RECENT,
+    ) -> None:
+        self.points = tuple(points)
+        self.book = arrays.book
+        self.key: Hashable = key_of(self.book)
+        self._members = [_Member(point, run_of(point)) for point in points]
+        self.options: Options = self._members[0].run.options
+        self._arrays = arrays
+        self._limits = limits
+        self._more = more
+        self._max_age = max_age
+        self._further: list[Unit] = []
+
+    def begin(self) -> Steps[Entry | None]:
         """Look up the points; ``further`` returns units for them then.
 
         Raises:
             ConfigError: the cluster is one of v1.
             PaiApiError: the cluster cannot be reached, or refuses the user.
         """
-        yield from self._arrays.load()
+        yield from self._arrays.check()
+        there: dict[str, dict[int, _Member]] = {}  # on the server, by array and index
+        claimed: dict[str, list[_Member]] = {}  # for arrays that the server does not know
         missing: list[_Member] = []
-        further: list[Unit] = []
-        running: dict[str, dict[int, _Member]] = {}
-        for member in self._members.values():
+        for member in self._members:
             yield 0.0  # jobs that run are looked up meanwhile
             try:
-                found = yield from self._arrays.find(member.run)
-                if found is None:
-                    further.append(PointUnit(member.point))
-                elif found.has_failed:
-                    member.number, _ = member.run.next_submission(found)
-                    missing.append(member)
-                elif (instance := (yield from self._arrays.instance(member.run, found))) is not None:
-                    member.number = found.number
-                    running.setdefault(instance.array, {})[instance.index] = member
-                else:
-                    further.append(PointUnit(member.point))
+                yield from self._look_up(member, there, claimed, missing)
             except OF_ALL:
                 raise
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
-                further.append(_Refused(member.point, error))
-        further += (
-            _RunningArray(self._arrays, array, members, self._limits) for array, members in running.items()
-        )
-        for member in missing:
-            member.looked_up = self.cluster.clock.monotonic()
-        self._further = [*further, *packed(self._arrays, missing, self._limits, self._more)]
+                self._further.append(PointUnit(member.point, self._again, error))
+        for name, members in there.items():
+            self._further.append(_ArrayUnit(self._arrays, name, members, self._limits))
+        if any(list(map(self._arrays.is_on_its_way, claimed))):
+            yield 1.0
+        for name, waiting in claimed.items():
+            self._further.append(self._claimed(name, waiting))
+        self._further += packed(self._arrays, missing, self._limits, self._more)
         return None
+
+    def _look_up(
+        self,
+        member: _Member,
+        there: dict[str, dict[int, _Member]],
+        claimed: dict[str, list[_Member]],
+        missing: list[_Member],
+    ) -> Steps[None]:
+        """Look up a point, and put it where it belongs."""
+        run = member.run
+        entry = yield from run.newest(max_age=self._max_age)
+        member.looked_up = self.book.api.clock.monotonic()
+        if run.is_done(entry):
+            self._further.append(self._alone(member.point))
+        elif entry is None or entry.failed or entry.status is None:
+            member.number = run.next_number(entry)
+            if entry is None or entry.number != member.number:
+                missing.append(member)
+            elif entry.job == member.submission:  # its own name decides
+                self._further.append(self._alone(member.point))
+            else:
+                claimed.setdefault(entry.job, []).append(member)
+        elif entry.index is None:
+            self._further.append(self._alone(member.point))
+        else:
+            member.number = entry.number
+            there.setdefault(entry.job, {})[entry.index] = member
+
+    def _claimed(self, name: str, members: Sequence[_Member]) -> Unit:
+        """Return a unit for points that are claimed for an array which the server does not know (yet)."""
+        if self._arrays.is_on_its_way(name):
+            points = [member.point for member in members]
+            return Lookup(self._arrays, points, self._limits, self._more, max_age=0.0)
+        return _Pack(self._arrays, name, dict(enumerate(members)), self._limits)
+
+    def _alone(self, point: Point) -> Unit:
+        return PointUnit(point, self._again)
+
+    def _again(self, point: Point) -> Unit:
+        return Lookup(self._arrays, [point], self._limits, self._more, max_age=0.0)
+
+    def further(self) -> Sequence[Unit]:
+        """Return the units of the points."""
+        return self._further
+
+    def statuses(self, status: JobStatus) -> Sequence[tuple[Point, JobStatus]]:
+        """Return nothing: a lookup has no job."""
+        del status
+        return ()
+
+    def changed(self, status: JobStatus) -> Sequence[Ended]:
+        """Return nothing, as ``statuses``."""
+        del status
+        return ()
+
+    def finish(self, update: Update | None) -> Sequence[Ended]:
+        """Return nothing, as ``statuses``."""
+        del update
+        return ()
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Return nothing, as ``statuses``."""
+        return []
 
 
 def packed(
@@ -314,14 +355,16 @@ def packed(
     waiting = [*arrays.waiting, *missing]
     size = limits.points_per_job
     while waiting and (len(waiting) >= size or not more()):
-        yield _NewArray(arrays, dict(enumerate(waiting[:size])), limits)
+        members = waiting[:size]
+        name = array_name(member.submission for member in members)
+        yield _Pack(arrays, name, dict(enumerate(members)), limits)
         waiting = waiting[size:]
     arrays.waiting = waiting
 
 
-def _undo(recorded: Sequence[_Member]) -> None:
-    for member in recorded:
-        member.run.undo_submission()
+def _release(members: Sequence[_Member]) -> None:
+    for member in members:
+        member.run.evidence.release()
 
 
 def _unknown(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.units import OF_ALL, Ended, first_line
@@ -17,16 +17,16 @@ from luigi_pai.sweep.units import OF_ALL, Ended, first_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watcher import Update
+    from luigi_pai.api.watching import Update
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sources import Source
     from luigi_pai.sweep.units import Point, Unit
-    from luigi_pai.tasks.task_run import Begun
 
 __all__ = ["Engine", "Listener"]
 
@@ -77,7 +77,7 @@ class Engine:
     Attributes:
         failed: the points that have failed, with their reasons, in the order of their ends.
         stopping: no more jobs are begun.
-        cluster: that of the last unit; None before the first.
+        book: that of the last unit's cluster; None before the first.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Engine:
         self._keep = keep
         self._ready: list[Unit] = []
         # with the time of its next step, and that of its first
-        self._starting: tuple[Unit, Steps[Begun | None], float, float] | None = None
+        self._starting: tuple[Unit, Steps[Entry | None], float, float] | None = None
         self._watchers: dict[Hashable, Watcher] = {}
         self._units: dict[tuple[Hashable, str], list[Unit]] = {}  # of each job that is watched
         self._reports_due: dict[tuple[Hashable, str], float] = {}
         self._pruned: set[tuple[Hashable, str]] = set()
-        self.cluster: Cluster | None = None
+        self.book: Book | None = None
         self._outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
@@ -125,7 +125,7 @@ class Engine:
     @property
     def window(self) -> Window | None:
         """How many submissions the server takes, where that is known."""
-        return None if self.cluster is None else self.cluster.submission_window()
+        return None if self.book is None else self.book.api.submission_window()
 
     def watched(self) -> list[tuple[Unit, str]]:
         """Return the names of the jobs that wait or run, each with a unit of it."""
@@ -194,7 +194,7 @@ class Engine:
             if self._starting is None:
                 unit = self._next_unit()
                 if unit is not None:
-                    self.cluster = unit.cluster
+                    self.book = unit.book
                     now = self._clock.monotonic()
                     self._starting = unit, unit.begin(), now, now
             elif self._starting[2] > self._clock.monotonic():
@@ -212,7 +212,7 @@ class Engine:
         try:
             self._draw(points)
         except (*TRANSIENT, HdfsError) as error:
-            if self.cluster is None or not self._waits_out(error, points, self.cluster):
+            if self.book is None or not self._waits_out(error, points, self.book):
                 raise
             return None
         try:
@@ -235,7 +235,7 @@ class Engine:
                 drawn.attempts += 1
                 points.append(drawn)
 
-    def _advance(self, unit: Unit, steps: Steps[Begun | None], _: float, began: float) -> None:
+    def _advance(self, unit: Unit, steps: Steps[Entry | None], _: float, began: float) -> None:
         """Take the next step of the unit that is being begun."""
         try:
             wait = next(steps)
@@ -244,7 +244,7 @@ class Engine:
             self._begun(unit, end.value)
         except (ClusterUnreachable, HdfsError) as error:  # other tasks may have given the server up just now
             self._starting = None
-            if self._waits_out(error, unit.points, unit.cluster, began):
+            if self._waits_out(error, unit.points, unit.book, began):
                 return
             if isinstance(error, ClusterUnreachable):
                 raise
@@ -259,21 +259,21 @@ class Engine:
             self._starting = unit, steps, self._clock.monotonic() + wait, began
 
     def _waits_out(
-        self, error: PaiError, points: Sequence[Point], cluster: Cluster, since: float | None = None
+        self, error: PaiError, points: Sequence[Point], book: Book, since: float | None = None
     ) -> bool:
         """Draw points again later: HDFS or the server does not answer. False for other errors, and too long.
 
         Args:
             error: what was raised for them.
             points: the points.
-            cluster: theirs.
+            book: of their cluster.
             since: when they were begun.
         """
-        if not (error.transient if isinstance(error, HdfsError) else cluster.answered):
+        if not (error.transient if isinstance(error, HdfsError) else book.api.answered):
             return False
         now = self._clock.monotonic()
         since, _, pause = self._outage or (now if since is None else since, now, _FIRST_PAUSE / 2)
-        limit = cluster.polling.patience
+        limit = book.api.polling.patience
         if now - since >= limit:
             return False
         if self._outage is None:
@@ -292,26 +292,27 @@ class Engine:
         for point in points:
             self._end(Ended(point, "FAILED", error=text))
 
-    def _begun(self, unit: Unit, begun: Begun | None) -> None:
+    def _begun(self, unit: Unit, entry: Entry | None) -> None:
         self._outage = None
         self._ready[:0] = unit.further()  # they have been looked up just now
-        if begun is None or begun.status.finished:
+        status = None if entry is None else entry.status
+        if entry is None or status is None or status.finished:
             self._end_all(unit.finish(None))
             return
-        watcher = self._watchers.setdefault(unit.key, Watcher(unit.cluster, isolated=True))
-        units = self._units.setdefault((unit.key, begun.status.name), [])
+        watcher = self._watchers.setdefault(unit.key, Watcher(unit.book, isolated=True))
+        units = self._units.setdefault((unit.key, status.name), [])
         units.append(unit)
         if len(units) == 1:  # else other points of this job were begun before
             watcher.add(
-                begun.status,
-                new=begun.submitted,
+                status,
+                new=entry.posted,
                 with_tasks=unit.with_tasks,
-                queue_timeout=unit.settings["queue_timeout"],
-                run_timeout=unit.settings["run_timeout"],
+                queue_timeout=unit.options["queue_timeout"],
+                run_timeout=unit.options["run_timeout"],
             )
-        self._changed(unit, begun.status)
+        self._changed(unit, status)
         if self.stopping:  # while it was begun
-            _stop((unit, begun.status.name))
+            _stop((unit, status.name))
 
     # watching
 
@@ -389,7 +390,7 @@ def _stop(watched: tuple[Unit, str]) -> PaiApiError | None:
     """Ask the server to stop a job, and return the error, if that failed."""
     unit, name = watched
     try:
-        unit.cluster.stop(name)
+        unit.book.api.stop(name)
     except JobNotFound:
         return None
     except PaiApiError as error:

@@ -106,8 +106,8 @@ def checked_point(task: Any, index: int) -> tuple[Point, list[str]]:
     if not isinstance(task, JobTask):
         what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
         raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
-    job_task: Any = task  # each of the two classes has a name
-    return Point(task, job_task.name, index), job_task._check()  # noqa: SLF001  of this package
+    definition = task._definition()  # noqa: SLF001  of this package
+    return Point(task, definition.name, index), definition.check(task.job())
 
 
 def too_many_points(most: int) -> Problem:

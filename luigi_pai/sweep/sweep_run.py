@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array_units import AlonePoint, Lookup, packed
+from luigi_pai.sweep.array_units import Lookup, packed
 from luigi_pai.sweep.arrays import Arrays, check_cluster, check_points
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.limits import SweepLimits
@@ -21,7 +21,7 @@ from luigi_pai.sweep.points import checked_points, describe, parameters_of, requ
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended
+from luigi_pai.sweep.units import Ended, PointUnit
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
@@ -153,7 +153,7 @@ class SweepRun:
         units: list[Unit] = []
         if points and self._limits.points_per_job > 1:
             return [self._lookup(points)]
-        units += [AlonePoint(point, lambda point: self._lookup([point])) for point in points]
+        units += [PointUnit(point, lambda point: self._lookup([point])) for point in points]
         if self._arrays is not None and self._source.exhausted:
             units += packed(self._arrays, (), self._limits, self._more_to_pack)
         return units
@@ -237,8 +237,8 @@ class SweepRun:
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
         window = self._engine.window
         if not self._pace_shown and window is not None:
-            cluster = self._engine.cluster
-            packs = cluster is not None and cluster.dialect.version == "v2"
+            book = self._engine.book
+            packs = book is not None and book.api.dialect.version == "v2"
             text = pace(window, self._source.left, self._limits.points_per_job, packs=packs)
             if text is not None:
                 self._pace_shown = True
@@ -310,14 +310,14 @@ class SweepRun:
     def _killed(self) -> None:
         """Stop the jobs whose ``on_kill`` says so, as many as the time allows, and say what continues."""
         watched = self._engine.watched()
-        to_stop = [each for each in watched if each[0].settings["on_kill"] == "stop"]
+        to_stop = [each for each in watched if each[0].options["on_kill"] == "stop"]
         stopped: list[str] = []
 
         def stop() -> None:
             while to_stop:
                 with contextlib.suppress(IndexError, PaiError):
                     unit, name = to_stop.pop()
-                    unit.cluster.stop(name)
+                    unit.book.api.stop(name)
                     stopped.append(name)
 
         end = time.monotonic() + _STOPPED_WITHIN

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watcher import Outcome, Update
+from luigi_pai.api.watching import Outcome, Update
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -17,18 +17,19 @@ from luigi_pai.errors import (
     PaiJobTimeout,
     RateLimited,
 )
-from luigi_pai.tasks.task_run import TaskRun
+from luigi_pai.tasks.task_run import RunsInArrayError, TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.tasks.job_task import JobTask
-    from luigi_pai.tasks.task_run import Begun
+    from luigi_pai.tasks.options import Options
 
-__all__ = ["OF_ALL", "Ended", "Point", "PointUnit", "Unit", "end_of", "first_line", "run_of"]
+__all__ = ["OF_ALL", "Ended", "Point", "PointUnit", "Unit", "end_of", "first_line", "key_of", "run_of"]
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""
@@ -92,8 +93,8 @@ class Unit(Protocol):
         ...
 
     @property
-    def cluster(self) -> Cluster:
-        """The cluster of its job."""
+    def book(self) -> Book:
+        """The book of its job's cluster."""
         ...
 
     @property
@@ -102,7 +103,7 @@ class Unit(Protocol):
         ...
 
     @property
-    def settings(self) -> Any:
+    def options(self) -> Options:
         """``queue_timeout``, ``run_timeout`` and ``on_kill`` of its job."""
         ...
 
@@ -111,7 +112,7 @@ class Unit(Protocol):
         """Whether the tasks of its job tell how its points end."""
         ...
 
-    def begin(self) -> Steps[Begun | None]:
+    def begin(self) -> Steps[Entry | None]:
         """Find its job, or submit it; None if there is nothing to run. Called once.
 
         Raises:
@@ -146,36 +147,46 @@ class Unit(Protocol):
 
 
 class PointUnit:
-    """One job for one point: that of its task alone.
+    """One job for one point: that of its task alone, unless the point waits or runs in an array.
 
     Args:
         point: the point.
+        lookup: returns a unit that looks the point up in arrays.
+        error: why it cannot be submitted; None if it can.
 
     Attributes:
         points: that point.
-        cluster, key, settings, with_tasks: see ``Unit``.
+        book, key, options, with_tasks: see ``Unit``.
     """
 
     with_tasks = False
 
-    __slots__ = ("_begun", "_run", "cluster", "key", "points", "settings")
+    __slots__ = ("_entry", "_error", "_further", "_lookup", "_run", "book", "key", "options", "points")
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Point, lookup: Callable[[Point], Unit], error: Exception | None = None) -> None:
         self._run = run_of(point)
+        self._lookup = lookup
+        self._error = error
         self.points = (point,)
-        self.cluster = self._run.cluster
-        self.key = (self.cluster.url, self.cluster.username, self._run.api_version)
-        self.settings = self._run.settings
-        self._begun: Begun | None = None
+        self.book = self._run.book
+        self.key = key_of(self.book)
+        self.options = self._run.options
+        self._entry: Entry | None = None
+        self._further: list[Unit] = []
 
-    def begin(self) -> Steps[Begun | None]:
+    def begin(self) -> Steps[Entry | None]:
         """Find the job, or submit it."""
-        self._begun = yield from self._run.begin()
-        return self._begun
+        if self._error is not None:
+            raise self._error
+        try:
+            self._entry = yield from self._run.begin()
+        except RunsInArrayError:
+            self._further = [self._lookup(self.points[0])]
+        return self._entry
 
     def further(self) -> Sequence[Unit]:
-        """Return nothing."""
-        return ()
+        """Return the unit that looks for the array, if there is one."""
+        return self._further
 
     def statuses(self, status: JobStatus) -> Iterable[tuple[Point, JobStatus]]:
         """Return the point with the status of the job."""
@@ -188,40 +199,44 @@ class PointUnit:
 
     def finish(self, update: Update | None) -> Sequence[Ended]:
         """Record the end of the job, as a run of the task alone does, and return that of the point."""
-        (point,) = self.points
-        begun = self._begun
-        if begun is None:
+        (point,), entry = self.points, self._entry
+        if self._further:
+            return ()
+        if entry is None or entry.status is None:
             return [Ended(point, "SUCCEEDED")]
-        return [
-            end_of(point, self._run, begun, update or Update(begun.status.name, begun.status, Outcome.ENDED))
-        ]
+        return [end_of(point, self._run, entry, update or Update(entry.job, entry.status, Outcome.ENDED))]
 
     def reports(self) -> list[dict[str, Any]]:
         """Return what the containers have reported in this submission."""
-        return self._run.outputs.reports(None if self._begun is None else self._begun.status.name)
+        return self._run.outputs.reports(None if self._entry is None else self._entry.job)
+
+
+def key_of(book: Book) -> Hashable:
+    """Return what units have in common whose jobs one watcher can have."""
+    return book.api.url, book.api.username, book.api.detector.given
 
 
 def run_of(point: Point) -> TaskRun:
     """Return a run of a point's task."""
-    return TaskRun(point.task._definition(), alone=False)  # noqa: SLF001  of this package
+    return TaskRun(point.task._definition(), single=False)  # noqa: SLF001  of this package
 
 
-def end_of(point: Point, run: TaskRun, begun: Begun, update: Update) -> Ended:
+def end_of(point: Point, run: TaskRun, entry: Entry, update: Update) -> Ended:
     """Record the end of a submission of a point, and return how the point has ended.
 
     Args:
         point: which one.
         run: of its task.
-        begun: the submission.
+        entry: the submission.
         update: its last one.
     """
-    status, cluster = update.status, run.cluster
-    ended = Ended(point, status.state.value, status.name, cluster.page(status.name), _seconds(status))
+    status = update.status
+    ended = Ended(point, status.state.value, status.name, run.book.api.page(status.name), _seconds(status))
     try:
-        run.finish(begun, update)
+        run.finish(entry, update)
     except PaiJobFailed as error:
         may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
-        may_retry = may_retry and run.settings.is_retried((status.exit_code, status.command_exit_code))
+        may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
         return replace(ended, error=_reason(error), may_retry=may_retry)
     except PaiError as error:
         return replace(ended, state="FAILED", error=first_line(error))

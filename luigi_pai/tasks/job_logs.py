@@ -15,7 +15,7 @@ from luigi_pai.redaction import redact, redact_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
@@ -30,21 +30,19 @@ _TAIL_LINES = 10
 _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
-def job_logs(
-    kind: str, cluster: Cluster, job: str, secrets: Sequence[str], show: Callable[[str], None]
-) -> JobLogs:
+def job_logs(kind: str, book: Book, job: str, secrets: Sequence[str], show: Callable[[str], None]) -> JobLogs:
     """Return what shows the logs of a job.
 
     Args:
         kind: ``stream``, ``tail`` or ``none``, the values of the setting.
-        cluster: of the job.
+        book: of the cluster.
         job: its name.
         secrets: that its logs may contain.
         show: shows the last lines on Luigi's web page.
     """
     if kind == "stream":
-        return LogStream(cluster, job, secrets)
-    return LogTail(cluster, job, secrets, show) if kind == "tail" else JobLogs()
+        return LogStream(book, job, secrets)
+    return LogTail(book, job, secrets, show) if kind == "tail" else JobLogs()
 
 
 class JobLogs:
@@ -70,16 +68,16 @@ class LogStream(JobLogs):
     Two requests a second are made at most. Nothing here sleeps: ``step`` is called when ``idle`` says.
 
     Args:
-        cluster: of the job.
+        book: of the cluster.
         job: its name.
         secrets: redacted.
     """
 
-    def __init__(self, cluster: Cluster, job: str, secrets: Sequence[str]) -> None:
-        self._cluster = cluster
+    def __init__(self, book: Book, job: str, secrets: Sequence[str]) -> None:
+        self._api = book.api
         self._job = job
         self._secrets = secrets
-        self._reader = LogReader(cluster, job)
+        self._reader = LogReader(book, job)
         self._status: JobStatus | None = None
         self._steps: Iterator[LogLine | float] | None = None
         self._due = -math.inf
@@ -88,7 +86,7 @@ class LogStream(JobLogs):
         """Return the seconds until the next request."""
         if status.state in _NOT_STARTED:
             return math.inf
-        return max(0.0, self._due - self._cluster.clock.monotonic())
+        return max(0.0, self._due - self._api.clock.monotonic())
 
     def step(self, status: JobStatus) -> None:
         """Log the lines of the next request; after an error the logs are read again later."""
@@ -132,7 +130,7 @@ class LogStream(JobLogs):
             self._steps = self._reader.follow_steps(lambda: self._status or status)
         for step in self._steps:
             if not isinstance(step, LogLine):
-                self._due = self._cluster.clock.monotonic() + step
+                self._due = self._api.clock.monotonic() + step
                 return False
             self._log(step)
         return True
@@ -140,7 +138,7 @@ class LogStream(JobLogs):
     def _put_off(self, error: PaiApiError) -> None:
         logger.debug("The logs of job %s cannot be read now: %s", self._job, error)
         self._steps = None
-        self._due = self._cluster.clock.monotonic() + _AFTER_ERROR
+        self._due = self._api.clock.monotonic() + _AFTER_ERROR
 
     def _log(self, line: LogLine) -> None:
         tasks = self._reader.tasks()
@@ -155,16 +153,14 @@ class LogTail(JobLogs):
     """Logs the last lines of a job's first task from time to time, and shows them on Luigi's page.
 
     Args:
-        cluster: of the job.
+        book: of the cluster.
         job: its name.
         secrets: redacted.
         show: shows a text on the page.
     """
 
-    def __init__(
-        self, cluster: Cluster, job: str, secrets: Sequence[str], show: Callable[[str], None]
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, book: Book, job: str, secrets: Sequence[str], show: Callable[[str], None]) -> None:
+        self._api = book.api
         self._job = job
         self._secrets = secrets
         self._show = show
@@ -175,7 +171,7 @@ class LogTail(JobLogs):
         """Return the seconds until the next request."""
         if status.state in _NOT_STARTED:
             return math.inf
-        now = self._cluster.clock.monotonic()
+        now = self._api.clock.monotonic()
         self._due = now + _FIRST_TAIL if self._due is None else self._due
         return max(0.0, self._due - now)
 
@@ -183,12 +179,12 @@ class LogTail(JobLogs):
         """Show the last lines, if they have changed."""
         if self.idle(status) > 0:
             return
-        self._due = self._cluster.clock.monotonic() + _NEXT_TAIL
+        self._due = self._api.clock.monotonic() + _NEXT_TAIL
         task = next(iter(status.tasks), None)
         if task is None:
             return
         try:
-            text = log_end(self._cluster, status, task, _TAIL_LINES)
+            text = log_end(self._api, status, task, _TAIL_LINES)
         except PaiApiError as error:
             logger.debug("The log of job %s cannot be read now: %s", self._job, error)
             return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi.task import MixinNaiveBulkComplete
 
+from luigi_pai.api.retries import run_steps
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.definition import Forecast, JobDefinition
+    from luigi_pai.tasks.definition import Definition, Forecast
     from luigi_pai.tasks.task_run import TaskRun
 
 __all__ = ["JobTask"]
@@ -141,11 +142,25 @@ class JobTask(Task):
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
 
         job = self.job()
-        if isinstance(job, PaiJob):
-            job = for_containers(job, job.jobName, with_runtime=self.runtime)
-        else:
-            job = for_containers(job, job.name, with_runtime=self.runtime)
-        return rendered(job, filled=filled)
+        name = job.jobName if isinstance(job, PaiJob) else job.name
+        return rendered(for_containers(job, name, with_runtime=self.runtime), filled=filled)
+
+    def run(self) -> None:
+        """Find the job or submit it, and wait for its end.
+
+        Raises:
+            SpecError: the job or its uploads are not valid; nothing was sent.
+            ConfigError: a setting is wrong.
+            PaiJobFailed: the job ended as FAILED or STOPPED.
+            PaiJobForgotten: it was submitted earlier, and its result is not known.
+            PaiJobLost: the server no longer knows the running job.
+            PaiOutputElsewhere: the job of this name writes to another output folder.
+            PaiNameTaken: the name belongs to another user.
+            PaiApiError: the server refused the job, or did not reply for too long.
+            HdfsError: the uploads could not be sent, or the output folder not be created.
+        """
+        task_run = self._task_run()
+        run_steps(task_run.steps(), task_run.pause)
 
     def complete(self) -> bool:
         """Return whether the task is complete.
@@ -202,10 +217,6 @@ class JobTask(Task):
         """
         return self._task_run().forecast()
 
-    def _run(self) -> None:
-        """Find or submit the job, and wait for its end."""
-        self._task_run().execute()
-
     def _task_run(self) -> TaskRun:
         """Return a run, or a lookup, of the task's job.
 
@@ -218,13 +229,13 @@ class JobTask(Task):
         return TaskRun(self._definition())
 
     @abc.abstractmethod
-    def _check(self) -> list[str]:
-        """Validate the job, and return warnings.
+    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
+        """Validate the task's job, and return warnings.
 
         Raises:
             SpecError: it is not valid.
         """
 
     @abc.abstractmethod
-    def _definition(self) -> JobDefinition:
+    def _definition(self) -> Definition:
         """Return what a run needs of this task."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watcher import Outcome, Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
@@ -18,13 +18,13 @@ from luigi_pai.tasks.signals import before_signals
 from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watcher import Update
-    from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.api.watching import Update
+    from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.outputs import Outputs
-    from luigi_pai.tasks.task_settings import TaskSettings
 
 __all__ = ["JobWatch"]
 
@@ -35,22 +35,20 @@ class JobWatch:
     """Watches the job of one task, and shows what becomes of it.
 
     Args:
-        definition: of the job.
-        cluster: of the job.
+        definition: of the task.
+        book: of the cluster.
         outputs: of the task.
-        settings: of the task.
+        options: of the task.
     """
 
-    def __init__(
-        self, definition: JobDefinition, cluster: Cluster, outputs: Outputs, settings: TaskSettings
-    ) -> None:
+    def __init__(self, definition: Definition, book: Book, outputs: Outputs, options: Options) -> None:
         self._definition = definition
-        self._cluster = cluster
+        self._book, self._api = book, book.api
         self._outputs = outputs
-        self._settings = settings
-        self._reasons = WaitingReasons(cluster)
-        self._messages = Messages(definition.task, cluster)
-        self._page = LuigiPage(definition.task, cluster.clock)
+        self._options = options
+        self._reasons = WaitingReasons(book)
+        self._messages = Messages(definition.task, book.api)
+        self._page = LuigiPage(definition.task, book.api.clock)
         self._watched: str | None = None
         self._logged = ""
         self._event: tuple[str, str] | None = None
@@ -66,7 +64,7 @@ class JobWatch:
         self._watched = status.name
         try:
             with before_signals(self._killed) as check_signals:
-                add_tags(self._cluster, status, self._settings.tags)
+                add_tags(self._api, status, self._options.tags)
                 trigger(self._definition.task, event, status)
                 check_signals()
         finally:
@@ -84,20 +82,18 @@ class JobWatch:
         """
         self._watched = name = status.name
         self._event = None
-        self._page.link(self._cluster.page(name))
-        watcher = Watcher(self._cluster)
+        self._page.link(self._api.page(name))
+        watcher = Watcher(self._book)
         self._messages.concern(name, watcher)
-        logs = job_logs(
-            self._settings["logs"], self._cluster, name, self._definition.secrets(), self._show_below
-        )
+        logs = job_logs(self._options["logs"], self._book, name, self._definition.secrets(), self._show_below)
         watcher.add(
             status,
             new=submitted,
-            queue_timeout=self._settings["queue_timeout"],
-            run_timeout=self._settings["run_timeout"],
+            queue_timeout=self._options["queue_timeout"],
+            run_timeout=self._options["run_timeout"],
         )
-        folder = self._definition.output_folder
-        reports = Reports(self._outputs.hdfs_of(folder), folder, self._cluster.clock, self._page.report)
+        folder = self._definition.folder
+        reports = Reports(self._outputs.hdfs_of(folder), folder, self._api.clock, self._page.report)
         last: Update | None = None
         try:
             with before_signals(self._killed) as check_signals:
@@ -135,11 +131,11 @@ class JobWatch:
         name = self._watched
         if name is None:
             return
-        if self._settings["on_kill"] != "stop":
+        if self._options["on_kill"] != "stop":
             logger.warning("Interrupted: %s", self._continues(name))
             return
         try:
-            self._cluster.stop(name)
+            self._api.stop(name)
         except PaiError as error:
             logger.warning(
                 "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
@@ -148,7 +144,7 @@ class JobWatch:
             logger.warning("Interrupted: job %s was asked to stop", name)
 
     def _continues(self, name: str) -> str:
-        page = self._cluster.page(name)
+        page = self._api.page(name)
         return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
 
     def _show(self, status: JobStatus) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
     from luigi_pai.hdfs import WebHdfs
@@ -31,7 +31,6 @@ _FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an undersco
 _PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 20.0  # seconds for which a transient error of the cluster is retried
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
-_SAID = "keep_logs without HDFS was said"
 
 
 class KeptLogs:
@@ -41,13 +40,13 @@ class KeptLogs:
     gets a file ``ROLE-INDEX.unreadable.txt`` with the reason instead.
 
     Args:
-        cluster: of the job.
+        book: of the cluster.
         hdfs: of the output folder; None if it is not on HDFS.
         folder: the output folder.
     """
 
-    def __init__(self, cluster: Cluster, hdfs: WebHdfs | None, folder: str | None) -> None:
-        self._cluster = cluster
+    def __init__(self, book: Book, hdfs: WebHdfs | None, folder: str | None) -> None:
+        self._book, self._api = book, book.api
         self._hdfs = hdfs
         self._folder = folder
         self._given_up: dict[str, PaiApiError] = {}
@@ -55,8 +54,7 @@ class KeptLogs:
     def keep(self, status: JobStatus) -> None:
         """Keep the logs of a job's tasks. What fails is logged: the job's end does not depend on it."""
         if self._hdfs is None or self._folder is None:
-            if not self._cluster.cache.get(_SAID):
-                self._cluster.cache.put(_SAID, value=True)
+            if self._book.times("keep_logs without HDFS") == 1:
                 logger.warning(
                     "keep_logs: no log of job %s, or of other jobs without output folder on HDFS, is kept",
                     status.name,
@@ -84,9 +82,7 @@ class KeptLogs:
 
     def _with_tasks(self, status: JobStatus) -> JobStatus:
         """Return the status that a lookup of the job alone gives: lists have no tasks."""
-        dialect = self._cluster.dialect
-        name = dialect.job_name(status.name)
-        return self._request(_REST, lambda: dialect.status(name), _PATIENCE)
+        return self._request(_REST, lambda: self._api.status(status.name), _PATIENCE)
 
     def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
         """Keep the logs of a task, or the reason why not; return whether they could be read."""
@@ -110,7 +106,7 @@ class KeptLogs:
         return not reasons
 
     def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
-        dialect = self._cluster.dialect
+        dialect = self._api.dialect
         return self._request(
             _REST, lambda: dialect.task_logs(status, task.role, task.index, tail=False), _PATIENCE
         )
@@ -127,7 +123,7 @@ class KeptLogs:
             while True:
                 part, whole = self._request(
                     file.node,
-                    functools.partial(self._cluster.log_files.part, file, start, _PART),
+                    functools.partial(self._api.log_files.part, file, start, _PART),
                     0.0 if file.paged else _PATIENCE,
                 )
                 target.write(part)
@@ -148,8 +144,8 @@ class KeptLogs:
         try:
             if not patience:
                 return request()
-            clock = self._cluster.clock
-            retry = Retry(patience, clock, "", self._cluster.polling.patience)
+            clock = self._api.clock
+            retry = Retry(patience, clock, "", self._api.polling.patience)
             return run_steps(retry.call(request), clock.sleep)
         except PaiApiError as error:
             no_such_request = isinstance(error, PaiHttpError) and error.code == "NoApiError"  # 0.15 to 1.3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.polling import Polling
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.watcher import Watcher
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.watching import Watcher
 
 __all__ = ["Messages", "answered_within"]
 
@@ -33,12 +32,12 @@ class Messages:
 
     Args:
         task: the task, on which a worker of Luigi sets the queue of its messages.
-        cluster: of its job.
+        api: of the cluster.
     """
 
-    def __init__(self, task: Any, cluster: Cluster) -> None:
+    def __init__(self, task: Any, api: RestApi) -> None:
         self._task = task
-        self._cluster = cluster
+        self._api = api
         self._watched: tuple[str, Watcher] | None = None
 
     def concern(self, job: str, watcher: Watcher) -> None:
@@ -52,7 +51,7 @@ class Messages:
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages meanwhile; one that changes the interval ends the wait."""
         before = self._polling()
-        for _ in answered_within(self._task, seconds, self._cluster.clock, self._answer):
+        for _ in answered_within(self._task, seconds, self._api.clock, self._answer):
             if self._polling() != before:
                 return
 
@@ -70,7 +69,7 @@ class Messages:
         if interval is not None:
             return _with_interval(name, watcher, float(interval[1]))
         try:
-            self._cluster.stop(name)
+            self._api.stop(name)
         except PaiError as error:
             return f"{name} could not be stopped: {error}"
         return f"{name} is being stopped"
@@ -91,17 +90,17 @@ def answered_within(
     Args:
         task: the task.
         seconds: how long to wait.
-        clock: waits, for a task that gets no messages.
+        clock: of the cluster.
         answer: returns the response to a message.
     """
     messages = getattr(task, "scheduler_messages", None)
     if messages is None:
         clock.sleep(seconds)
         return
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
+    end = clock.monotonic() + seconds
+    while (left := end - clock.monotonic()) > 0:
         try:
-            message = messages.get(timeout=left)
+            message = clock.get(messages, left)
         except queue.Empty:
             return
         text = str(message).strip()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.config import OpenPai
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.job_task import JobTask
-    from luigi_pai.tasks.record import CompletionFlag, SubmissionRecord
 
 __all__ = ["Outputs", "configured_hdfs", "overridden_targets", "read_metrics"]
 
@@ -55,17 +54,11 @@ class Outputs:
         self._folder = folder
         self._targets = targets
 
-    def completion_flag(self) -> CompletionFlag | None:
-        """Return the completion flag; None without an output folder on HDFS."""
-        hdfs = self.hdfs_of(self._folder)
-        if hdfs is None or self._folder is None:
-            return None
-        from luigi_pai.tasks.record import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+    def checked_hdfs(self, job: str) -> WebHdfs | None:
+        """Return the HDFS of the output folder; None if there is none.
 
-        return CompletionFlag(hdfs, self._folder)
-
-    def submission_record(self, job: str) -> SubmissionRecord | None:
-        """Return the record of a job's submissions; None without an output folder on HDFS.
+        Args:
+            job: the name of the task's job.
 
         Raises:
             HdfsError: the output folder is not a path on this HDFS.
@@ -73,7 +66,7 @@ class Outputs:
         hdfs = self.hdfs_of(self._folder)
         if hdfs is None or self._folder is None:
             return None
-        from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  as above
+        from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  costs what only HDFS needs
 
         try:
             hdfs.at(self._folder)
@@ -84,9 +77,7 @@ class Outputs:
                 path=error.path,
                 reason=error.reason,
             ) from None
-        from luigi_pai.tasks.record import SubmissionRecord  # noqa: PLC0415  as above
-
-        return SubmissionRecord(hdfs, self._folder, job)
+        return hdfs
 
     def hdfs_of(self, folder: str | None) -> WebHdfs | None:
         """Return the HDFS of a folder; None if it is not on HDFS, or no HDFS is configured.
@@ -100,19 +91,12 @@ class Outputs:
 
         return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
 
-    def are_complete(self, job: str, *, submitted_here: bool) -> bool:
-        """Return whether the outputs are those of a complete task.
-
-        Args:
-            job: the name of the task's job.
-            submitted_here: there is a record of its submission.
+    def are_complete(self) -> bool:
+        """Return whether there are targets of the task's own, and all of them exist.
 
         Raises:
             HdfsError: HDFS failed.
         """
-        flag = self.completion_flag()
-        if flag is not None:
-            return flag.holds(job, submitted_here=submitted_here)
         targets = self._checkable_targets()
         return bool(targets) and all(target.exists() for target in targets)
 

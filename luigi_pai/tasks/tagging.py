@@ -10,7 +10,7 @@ from luigi_pai.errors import PaiApiError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["add_tags"]
@@ -18,13 +18,13 @@ __all__ = ["add_tags"]
 logger = logging.getLogger("luigi-interface")
 
 
-def add_tags(cluster: Cluster, status: JobStatus, tags: Sequence[str]) -> None:
+def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
     """Add the tags that a job lacks, by one request each; none if its server has no tags.
 
     An error is logged, and ends it: the job is there and runs, whatever its tags.
 
     Args:
-        cluster: of the job.
+        api: of the cluster.
         status: of the job, which shows the tags that it has.
         tags: that it is to have.
     """
@@ -34,7 +34,7 @@ def add_tags(cluster: Cluster, status: JobStatus, tags: Sequence[str]) -> None:
         if tag in status.tags:
             continue
         try:
-            cluster.add_tag(status.name, tag)
+            api.add_tag(status.name, tag)
         except PaiApiError as error:
             logger.warning("Job %s runs without the tag %s: %s", status.name, tag, error)
             return

@@ -1,68 +1,87 @@
-"""TaskRun: a run of a task: its job looked up or submitted, watched and recorded."""
+"""TaskRun: a run of a task: its job is found or submitted, watched and recorded."""
 
 from __future__ import annotations
 
 import functools
 import logging
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.submissions import LatestSubmission, Submissions
-from luigi_pai.api.watcher import Outcome, Update
+from luigi_pai.api.status import JobState
+from luigi_pai.api.submitting import Posting
+from luigi_pai.api.watching import Outcome, Update
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiJobError, PaiJobFailed
+from luigi_pai.errors import (
+    PaiApiError,
+    PaiError,
+    PaiHttpError,
+    PaiJobError,
+    PaiJobFailed,
+    Problem,
+    SpecError,
+)
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
-from luigi_pai.tasks.attempts import Attempts
 from luigi_pai.tasks.definition import Forecast
 from luigi_pai.tasks.events import PaiEvent, trigger
-from luigi_pai.tasks.history import History, RunsInArrayError
-from luigi_pai.tasks.job_watch import JobWatch
-from luigi_pai.tasks.kept_logs import KeptLogs
+from luigi_pai.tasks.evidence import Evidence
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
-from luigi_pai.tasks.task_settings import TaskSettings
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
-    from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.definition import JobDefinition
+    from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.job_watch import JobWatch
+    from luigi_pai.tasks.options import Options
 
-__all__ = ["Begun", "TaskRun"]
+__all__ = ["RECENT", "RunsInArrayError", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
+RECENT = 30.0
+"""Seconds for which a run uses what ``complete()`` has found; a 409 or a claim corrects it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A submission that a run found or made.
+class RunsInArrayError(PaiJobError):
+    """A task's job waits or runs as an instance of an array, or was claimed for one."""
 
-    Attributes:
-        number: 1 for NAME, 2 for NAME__attempt2, ...
-        status: its last known status: it waits, runs or has ended.
-        submitted: it was submitted just now, by this process.
-    """
+    @classmethod
+    def of(cls, name: str, entry: Entry, page: str) -> RunsInArrayError:
+        """Return the error.
 
-    number: int
-    status: JobStatus
-    submitted: bool
+        Args:
+            name: of the task's job.
+            entry: of its submission, in the array.
+            page: of the array.
+        """
+        if entry.status is None:
+            return cls(
+                f"job {name!r} was not submitted: it was claimed as a part of job {entry.job!r}, which has "
+                "several points of a sweep and is not on the server; run the sweep again, which submits it",
+                entry.job,
+            )
+        return cls(
+            f"job {name!r} was not submitted: it is {entry.status.raw_state} as a part of job {entry.job!r}, "
+            f"which has several points of a sweep ({page}); run the sweep, or run the task again when that "
+            "job has ended",
+            entry.job,
+        )
 
 
 class TaskRun:
     """A run, or a lookup, of a task's job with the current settings.
 
     Args:
-        definition: of the job.
-        alone: it is not one of many: its submission is logged (INFO), and then looked up.
+        definition: of the task.
+        single: it is not one of many: its submission is logged (INFO), and then looked up.
 
     Attributes:
-        settings: of the task.
+        book: of the cluster, in the dialect that the job needs.
         outputs: of the task.
 
     Raises:
@@ -70,105 +89,140 @@ class TaskRun:
         SpecError: the task's name is not a valid job name.
     """
 
-    def __init__(self, definition: JobDefinition, *, alone: bool = True) -> None:
-        self._level = logging.INFO if alone else logging.DEBUG
-        self._settings = OpenPai.current(definition.task.cluster)
+    def __init__(self, definition: Definition, *, single: bool = True) -> None:
+        check_name(definition.name)
         self._definition = definition
-        self._name = definition.name
-        check_name(self._name)
+        self._task, self._name = definition.task, definition.name
+        self._single = single
+        self._settings = OpenPai.current(self._task.cluster)
         cluster = self._settings.cluster()
-        self._cluster = (
-            cluster.with_api_version(definition.api_version) if definition.api_version else cluster
-        )
-        self._hdfs = configured_hdfs(self._settings, definition.task.cluster)
-        self.outputs = Outputs(self._hdfs, definition.output_folder, definition.targets)
-        self.settings = TaskSettings(definition.task, self._settings)
-        self.settings.check()
-        self._history = History(definition, self._cluster, self.outputs, self.settings)
-        self._attempts = Attempts(self.settings)
-        self._submissions = Submissions(self._cluster, self._name, alone=alone)
+        if definition.api_version:
+            cluster = cluster.with_api_version(definition.api_version)
+        self.book = cluster.book
+        self._hdfs = configured_hdfs(self._settings, self._task.cluster)
+        self.outputs = Outputs(self._hdfs, definition.folder, definition.targets)
+        self._made = 0  # attempts of this run
+
+    @functools.cached_property
+    def evidence(self) -> Evidence:
+        """What is known of the job besides what its server says."""
+        return Evidence(self._definition, self.outputs, self.book, self)
+
+    @functools.cached_property
+    def job(self) -> PaiJob | JobProtocol:
+        """The job as the task defines it: this one object is checked, claimed, posted and compared."""
+        return self._task.job()
+
+    @functools.cached_property
+    def options(self) -> Options:
+        """The settings of the task."""
+        from luigi_pai.tasks.options import Options  # noqa: PLC0415  only runs need it
+
+        return Options(self._task, self._settings)
 
     @functools.cached_property
     def _watch(self) -> JobWatch:
-        return self._new_watch()
+        from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
 
-    def _new_watch(self) -> JobWatch:
-        return JobWatch(self._definition, self._cluster, self.outputs, self.settings)
+        return JobWatch(self._definition, self.book, self.outputs, self.options)
+
+    # what is known
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
-        found = self._found_soon()
-        if found.status is None:
-            return self._history.is_completed()
-        if found.status.finished:
-            self._keep_logs(found.status, watched=False)
-        if found.status.succeeded:
-            self._history.record_success(found.status)
-        elif found.status.finished:
-            self._history.record_failure(found.status)
-        return found.succeeded
+        self._check_owner()
+        entry = self._newest_now()
+        if entry is None or entry.status is None:
+            return self.evidence.is_complete()
+        if entry.status.finished:
+            self._record(entry, watched=False)
+        return entry.succeeded
 
     def forecast(self) -> Forecast:
-        """Return what ``execute`` would do now; nothing is submitted and nothing written.
+        """Return what a run would do now; nothing is submitted and nothing written.
 
         Raises:
             PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
         """
-        found = self._found_soon()
-        if found.status is None:
-            return Forecast("done" if self._history.is_completed() else "to submit", 1)
-        if found.succeeded:
-            return Forecast("done", found.number)
-        if found.status.finished:
-            return Forecast("to submit", found.number + 1)
-        return Forecast("running", found.number)
+        self._check_owner()
+        entry = self._newest_now()
+        if entry is None or entry.status is None:
+            return Forecast("done" if self.evidence.is_complete() else "to submit", 1)
+        if entry.succeeded:
+            return Forecast("done", entry.number)
+        if entry.failed:
+            return Forecast("to submit", entry.number + 1)
+        return Forecast("running", entry.number)
 
-    def _found_soon(self) -> LatestSubmission:
-        """Find the latest submission; transient errors are retried for seconds, not as long as in a run."""
+    def _newest_now(self) -> Entry | None:
+        """Ask the book; transient errors are retried for seconds, not as long as in a run."""
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
-        return run_steps(self._find(Submissions(self._cluster, self._name, patience)), self._watch.pause)
+        steps = self.book.latest(self._name, self.evidence, patience=patience)
+        return run_steps(steps, self.book.api.clock.sleep)
 
-    def execute(self) -> None:
-        """Find or submit the job, and wait for its end; ``run()`` of the task.
+    def _check_owner(self) -> None:
+        """Check that no other task of this process has the same name for another job, which has not failed.
 
         Raises:
+            SpecError: one has.
+        """
+        key = "task", self._name
+        other = self.book.remembered(key, lambda: self._task)
+        if other is self._task or other.task_id == self._task.task_id:
+            return
+        known = self.book.known(self._name)
+        if known is not None and known.failed:  # the next submission may be another job
+            self.book.remember(key, self._task)
+            return
+        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
+
+        if job_digest(other.job()) != job_digest(self.job):
+            raise SpecError(
+                self._name,
+                [
+                    Problem(
+                        "name",
+                        f"two different tasks have it: {other} and {self._task}. One of them would get the "
+                        "result of the other; put what tells them apart into the name, "
+                        'such as name = f"train-{self.rate}"',
+                    )
+                ],
+            )
+
+    # a run
+
+    def pause(self, seconds: float) -> None:
+        """Wait, and answer messages of the scheduler meanwhile."""
+        self._watch.pause(seconds)
+
+    def steps(self) -> Steps[None]:
+        """Find the job or submit it, and wait for its end; after a failure up to ``max_attempts`` times.
+
+        Raises:
+            SpecError: the job is not valid; nothing was sent.
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobForgotten: it was submitted earlier, and its result is not known.
         """
-        run_steps(self.steps(), self._watch.pause)
-
-    def steps(self) -> Steps[None]:
-        """Do the same in steps that do not sleep; after a failure, up to ``max_attempts`` times."""
+        for warning in self._definition.check(self.job):
+            logger.warning("Job %s: %s", self._name, warning)
         while True:
-            begun = yield from self.begin()
-            if begun is None:
+            entry = yield from self.begin()
+            if entry is None or entry.status is None:
                 return
-            self._attempts.made += 1
-            update = Update(begun.status.name, begun.status, Outcome.ENDED)
-            if not begun.status.finished:
-                update = yield from self._watch.steps(begun.status, submitted=begun.submitted)
+            self._made += 1
+            update = Update(entry.job, entry.status, Outcome.ENDED)
+            if not entry.status.finished:
+                update = yield from self._watch.steps(entry.status, submitted=entry.posted)
             try:
-                self.finish(begun, update, next_step=self._attempts.next_step(update))
+                self.finish(entry, update, next_step=self._next_step(update))
             except PaiJobFailed as error:
-                if not self._attempts.another_follows(update):
+                if self._obstacle(update) is not None:
                     raise
                 logger.warning("%s", error)
             else:
                 return
 
-    # the same in its three parts, for a program that watches many jobs
-
-    @property
-    def api_version(self) -> str | None:
-        """``v1`` or ``v2`` if the job runs on such clusters only."""
-        return self._definition.api_version
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster of the job, in the dialect that it needs."""
-        return self._cluster
-
-    def begin(self) -> Steps[Begun | None]:
+    def begin(self) -> Steps[Entry | None]:
         """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
 
         A job that is submitted or taken over gets its tags, and triggers an event.
@@ -178,69 +232,149 @@ class TaskRun:
             RunsInArrayError: it is an instance of an array, which waits or runs.
             PaiError: it was not submitted, or may have been: the text says which.
         """
-        found = yield from self.find()
-        if found is None:
+        self.options.check()
+        entry = yield from self.newest()
+        if self.is_done(entry):
             return None
-        status, name = found.status, self.submission_name(found.number)
-        if status is not None and not status.finished and status.name != name:
-            raise RunsInArrayError.of(self._name, status, self._cluster.page(status.name))
-        begun = yield from self._ensure(found)
-        self.announce(begun)
-        return begun
+        while entry is None or entry.status is None or entry.failed:
+            entry = yield from self._submit(self.next_number(entry))
+            if entry is not None and entry.posted:
+                break
+        assert entry is not None
+        if entry.status is not None and not entry.posted:
+            if entry.index is not None and not entry.status.finished:
+                raise RunsInArrayError.of(self._name, entry, self.book.api.page(entry.job))
+            self._log("Job %s already exists (%s); nothing is submitted", entry.job, entry.status.raw_state)
+            self.evidence.check_taken_over(entry.status)
+        self.announce(entry)
+        return entry
 
-    def announce(self, begun: Begun, *, with_tags: bool = True) -> None:
-        """Trigger the event of a job that was submitted or taken over, and give it its tags."""
-        if not begun.submitted and begun.status.finished:
-            return
-        event = PaiEvent.SUBMITTED if begun.submitted else PaiEvent.TAKEN_OVER
-        if with_tags:
-            self._new_watch().announce(begun.status, event)
-        else:
-            self._trigger(event, begun.status)
+    def newest(self, *, max_age: float = RECENT) -> Steps[Entry | None]:
+        """Ask the book for the newest submission, or use what ``complete()`` has found just now.
 
-    def find(self) -> Steps[LatestSubmission | None]:
-        """Find the latest submission; None if the outputs are complete, and the server knows none."""
-        found = self._submissions.cached()
-        if found is None:
-            found = yield from self._find(self._submissions)
-        if found.status is None and self._history.is_completed():
-            text = "Job %s is complete: its outputs show it; the server no longer knows the job"
-            logger.log(self._level, text, self._name)
-            return None
-        return found
+        A reply without owner and submission time, as mocked tests have it, is no submission of this task.
 
-    def next_submission(self, found: LatestSubmission) -> tuple[int, str]:
-        """Return the number and the name of the submission that comes after one that did not succeed.
+        Args:
+            max_age: seconds for which an answer is good enough.
+        """
+        self._check_owner()
+        entry = yield from self.book.latest(self._name, self.evidence, max_age=max_age)
+        is_one = entry is None or entry.status is None or entry.status.identified or self._made > 0
+        return entry if is_one else None
+
+    def is_done(self, entry: Entry | None) -> bool:
+        """Return whether the outputs are complete, for a job that the server does not know."""
+        if (entry is not None and entry.status is not None) or not self.evidence.is_complete():
+            return False
+        self._log("Job %s is complete: its outputs show it; the server no longer knows the job", self._name)
+        return True
+
+    def next_number(self, entry: Entry | None) -> int:
+        """Return the number of the submission that comes after one that did not succeed, or after none.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
         """
-        number = found.number
-        if found.status is None:
-            number = self._history.last_submission_number(self.settings["on_forgotten"])
-        return number + 1, self._submissions.job_name(number + 1)
+        return self.evidence.next_number(entry, self.options["on_forgotten"])
 
-    def submission_name(self, number: int) -> str:
-        """Return the name of a submission on this cluster."""
-        return self._submissions.job_name(number)
+    def _submit(self, number: int) -> Steps[Entry | None]:
+        """Claim and post a submission; return it, or what is there instead."""
+        name = self.book.job_name(self._name, number)
+        job = self.prepare(number)
+        if self.claim(number, name) != name:
+            return (yield from self._in_array())
+        posting = Posting(self.book, name, single=self._single)
+        spoken = self.book.api.dialect.version
+        try:
+            status = yield from posting.steps(job)
+        except PaiApiError as error:
+            if posting.may_be_submitted:
+                raise error.extended(_submission_unknown(name)) from None
+            self.evidence.release()
+            if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
+                return (yield from self.book.latest(self._name, self.evidence))  # in the other dialect
+            raise error.reworded(f"job {name!r} was not submitted: {error}") from None
+        except PaiError:
+            self.evidence.release()
+            raise
+        except BaseException:
+            logger.warning("Interrupted: %s", _submission_unknown(name))
+            raise
+        if status is None:
+            return (yield from self.book.holder(self._name, number))
+        self.evidence.posted()
+        return self.book.posted(self._name, number, status)
+
+    def claim(self, number: int, job_name: str) -> str:
+        """Claim a submission for a job, and return the name of the job that it is claimed for."""
+        return self.evidence.claim(number, job_name)
+
+    def _in_array(self) -> Steps[Entry]:
+        """Return the submission that another process has claimed for an array.
+
+        Raises:
+            RunsInArrayError: the server does not know that array.
+        """
+        claim = self.evidence.last()
+        assert claim is not None
+        entry = yield from self.book.submission(self._name, claim)
+        if entry.status is None:
+            raise RunsInArrayError.of(self._name, entry, "")
+        return entry
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name, after its uploads and its output folder were created."""
-        return self._prepared(self._submissions.job_name(number), number)
+        """Return the job under a submission's name, after its uploads were sent."""
+        api, definition = self.book.api, self._definition
+        name = self.book.job_name(self._name, number)
+        if not name.startswith(self._name):
+            text = "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only"
+            logger.log(logging.WARNING if self._single else logging.DEBUG, text, self._name, name)
+        job = self.named(name)
+        if isinstance(job, PaiJob):
+            if number > 1 or not api.dialect.can.output_folders:
+                job.outputDir = job.outputDir or definition.folder
+            definition.upload(job.codeDir, self._hdfs)
+        if definition.folder is not None and not self.evidence.has_flag:
+            fallback = self.outputs.completion_fallback()
+            self._log("Job %s gets no completion flag: %s", name, fallback)
+        return job
 
-    def record_submission(self, number: int, array: str) -> None:
-        """Record a submission before the array is sent of which it is an instance."""
-        self._history.record_submission(number, array)
+    def named(self, name: str) -> PaiJob | JobProtocol:
+        """Return the job as it is posted under a name on this cluster."""
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 
-    def undo_submission(self) -> None:
-        """Undo the record of the last submission: the server refused the job."""
-        self._history.undo_submission()
+        job = for_containers(self.job, name, with_runtime=self._task.runtime)
+        notify = self.options.notify
+        if notify and self.book.api.dialect.version == "v1":
+            text = "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications"
+            logger.warning(text, name)
+        elif notify and isinstance(job, PaiJob):
+            from luigi_pai.spec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
 
-    def finish(self, begun: Begun, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
+            job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
+        elif notify and not isinstance(job, PaiJob):
+            for change in notify:
+                setattr(job.extras.jobStatusChangeNotification, change, True)
+        return job
+
+    def announce(self, entry: Entry, *, with_tags: bool = True) -> None:
+        """Trigger the event of a job that was submitted or taken over, and give it its tags."""
+        status = entry.status
+        if status is None or (not entry.posted and status.finished):
+            return
+        event = PaiEvent.SUBMITTED if entry.posted else PaiEvent.TAKEN_OVER
+        if with_tags:
+            self._watch.announce(status, event)
+        else:
+            trigger(self._task, event, status)
+
+    # the end
+
+    def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
         """Record how a submission has ended, and keep its logs; the end triggers an event.
 
         Args:
-            begun: the submission, as ``begin`` returned it.
+            entry: the submission, as ``begin`` returned it.
             update: its last one.
             next_step: last line of the error.
 
@@ -248,143 +382,76 @@ class TaskRun:
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobLost: the server no longer knows it.
         """
-        status, is_news = update.status, begun.submitted or not begun.status.finished
+        status = update.status
+        is_news = entry.posted or entry.status is None or not entry.status.finished
         error: PaiJobError
         if update.outcome is Outcome.LOST:
-            error = lost_job(self._cluster, update.name)
-            self._trigger(PaiEvent.FAILED, status, error)
+            error = lost_job(self.book.api, update.name)
+            trigger(self._task, PaiEvent.FAILED, status, error)
             raise error
-        if not begun.status.finished:
-            self._submissions.cache_end(begun.number, status)
-        self._keep_logs(status, watched=is_news)
+        ended = replace(entry, status=status, posted=False)
+        if is_news:
+            self.book.take(self._name, ended)
+        self._record(ended, watched=is_news)
         if status.succeeded:
-            self._history.record_success(status)
             if is_news:
-                self._trigger(PaiEvent.SUCCEEDED, status)
+                trigger(self._task, PaiEvent.SUCCEEDED, status)
             return
-        self._history.record_failure(status)
         error = job_failure(
-            self._cluster,
+            self.book.api,
             status,
             missed=update.missed,
             secrets=self._definition.secrets(),
             next_step=next_step,
         )
-        self._trigger(PaiEvent.FAILED, status, error)
+        trigger(self._task, PaiEvent.FAILED, status, error)
         raise error
 
-    def _trigger(self, event: str, *arguments: object) -> None:
-        trigger(self._definition.task, event, *arguments)
-
-    def _keep_logs(self, status: JobStatus, *, watched: bool) -> None:
-        """Keep the logs of an ended job, before its end is recorded: if this is killed, the next run does it.
+    def _record(self, entry: Entry, *, watched: bool) -> None:
+        """Record the end of a submission, after its logs: if this is killed, the next run does it.
 
         Args:
-            status: of the job.
-            watched: this process has watched its end; else they are kept if the end is not recorded yet.
+            entry: the submission.
+            watched: this process has watched its end; else logs are kept if the end is not recorded yet.
         """
-        if self.settings["keep_logs"] and (watched or self._history.lacks_end(status)):
-            folder = self._definition.output_folder
-            KeptLogs(self._cluster, self.outputs.hdfs_of(folder), folder).keep(status)
+        if entry.status is not None and self.options["keep_logs"]:
+            from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
-    def _find(self, submissions: Submissions) -> Steps[LatestSubmission]:
-        """Find the latest submission by name, by the submission record, or in the user's list of jobs."""
-        try:
-            self._cluster.outage.check()
-            found = yield from submissions.latest()
-            if found.has_failed:
-                found = yield from self._find_in_array(submissions, found)
-                submissions.cache(found)
-            if found.status is None:
-                last = self._history.last
-                if last is not None:
-                    number = last.number
-                elif not self._cluster.dialect.can.shared_names or self._history.may_have_run():
-                    number = yield from submissions.latest_in_list()
-                else:
-                    number = 0
-                if number > 1:
-                    found = yield from submissions.latest(number)
-        except ClusterUnreachable as error:
-            self._cluster.outage.record(error)
-            raise
-        return found
+            if watched or self.evidence.lacks_end(entry):
+                folder = self._definition.folder
+                KeptLogs(self.book, self.outputs.hdfs_of(folder), folder).keep(entry.status)
+        if entry.succeeded:
+            self.evidence.record_success(entry)
+        else:
+            self.evidence.record_failure(entry)
 
-    def _find_in_array(self, submissions: Submissions, found: LatestSubmission) -> Steps[LatestSubmission]:
-        """Return a later submission in an array, by the record or the list of jobs; else what was found."""
-        last = self._history.last
-        if last is None and not self._cluster.dialect.can.shared_names:  # of v1
-            return (yield from submissions.latest_in_arrays(found))
-        if last is None or last.number <= found.number or last.job == submissions.job_name(last.number):
-            return found
-        status = yield from submissions.in_array(last.number, last.job)
-        return found if status is None else LatestSubmission(last.number, status)
+    # further attempts of this run
 
-    def _ensure(self, found: LatestSubmission) -> Steps[Begun]:
-        """Return a submission that is waiting, running or successful; submit the job if there is none."""
-        submissions = self._submissions
-        while True:
-            status = found.status
-            if status is not None and (found.submitted or not status.finished or status.succeeded):
-                break
-            number, name = self.next_submission(found)
-            job = self._prepared(name, number)
-            self._history.record_submission(number, name)
-            try:
-                found = yield from submissions.submit(number, job)
-            except PaiApiError as error:
-                if submissions.may_be_submitted:
-                    raise error.extended(_submission_unknown(submissions.job_name(number))) from None
-                self._history.undo_submission()
-                text = f"job {submissions.job_name(number)!r} was not submitted: {error}"
-                raise error.reworded(text) from None
-            except PaiError:
-                self._history.undo_submission()
-                raise
-            except BaseException:
-                logger.warning("Interrupted: %s", _submission_unknown(submissions.job_name(number)))
-                raise
-        if not found.submitted:
-            logger.log(
-                self._level,
-                "Job %s already exists (%s); nothing is submitted",
-                status.name,
-                status.raw_state,
-            )
-            self._history.check_taken_over(status)
-        return Begun(found.number, status, found.submitted)
+    def _next_step(self, update: Update) -> str:
+        """Return the last line of the error for an end: what happens next, after how many attempts."""
+        most = self.options["max_attempts"]
+        if most == 1:
+            return NEXT_SUBMISSION
+        obstacle = self._obstacle(update)
+        if obstacle is None:
+            return f"attempt {self._made} of {most} of this run; the job is submitted again"
+        return f"attempt {self._made} of {most} of this run, the last one: {obstacle}; {NEXT_SUBMISSION}"
 
-    def _prepared(self, name: str, number: int) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name, after its uploads and its output folder were created."""
-        definition = self._definition
-        if not name.startswith(self._name):
-            logger.log(
-                logging.WARNING if self._level == logging.INFO else self._level,
-                "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only",
-                self._name,
-                name,
-            )
-        notify, api_version = self.settings.notify, self._cluster.dialect.version
-        if notify and api_version == "v1":
-            logger.warning(
-                "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications", name
-            )
-        job = definition.job_for(name, api_version, notify)
-        if isinstance(job, PaiJob):
-            if number > 1 or not self._cluster.dialect.can.output_folders:
-                job.outputDir = job.outputDir or definition.output_folder
-            definition.send_uploads(job.codeDir, self._hdfs)
-        flag = self.outputs.completion_flag()
-        if flag is None and definition.output_folder is not None:
-            fallback = self.outputs.completion_fallback()
-            logger.log(self._level, "Job %s gets no completion flag: %s", name, fallback)
-        elif flag is not None and number > 1:
-            flag.discard(self._name)
-        folder = job.outputDir if isinstance(job, PaiJob) else None
-        hdfs = self.outputs.hdfs_of(folder) if folder else None
-        if folder and hdfs is not None:
-            hdfs.mkdir(folder)
-        return job
+    def _obstacle(self, update: Update) -> str | None:
+        """Return why no further attempt follows; None if one does."""
+        status = update.status
+        if update.missed is not None:
+            return f"{update.missed.value} was missed"
+        if status.state is JobState.STOPPED:
+            return "the job was stopped"
+        if self._made >= self.options["max_attempts"]:
+            return "there are no more (max_attempts)"
+        if not self.options.is_retried((status.exit_code, status.command_exit_code)):
+            return "its exit code is not in retry_exit_codes"
+        return None
+
+    def _log(self, text: str, *arguments: object) -> None:
+        logger.log(logging.INFO if self._single else logging.DEBUG, text, *arguments)
 
 
 def _submission_unknown(name: str) -> str:

@@ -63,6 +63,7 @@ class PaiMock:
             (responses.POST, "/token", self._token),
             (responses.POST, "/jobs", self._post),
             (responses.GET, "/jobs/[^/]+", self._job),
+            (responses.GET, r"/jobs(\?.*)?", self._list),
         ):
             self.mock.add_callback(method, re.compile(f"{base}{path}$"), callback=answer)
         return self
@@ -88,5 +89,11 @@ class PaiMock:
     def _job(self, request: PreparedRequest) -> Answer:
         name = unquote(str(request.url).rpartition("/")[2])
         if name not in self.states:
-            return 404, {}, "{}"
-        return 200, {}, json.dumps({"name": name, "jobStatus": {"state": self.states[name]}})
+            return 404, {}, json.dumps({"code": "NoJobError", "message": f"Job {name} is not found."})
+        return 200, {}, json.dumps({"name": name, "jobStatus": self._status(name)})
+
+    def _list(self, _request: PreparedRequest) -> Answer:
+        return 200, {}, json.dumps([{"name": name, **self._status(name)} for name in self.states])
+
+    def _status(self, name: str) -> dict[str, Any]:
+        return {"state": self.states[name], "username": _SETTINGS["username"], "createdTime": 1}

@@ -91,7 +91,7 @@ class Pai:
             return self.cluster.job(name)
         for job in self.server.jobs():
             cluster = self.cluster.with_api_version(job["api"])
-            if job["name"] in (name, cluster.job_name(name)):
+            if job["name"] in (name, cluster.book.job_name(name, 1)):
                 return cluster.job(job["name"])
         raise AssertionError(
             f"no job {name!r} was submitted; there are: {', '.join(self.submitted) or 'none'}"

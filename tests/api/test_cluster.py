@@ -11,7 +11,7 @@ from mocked_rest import JOB, URL
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.submissions import Submissions
+from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import (
     InvalidReply,
     JobNotFound,
@@ -57,11 +57,11 @@ def test_the_dialect_is_learned_from_the_answers(faulty, new_cluster, clock, rel
     faulty.release = release
     faulty.add("there")
     cluster = new_cluster(faulty.url, clock=clock)
-    assert cluster.dialect.version == "v1"
+    assert cluster.book.api.dialect.version == "v1"
     with pytest.raises(JobNotFound):
-        cluster.status("missing")
-    assert cluster.status("there").succeeded
-    assert cluster.dialect.version == ("v1" if release == "0.7.1" else "v2")
+        cluster.book.of("missing")
+    assert cluster.book.of("there").succeeded
+    assert cluster.book.api.dialect.version == ("v1" if release == "0.7.1" else "v2")
     assert faulty.dialect_questions == (0 if release == "1.8.0" else 1)
 
 
@@ -69,10 +69,10 @@ def test_a_job_that_is_there_is_answer_enough(faulty, new_cluster):
     """On a v1 server nothing else is asked."""
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    assert cluster.status("there").succeeded
+    assert cluster.book.of("there").succeeded
     assert faulty.calls == [("GET", "/api/v1/jobs/there")]
     with pytest.raises(JobNotFound):
-        cluster.status("missing")
+        cluster.book.of("missing")
     assert faulty.dialect_questions == 0
 
 
@@ -80,11 +80,11 @@ def test_an_upgraded_server_is_noticed(faulty, new_cluster):
     """A learned v1 is not for ever."""
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    cluster.status("there")
+    cluster.book.of("there")
     faulty.release = "1.8.0"
     with pytest.raises(JobNotFound):
-        cluster.status("missing")
-    assert cluster.dialect.version == "v2"
+        cluster.book.of("missing")
+    assert cluster.book.api.dialect.version == "v2"
 
 
 def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluster, in_forks):
@@ -94,18 +94,18 @@ def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluste
 
     def look(number):
         with pytest.raises(JobNotFound):
-            cluster.status(f"missing{number}")
+            cluster.book.of(f"missing{number}")
 
     def process(_number=0):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(look, range(4)))
 
     in_forks(process, 3, meanwhile=process)
-    assert cluster.dialect.version == "v2"
+    assert cluster.book.api.dialect.version == "v2"
     assert (faulty.dialect_questions, faulty.logins) == (1, 1)
 
 
-@pytest.mark.parametrize("call", [lambda cluster: cluster.status("j"), lambda cluster: cluster.submit(JOB)])
+@pytest.mark.parametrize("call", [lambda cluster: cluster.book.of("j"), lambda cluster: cluster.submit(JOB)])
 def test_a_configured_v1_on_a_v2_cluster_says_what_to_change(faulty, new_cluster, call):
     """The setting is obeyed, and named."""
     faulty.release = "1.8.0"
@@ -122,11 +122,12 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
     faulty.add("there")
     cluster = new_cluster(faulty.url)
     view = cluster.with_api_version("v2")
-    assert view.status("there").succeeded
+    assert view.book.of("there").succeeded
     assert faulty.logins == 1
-    cluster.cache.put("a", 1)
-    assert view.cache.get("a") == 1
-    assert cluster.dialect.version == "v1"
+    calls = len(faulty.calls)
+    assert cluster.with_api_version("v2").book.of("there").succeeded
+    assert len(faulty.calls) == calls
+    assert cluster.book.api.dialect.version == "v1"
 
 
 # ---------------------------------------------------------------- many at once
@@ -138,12 +139,15 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
     cluster = new_cluster(faulty.url, polling=Polling(patience=30))
 
     def work(name):
-        submissions = Submissions(cluster, name)
-        found = run_steps(submissions.latest(), time.sleep)
-        while found.status is None:
-            job = PaiJob(submissions.job_name(1), "i", [TaskRole("w", "c")])
-            found = run_steps(submissions.submit(1, job), time.sleep)
-        assert found.submitted
+        assert run_steps(cluster.book.latest(name), time.sleep) is None
+        spoken = cluster.book.api.dialect.version
+        job = PaiJob(name, "i", [TaskRole("w", "c")])
+        try:
+            status = run_steps(Posting(cluster.book, name).steps(job), time.sleep)
+        except PaiHttpError:  # the server speaks v2 since
+            assert spoken == "v1"
+            status = run_steps(Posting(cluster.book, name).steps(job), time.sleep)
+        assert status is not None
 
     def thread(number):
         for index in range(50):
@@ -165,7 +169,7 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
     assert len(faulty.jobs) == 8 * 50 + 20
     assert faulty.count_answers(202, "POST", "/jobs") == 8 * 50 + 20
     assert faulty.count_answers(409) == 0
-    assert cluster.dialect.version == "v2"
+    assert cluster.book.api.dialect.version == "v2"
 
 
 # ---------------------------------------------------------------- errors with hints
@@ -220,12 +224,12 @@ def test_polling_is_paused_as_the_server_says(faulty, new_cluster, clock):
     faulty.limits = {"call": 10}
     faulty.add("a", runs_for=3600)
     cluster = new_cluster(faulty.url, clock=clock, api_version="v2")
-    assert cluster.polling_wait() == 0
+    assert cluster.book.api.polling_wait() == 0
     for _ in range(6):
-        cluster.status("a")
-    assert 0 < cluster.polling_wait() <= 61
+        cluster.book.of("a")
+    assert 0 < cluster.book.api.polling_wait() <= 61
     clock.advance(61)
-    assert cluster.polling_wait() == 0
+    assert cluster.book.api.polling_wait() == 0
 
 
 def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, caplog):
@@ -236,7 +240,7 @@ def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, c
 
     def look(_):
         with pytest.raises(JobNotFound):
-            cluster.status("missing")
+            cluster.book.of("missing")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(look, range(8)))

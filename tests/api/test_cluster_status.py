@@ -9,7 +9,6 @@ from luigi_pai import reset_clusters
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.submissions import Submissions
 from luigi_pai.errors import (
     ClusterUnreachable,
     JobNotFound,
@@ -20,16 +19,14 @@ from luigi_pai.errors import (
 
 HOUR, DAY = 3600.0, 86400.0
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-
 
 @pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "STOPPED"])
 def test_an_end_is_asked_for_once(new_cluster, rest, state):
     """A finished job never changes: it is remembered, and no request made for it again."""
     rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
     cluster = new_cluster(URL)
-    assert cluster.status("j") == cluster.status("j")
-    assert cluster.status("j").raw_state == state
+    assert cluster.job("j").status() == cluster.job("j").status()
+    assert cluster.job("j").status().raw_state == state
     assert len(rest.calls) == 1
 
 
@@ -38,8 +35,8 @@ def test_what_is_no_end_is_asked_for_each_time(new_cluster, rest, state):
     """A job that may go on is looked at again."""
     rest.get(f"{URL}/api/v1/jobs/j", json=reply(state, username="admin", createdTime=1))
     cluster = new_cluster(URL)
-    cluster.status("j")
-    cluster.status("j")
+    cluster.job("j").status()
+    cluster.job("j").status()
     assert len(rest.calls) == 2
 
 
@@ -48,7 +45,7 @@ def test_the_end_in_a_bare_reply_is_not_remembered(new_cluster, rest):
     rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED"))
     rest.get(f"{URL}/api/v1/jobs/j", json=reply("FAILED"))
     cluster = new_cluster(URL)
-    assert [cluster.status("j").raw_state for _ in range(2)] == ["SUCCEEDED", "FAILED"]
+    assert [cluster.job("j").status().raw_state for _ in range(2)] == ["SUCCEEDED", "FAILED"]
 
 
 def test_ends_are_remembered_by_name(new_cluster, rest):
@@ -56,9 +53,9 @@ def test_ends_are_remembered_by_name(new_cluster, rest):
     rest.get(f"{URL}/api/v1/jobs/j", json=reply("SUCCEEDED", username="admin", createdTime=1))
     rest.get(f"{URL}/api/v1/jobs/k", json={}, status=404)
     cluster = new_cluster(URL)
-    cluster.status("j")
+    cluster.job("j").status()
     with pytest.raises(JobNotFound):
-        cluster.status("k")
+        cluster.job("k").status()
 
 
 def test_the_list_is_that_of_the_user(new_cluster, rest):
@@ -114,7 +111,7 @@ def test_stopping_goes_to_the_job(new_cluster, rest):
 def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal):
     """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
     cluster = new_cluster(url, portal_url=portal_url)
-    assert cluster.portal_url == portal
+    assert cluster.book.api.portal_url == portal
     assert cluster.page("j") == f"{portal}/view.html?jobName=j"
     assert cluster.with_api_version("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
     assert (
@@ -134,12 +131,12 @@ def test_answered_is_that_of_the_connection(new_cluster, rest):
     """A cluster that nobody ever answered says so."""
     cluster = new_cluster(URL)
     with pytest.raises(ClusterUnreachable):
-        cluster.status("j")  # nothing is registered: responses refuses the connection
-    assert not cluster.answered
+        cluster.job("j").status()  # nothing is registered: responses refuses the connection
+    assert not cluster.book.api.answered
     rest.get(f"{URL}/api/v1/jobs/j", json={}, status=404)
     with pytest.raises(JobNotFound):
-        cluster.status("j")
-    assert cluster.answered
+        cluster.job("j").status()
+    assert cluster.book.api.answered
 
 
 # ---------------------------------------------------------------- another server, forgetting
@@ -152,12 +149,12 @@ def test_another_empty_server_is_believed(faulty, new_cluster, clock, release):
     cluster = new_cluster(faulty.url, clock=clock)
     for name in ("a", "b"):
         faulty.add(name)
-        assert cluster.status(name).succeeded
+        assert cluster.job(name).status().succeeded
     faulty.jobs.clear()
     clock.advance(31)
     for name in ("a", "b"):
         with pytest.raises(JobNotFound):
-            cluster.status(name)
+            cluster.job(name).status()
 
 
 def test_another_server_on_new_connections_is_asked_at_once(faulty, new_cluster, clock):
@@ -165,12 +162,12 @@ def test_another_server_on_new_connections_is_asked_at_once(faulty, new_cluster,
 
     cluster = new_cluster(faulty.url, clock=clock)
     faulty.add("a")
-    assert cluster.status("a").succeeded
+    assert cluster.job("a").status().succeeded
     faulty.down()
     faulty.jobs.clear()
     faulty.up()
     with pytest.raises(JobNotFound):
-        cluster.status("a")
+        cluster.job("a").status()
 
 
 def test_the_same_server_is_asked_for_one_of_its_jobs(faulty, new_cluster, clock):
@@ -179,12 +176,12 @@ def test_the_same_server_is_asked_for_one_of_its_jobs(faulty, new_cluster, clock
     names = [f"j{number}" for number in range(30)]
     for name in names:
         faulty.add(name)
-        cluster.status(name)
+        cluster.job(name).status()
     faulty.calls.clear()
     for _ in range(3):
         clock.advance(31)
         for name in names:
-            assert cluster.status(name).succeeded
+            assert cluster.job(name).status().succeeded
     assert len(faulty.calls) == 3
 
 
@@ -194,22 +191,18 @@ def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     faulty.limits = {"list": 1}
     faulty.add("a")
     cluster = new_cluster(faulty.url, clock=clock)
-    cluster.status("a")
+    cluster.job("a").status()
     cluster.list()
-    cluster.outage.record(ClusterUnreachable("down"))
-    cluster.cache.put("x", 1)
-    run_steps(Submissions(cluster, "a").latest(), clock.sleep)
+    run_steps(cluster.book.latest("a"), clock.sleep)
     with pytest.raises(RateLimited):
         cluster.list()
     faulty.jobs.clear()
     faulty.limits = {}
     cluster.reset()
-    assert cluster.dialect.version == "v1"
-    assert cluster.cache.get("x") is None
-    assert cluster.cached_lookup("a") is None
-    cluster.outage.check()
+    assert cluster.book.api.dialect.version == "v1"
+    assert cluster.book.known("a") is None
     with pytest.raises(JobNotFound):
-        cluster.status("a")
+        cluster.job("a").status()
     assert cluster.list() == []
     assert faulty.logins == 2
 
@@ -219,7 +212,7 @@ def test_a_closed_cluster_opens_new_connections(faulty, new_cluster):
     faulty.add("a", runs_for=60)
     cluster = new_cluster(faulty.url)
     for connections in (1, 1, 2, 2):
-        cluster.status("a")
+        cluster.job("a").status()
         assert faulty.connections == connections
         if connections == 1 and len(faulty.calls) == 2:
             cluster.close()
@@ -237,22 +230,6 @@ def test_the_clusters_of_a_process_are_one_for_each_settings():
     reset_clusters()
     assert CLUSTERS.get(**settings) is not cluster
     assert CLUSTERS.cache.get("settings") is None
-
-
-# ---------------------------------------------------------------- nobody there
-
-
-def test_an_address_without_a_server_is_found_out_once(new_cluster, clock, in_forks):
-    """A thousand tasks do not each find it out: for ten seconds they are told what the first ran into."""
-    cluster = new_cluster(clock=clock)
-    cluster.outage.check()
-    in_forks(lambda _: cluster.outage.record(ClusterUnreachable("cannot reach it: Connection refused")))
-    for _ in range(2):
-        with pytest.raises(ClusterUnreachable, match=r"^cannot reach it: Connection refused$"):
-            cluster.outage.check()
-        clock.set_wall_clock(-DAY)
-    clock.advance(10.5)
-    cluster.outage.check()
 
 
 # ---------------------------------------------------------------- how long a server knows a job
@@ -275,14 +252,14 @@ def test_the_retention_is_that_of_the_release(faulty, new_cluster, release, seco
     fixed = "v1" if release == "0.7.1" else "v2"
     cluster = new_cluster(faulty.url, api_version=fixed if api_version == "fixed" else "auto")
     with pytest.raises(JobNotFound):
-        cluster.status("missing")
-    assert [cluster.retention() for _ in range(3)] == [seconds] * 3
+        cluster.job("missing").status()
+    assert [cluster.book.api.retention() for _ in range(3)] == [seconds] * 3
     assert faulty.dialect_questions <= 1
 
 
 def test_the_retention_may_be_set(new_cluster, rest):
     """Sites change it; then nothing is asked."""
-    assert new_cluster(URL, retention=60.0, api_version="v2").retention() == 60.0
+    assert new_cluster(URL, retention=60.0, api_version="v2").book.api.retention() == 60.0
     assert len(rest.calls) == 0
 
 
@@ -291,4 +268,4 @@ def test_a_v2_server_that_does_not_say_its_release(new_cluster, rest, version):
     """Nothing said is the shorter time: what is submitted again too early is refused by its name."""
     rest.get(f"{URL}/api/v1/", json={"version": version})
     expected = 30 * DAY if version == "nightly" else 12 * HOUR
-    assert new_cluster(URL, api_version="v2", token="t").retention() == expected
+    assert new_cluster(URL, api_version="v2", token="t").book.api.retention() == expected

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from luigi_pai.api.job import Job
 from luigi_pai.api.polling import Polling
 from luigi_pai.errors import (
     ClusterUnreachable,
@@ -22,7 +23,7 @@ from luigi_pai.errors import (
 from luigi_pai.spec.job import PaiJob, TaskRole
 
 if TYPE_CHECKING:
-    from luigi_pai import Cluster, Job
+    from luigi_pai import Cluster
 
 _serial = itertools.count()
 
@@ -77,6 +78,7 @@ def test_a_job_is_submitted_and_waited_for(submit, local, is_v2):
     assert job.url == f"{local.url}/{page}{job.name}"
 
 
+@pytest.mark.slow
 def test_a_failed_job_says_why(submit, is_v2):
     """wait() returns the end, whichever it is; failure() says what happened, where to look."""
     job = submit("echo begin; echo boom >&2; exit 3")
@@ -92,7 +94,7 @@ def test_a_failed_job_says_why(submit, is_v2):
         assert ", its command with 3" in first
         assert "  last lines of main[0]:" in others
         assert "    boom" in others
-    again = job.cluster.job(job.name)
+    again = Job(job.book, job.name)
     assert str(again.failure()) == str(error)
 
 
@@ -160,7 +162,7 @@ assert 'luigi' not in sys.modules
 
 @pytest.fixture
 def faulty_cluster(faulty, new_cluster, clock):
-    return new_cluster(faulty.url, clock=clock, read_timeout=0.2, polling=Polling(patience=100))
+    return new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
 
 
 def job_of(name="j"):
@@ -170,7 +172,7 @@ def job_of(name="j"):
 def test_a_handle_asks_nothing(faulty, faulty_cluster):
     """Until it is asked."""
     job = faulty_cluster.job("j")
-    assert repr(job) == f"Job('j', Cluster('{faulty.url}', 'admin'))"
+    assert repr(job) == f"Job('j', '{faulty.url}')"
     assert job.url == f"{faulty.url}/view.html?jobName=j"
     assert faulty.calls == []
 
@@ -285,7 +287,7 @@ def test_a_job_that_queues_too_long_is_stopped(faulty, faulty_cluster, clock, re
 def test_transient_errors_are_waited_out(faulty, faulty_cluster, kind):
     """From the first lookup on."""
     faulty.add("other")
-    faulty_cluster.status("other")
+    faulty_cluster.book.of("other")
     faulty.add("j", runs_for=120)
     faulty.fail("GET", "/jobs/j$", kind, times=4)
     job = faulty_cluster.job("j")

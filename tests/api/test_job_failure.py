@@ -9,7 +9,7 @@ import pytest
 
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.api.watcher import Deadline
+from luigi_pai.api.watching import Deadline
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 
 URL = "http://pai.test/rest-server"
@@ -40,7 +40,7 @@ def cluster(new_cluster):
 
 def text_of(cluster, status, **about):
     """Return the text of the error for a job."""
-    return str(job_failure(cluster, status, **about))
+    return str(job_failure(cluster.book.api, status, **about))
 
 
 def say_log(rest, text, name="all"):
@@ -192,7 +192,7 @@ def test_a_v1_server_is_not_asked_for_logs(new_cluster, rest):
 def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
     """What catches it need not read its text."""
     rest.get(LOGS, status=404, json={})
-    error = job_failure(cluster, FAILED)
+    error = job_failure(cluster.book.api, FAILED)
     assert type(error) is PaiJobFailed
     assert (error.status, error.job_name) == (FAILED, "j")
 

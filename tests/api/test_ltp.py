@@ -22,6 +22,7 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
+from luigi_pai.spec.protocol import JobProtocol
 
 OBSERVED = DATA / "observed_ltp-v1.5.json"
 JOB = "GET /api/v2/jobs/admin~train"
@@ -133,7 +134,7 @@ def test_no_other_fault_is_asked_about(ltp, v2, status, body):
 def test_what_the_question_runs_into(ltp, new_session, fault, error):
     """Nothing but the one 404 means that the job is missing; a transient error stays transient."""
     ltp.fail("GET", "/taskIndex/", **fault, times=2)
-    session = new_session(ltp.url, token=ltp.token(), read_timeout=0.2)
+    session = new_session(ltp.url, token=ltp.token(), read_timeout=0.5)
     with pytest.raises(error) as caught:
         V2Dialect(session).status("train")
     assert not isinstance(caught.value, JobNotFound)
@@ -205,7 +206,7 @@ def test_a_recorded_refusal_is_readable(recorded):
     v2, say = recorded
     say("submit schema err")
     with pytest.raises(PaiHttpError) as caught:
-        v2.post("name: p\n")
+        v2.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
     assert "must have required property 'type'; must have required property 'taskRoles'" in str(caught.value)
     assert "name: must match pattern" in str(caught.value)
 
@@ -215,7 +216,7 @@ def test_recorded_lines_of_a_document_are_left_out(recorded):
     v2, say = recorded
     say("submit bad yaml")
     with pytest.raises(ServerFault) as caught:
-        v2.post("a: [1, 2\n")
+        v2.submit(JobProtocol.from_yaml("protocolVersion: 2\nname: p\n"))
     assert str(caught.value).endswith("unexpected end of the stream within a flow collection (2:1)")
 
 

@@ -6,15 +6,15 @@ from email.utils import formatdate
 
 import pytest
 
+from luigi_pai.api.book.document import SharedDocument
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits, reset_after
-from luigi_pai.api.shared_state import SharedState
 from luigi_pai.errors import RateLimited
 
 
 @pytest.fixture
 def limits(clock):
-    return Limits(SharedState(), clock)
+    return Limits(SharedDocument(), clock)
 
 
 def said(clock, left, reset_in, of=600, ahead=0.0, **others):
@@ -245,7 +245,7 @@ class CountingServer:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._state = SharedState()
+        self._state = SharedDocument()
 
     @property
     def requests(self) -> int:
@@ -262,7 +262,7 @@ class CountingServer:
 def test_many_processes_share_one_window(in_forks):
     """30 processes that ask as fast as they can: never more requests than the limit, and no 429 for any."""
     server, clock = CountingServer(400), Clock()
-    limits = Limits(SharedState(), clock)
+    limits = Limits(SharedDocument(), clock)
     limits.record(Kind.CALL, server.ask(clock))
 
     def process(_number):

@@ -284,6 +284,7 @@ def test_201_of_later_releases_is_success_too(logged_in, rest):
     """0.12 and later answer 201 with a Location."""
     rest.post(JOBS, status=201, json={"message": "ok"}, headers={"Location": f"{JOBS}/x"})
     logged_in.submit(JOB)
+    assert rest.calls[-1].request.body.decode() == JOB.to_json()
 
 
 def test_a_name_in_use_is_a_name_conflict(logged_in, say):

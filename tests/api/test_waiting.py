@@ -85,8 +85,11 @@ def test_a_job_that_is_larger_than_its_virtual_cluster_is_warned_of():
     job = PaiJob("a", "x", [TaskRole("main", "true", taskNumber=3, gpuNumber=3)])
     texts = "8 GPUs in all, the job wants 9; 1000 MB of memory in all, the job wants 6144"
     expected = f"virtual cluster default has {texts}: it would wait for ever"
-    assert oversize_warning(here, job) == expected
-    assert oversize_warning(here, PaiJob("a", "x", [TaskRole("main", "true", memoryMB=9)])) is None
+    assert oversize_warning(here.virtual_clusters(), job) == expected
+    assert (
+        oversize_warning(here.virtual_clusters(), PaiJob("a", "x", [TaskRole("main", "true", memoryMB=9)]))
+        is None
+    )
 
 
 @responses.activate
@@ -106,7 +109,7 @@ def test_the_cluster_is_asked_once_a_minute_and_its_silence_is_no_error():
     config = responses.get("http://pai/api/v1/jobs/a/config", json=v1_config(gpus=4))
     clusters = responses.get("http://pai/api/v1/virtual-clusters", json=cluster_with(GPUs=6))
     here = Cluster("http://pai", "anna", token="t0ken", api_version="v1", clock=clock)
-    reasons = WaitingReasons(here)
+    reasons = WaitingReasons(here.book)
     waits = JobStatus("a", JobState.WAITING, virtual_cluster="default")
     assert reasons.of(waits) is None
     assert reasons.idle(waits) == 1.0

@@ -19,6 +19,8 @@ from luigi_pai.hdfs import WebHdfs
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CLI = [sys.executable, "-m", "luigi_pai"]
 
 

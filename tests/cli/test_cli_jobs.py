@@ -145,6 +145,7 @@ def test_lenient_examines_the_rest_of_an_ambiguous_file(run, tmp_path, old, new,
     assert run("validate", "odd.yaml", expect=1).stdout.count("\n") == 2
 
 
+@pytest.mark.slow
 def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
     (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
@@ -157,6 +158,7 @@ def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
     assert (done.stdout, done.stderr) == ("", f"{where}: {message} (line 5)\n")
 
 
+@pytest.mark.slow
 def test_a_tab_that_indents_is_refused_even_leniently(run, tmp_path):
     """It ends the reading, so the file is never called valid."""
     (tmp_path / "tab.yaml").write_text(PROTOCOL.replace("name: train\n", "name: train\n\tversion: 1\n"))
@@ -351,6 +353,7 @@ def test_convert_what_is_no_v1_job(run, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_render_a_task(run):
     """The job as it is sent, with the parameters of the command line and without its secrets."""
     done = run("render", "pipeline", "New", "--rate", "0.5")
@@ -361,6 +364,7 @@ def test_render_a_task(run):
     assert "hush" not in done.stdout
 
 
+@pytest.mark.slow
 def test_render_filled(run):
     """The commands as the server renders them, with stars for secrets."""
     assert run("render", "pipeline", "New", "--rate", "0.5", "--filled").stdout == (
@@ -371,6 +375,7 @@ def test_render_filled(run):
     )
 
 
+@pytest.mark.slow
 def test_render_a_v1_task(run):
     """As the JSON that is posted."""
     job = json.loads(run("render", "pipeline", "Old").stdout)
@@ -378,6 +383,7 @@ def test_render_a_v1_task(run):
     assert run("render", "--filled", "pipeline", "Old").stdout == "# taskRoles.main\ntrain\n"
 
 
+@pytest.mark.slow
 def test_render_a_file_as_it_is(run, tmp_path):
     """A file without secrets is shown as it would be sent: as written."""
     text = "# kept\n" + PROTOCOL.replace("secrets: {key: hush-hush}\n", "").replace(
@@ -387,6 +393,7 @@ def test_render_a_file_as_it_is(run, tmp_path):
     assert run("render", "plain.yaml").stdout == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filled", [[], ["--filled"]])
 def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
     """Each problem is a line, as in validate."""
@@ -397,6 +404,7 @@ def test_render_a_file_that_no_server_takes(run, tmp_path, filled):
     assert line.startswith("wrong.yaml: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

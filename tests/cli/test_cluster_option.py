@@ -81,6 +81,7 @@ def _options(command: Any) -> list[str]:
     return [option for parameter in command.params for option in parameter.opts]
 
 
+@pytest.mark.slow
 def test_jobs(job, gpu2, cluster, pai_command):
     """list, status, logs, stop and submit --like; what they advise has the option, too."""
     there = ("--cluster", "gpu2")
@@ -186,6 +187,7 @@ def _logging() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_logging")
 @pytest.mark.parametrize("words", ["luigi-pai status ", "luigi-pai list --cluster "])
 def test_completion_shows_nothing_of_a_configuration_that_cannot_be_read(tmp_path, words):
@@ -210,6 +212,7 @@ def test_completion(job):
     assert logging.root.manager.disable == 0  # it logs nothing, and only then
 
 
+@pytest.mark.slow
 def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
     """--cluster before MODULE is of the command; after it, it is a parameter of the task."""
     module = name.replace("-", "_")

@@ -84,6 +84,7 @@ def test_no_such_host(pai_command, settings):
     assert "check the host in pai_url" in text
 
 
+@pytest.mark.slow
 def test_the_portal_in_place_of_the_rest_server(pai_command, settings, portal):
     settings(pai_url=portal, username="anna", password="secret-1")
     text = pai_command("doctor", expect=1).stdout

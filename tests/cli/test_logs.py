@@ -25,6 +25,7 @@ def test_both_streams_of_one_task(pai_command, job_file, name):
     assert pai_command("logs", name, "worker/0", "--stderr").stdout == "err\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["v2"], indirect=True)
 def test_characters_that_a_terminal_s_encoding_lacks(pai_command, job_file, name, with_luigi_cfg):
     """A terminal in ISO 8859 gets escapes, as on standard error; a job file is in UTF-8 everywhere."""
@@ -53,6 +54,7 @@ def test_lines_of_several_tasks_say_whose_they_are(pai_command, job_file, name):
     assert pai_command("logs", name, "worker/2").stdout == "I am 2\n"
 
 
+@pytest.mark.slow
 @both
 def test_the_last_lines(pai_command, job_file, name):
     """Also of a log that is longer than what is looked through first."""
@@ -63,6 +65,7 @@ def test_the_last_lines(pai_command, job_file, name):
     assert whole == [*map(str, range(1, 100_001)), "no end"]
 
 
+@pytest.mark.slow
 @both
 def test_following_ends_with_the_job(pai_command, job_file, name):
     pai_command("submit", job_file(name, "for i in 1 2 3; do echo $i; sleep 0.5; done; exit 7"))
@@ -106,7 +109,7 @@ def test_a_node_out_of_reach_names_the_page(pai_command, settings):
     responses.get("http://pai/api/v1/jobs?username=admin", json=[job])
     result = pai_command("logs", "far", expect=1)
     assert result.stdout == ""
-    assert "luigi-pai logs: main/0: the connection to http://node:8042" in result.stderr
+    assert "luigi-pai logs: main/0: GET http://node:8042/" in result.stderr
     assert f"; its page: {page}" in result.stderr
 
 

@@ -17,6 +17,8 @@ from luigi_pai.api.cluster import Cluster
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 MODULE = """
 import luigi
 from luigi_pai import PaiProtocolTask, PaiSweep, PaiTask, TaskRole, grid

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import responses
+from places import ROOT
+from waiting import wait_until
 
 from luigi_pai.api.cluster import Cluster
 
@@ -204,6 +206,10 @@ def test_a_job_of_several_tasks(rest, ssh, pai_command):
 )
 def test_a_job_that_does_not_run(command, state, text, rest, ssh, pai_command):
     rest.replace("GET", f"{URL}/api/v1/jobs/train", json=job_reply(state))
+    if state == "FAILED":  # a later submission would be the one that is meant
+        missing = {"code": "NoJobError", "message": "Job train__attempt2 is not found."}
+        rest.get(f"{URL}/api/v1/jobs/train__attempt2", status=404, json=missing)
+        rest.get(f"{URL}/api/v1/jobs", json=[])
     assert pai_command(command, "train", expect=1).stderr == f"luigi-pai {command}: {text}\n"
     assert ssh.was_called is None
 
@@ -294,7 +300,7 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
 SHOWN = """
 import sys
 import responses
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_ssh import KEY, LINK, URL, job_reply, ssh_reply
 from luigi_pai.cli import main
 with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
@@ -306,6 +312,7 @@ with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_key_is_removed_when_the_command_is_ended(number, ssh, tmp_path):
     """As when a terminal is closed."""
@@ -313,13 +320,9 @@ def test_the_key_is_removed_when_the_command_is_ended(number, ssh, tmp_path):
         f"[OpenPai]\npai_url = {URL}\nusername = admin\npassword = x\napi_version = v1\n"
     )
     ssh.waits.touch()
-    script = SHOWN.format(folder=str(Path(__file__).parent))
+    script = SHOWN.format(folders=[str(Path(__file__).parent), str(ROOT / "tests" / "support")])
     with subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env=dict(os.environ)) as process:
-        deadline = time.monotonic() + 60
-        while ssh.was_called is None and time.monotonic() < deadline:
-            assert process.poll() is None
-            time.sleep(0.02)
-        file = Path(ssh.was_called["file"])
+        file = Path(wait_until(lambda: ssh.was_called)["file"])
         assert file.exists()
         process.send_signal(number)
         assert process.wait(60) == 128 + number
@@ -365,7 +368,7 @@ def run(local_pai_v2: LocalPai, as_settings, settings, name, tmp_path, pai_comma
         local_pai_v2.script_jobs(job=name, **rule)
         (tmp_path / "job.yaml").write_text(protocol(name, plugins, instances=2))
         pai_command("submit", str(tmp_path / "job.yaml"))
-        while here.status(name).state.value != ("WAITING" if waits else "RUNNING"):
+        while here.job(name).status().state.value != ("WAITING" if waits else "RUNNING"):
             time.sleep(0.02)
         return name
 

@@ -12,6 +12,7 @@ from luigi_pai.cli.tables import duration, fields, table
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 
 
+@pytest.mark.slow
 @both
 def test_list_shows_my_jobs(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
@@ -39,6 +40,7 @@ def test_status_says_why_a_job_failed(pai_command, job_file, name, here):
     assert f"logs: luigi-pai logs {name}" in text
 
 
+@pytest.mark.slow
 @both
 def test_status_of_a_task_shows_its_latest_submission_and_those_before(pai_command, job_file, name):
     pai_command("submit", job_file(name, "exit 4"), "--wait", expect=1)
@@ -48,10 +50,11 @@ def test_status_of_a_task_shows_its_latest_submission_and_those_before(pai_comma
     assert re.search(f"before +{name}  FAILED, exit code (4|255)", text)
 
 
+@pytest.mark.slow
 @both
 def test_a_task_whose_name_is_another_on_v2_is_its_latest_submission(pai_command, job_file, name, here):
     """v2 servers allow no dot: NAME__attempt2 is made of the name that the job has there."""
-    task, there = f"{name}.b", here.job_name(f"{name}.b")
+    task, there = f"{name}.b", here.book.api.job_name(f"{name}.b")
     pai_command("submit", job_file(there, "exit 4"), "--wait", expect=1)
     assert pai_command("status", task, "--json").stdout == pai_command("status", there, "--json").stdout
     pai_command("submit", job_file(f"{there}__attempt2", "sleep 60"))
@@ -61,6 +64,7 @@ def test_a_task_whose_name_is_another_on_v2_is_its_latest_submission(pai_command
     assert f"{name}.c" in pai_command("status", f"{name}.c", expect=1).stderr
 
 
+@pytest.mark.slow
 @both
 def test_status_of_the_latest_and_of_several(pai_command, job_file, name):
     pai_command("submit", job_file(name), "--wait")
@@ -73,6 +77,7 @@ def test_status_of_the_latest_and_of_several(pai_command, job_file, name):
     assert result.stdout.startswith(name)
 
 
+@pytest.mark.slow
 @both
 def test_status_says_why_a_job_waits(pai_command, job_file, name):
     """The session's virtual cluster has 24 GPUs."""
@@ -83,6 +88,7 @@ def test_status_says_why_a_job_waits(pai_command, job_file, name):
     assert "waits            virtual cluster default has 2 of 24 GPUs free, the job wants 4" in text
 
 
+@pytest.mark.slow
 @both
 def test_stop_waits_until_jobs_have_ended(pai_command, job_file, name):
     pai_command("submit", job_file(name, "sleep 60"))
@@ -102,6 +108,7 @@ def test_many_jobs_take_one_list(pai, pai_command):
     assert [job["name"] for job in json.loads(shown)] == names
 
 
+@pytest.mark.slow
 def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     """Each job that was asked to stop has its line, whatever one lookup says."""
     settings(api_version="v1")
@@ -115,6 +122,7 @@ def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     assert "two was asked to stop; what became of it: " in result.stderr
 
 
+@pytest.mark.slow
 @both
 def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
     """Without a terminal it takes --yes."""
@@ -122,12 +130,13 @@ def test_a_pattern_is_never_stopped_unasked(pai_command, job_file, name, here):
         pai_command("submit", job_file(f"{name}-{number}", "sleep 60"))
     refused = pai_command("stop", f"{name}-*", expect=2)
     assert "2 jobs match; give --yes to stop them" in refused.stderr
-    assert not here.status(f"{name}-0").finished
+    assert not here.job(f"{name}-0").status().finished
     done = pai_command("stop", f"{name}-*", "--yes")
     assert sorted(done.stdout.splitlines()) == [f"{name}-0: STOPPED", f"{name}-1: STOPPED"]
     assert "no job of these is going on" in pai_command("stop", f"{name}-*", "--yes").stderr
 
 
+@pytest.mark.slow
 @both
 def test_a_pattern_may_begin_like_an_address(pai_command, job_file, name):
     pai_command("submit", job_file(f"http-{name}", "sleep 60"))

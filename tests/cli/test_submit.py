@@ -28,7 +28,7 @@ def test_the_name_alone_is_on_standard_output(pai_command, job_file, name, here)
 def test_a_job_comes_from_standard_input(pai_command, job_file, name, here):
     text = Path(job_file("other")).read_text(encoding="utf-8")
     assert pai_command("submit", "-", "--name", name, stdin=text).stdout == f"{name}\n"
-    assert here.status(name).name == name
+    assert here.job(name).status().name == name
 
 
 @both
@@ -39,7 +39,7 @@ def test_a_job_comes_from_a_pipe_of_the_shell(pai_command, job_file, name, here)
     os.close(writing)
     assert pai_command("submit", f"/dev/fd/{reading}").stdout == f"{name}\n"
     os.close(reading)
-    assert here.status(name).name == name
+    assert here.job(name).status().name == name
 
 
 @both
@@ -51,6 +51,7 @@ def test_wait_ends_as_the_job_does(pai_command, job_file, name):
     assert pai_command("submit", job_file(f"{name}-2"), "--wait").stderr.endswith(f"{name}-2: SUCCEEDED\n")
 
 
+@pytest.mark.slow
 @both
 def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, here, with_luigi_cfg):
     """Not with its next status only. The session's virtual cluster has 24 GPUs."""
@@ -67,6 +68,7 @@ def test_wait_says_why_a_job_waits_while_it_does(pai_command, job_file, name, he
     assert waiting.returncode == 0
 
 
+@pytest.mark.slow
 @both
 def test_follow_shows_the_logs(pai_command, job_file, name):
     result = pai_command("submit", job_file(name, "echo one; echo two"), "-f")
@@ -74,6 +76,7 @@ def test_follow_shows_the_logs(pai_command, job_file, name):
     assert result.stderr == f"{name}\n{name}: SUCCEEDED\n"
 
 
+@pytest.mark.slow
 @both
 def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_file, name, here):
     pai_command("submit", job_file(name, "echo again"), "--wait")
@@ -88,7 +91,7 @@ def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_fi
 def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dialect):
     path = "taskRoles.worker.instances" if dialect == "v2" else "taskRoles.0.taskNumber"
     pai_command("submit", job_file(name, "true"), "--set", f"{path}=3", "--wait")
-    assert len(here.status(name).tasks) == 3
+    assert len(here.job(name).status().tasks) == 3
 
 
 @pytest.mark.parametrize("dialect", ["v2"], indirect=True)

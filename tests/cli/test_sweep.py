@@ -111,6 +111,7 @@ def test_what_is_no_sweep(pai_command, tmp_path, monkeypatch):
     assert "is not the table of a sweep" in pai_command("sweep", f"{tmp_path}/", expect=1).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["v1"], indirect=True)
 def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     """Those that wait or run, and newer submissions of its points; nothing else."""
@@ -127,5 +128,5 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     lines = pai_command("sweep", folder, "--stop", "--yes").stdout.splitlines()
     assert sorted(lines) == [f"{name}-1: STOPPED", f"{name}-2__attempt2: STOPPED"]
     assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is going on\n"
-    assert not here.status(f"{name}-other").finished
+    assert not here.job(f"{name}-other").status().finished
     here.stop(f"{name}-other")

@@ -13,6 +13,8 @@ from terminal import ESCAPE, on_terminal
 
 from luigi_pai.cli import main
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 80
 BEFORE = 19  # columns of the names of fields, and of an indent
 PIPELINE = """

@@ -9,13 +9,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from faulty_pai import PASSWORD
 from places import ROOT
+from waiting import wait_until
 
 from luigi_pai.spec.names import base_name
+
+pytestmark = [pytest.mark.usefixtures("real_time"), pytest.mark.slow]
 
 SWEEP = """
 import sys
@@ -77,20 +79,13 @@ def worker(pai, tmp_path, log):
         process.wait()
 
 
-def wait_for(holds, limit=60.0):
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("seed", [1])
 def test_killed_at_random_moments(pai, worker, log, seed):
     """Each time the next run goes on; each point has one submission, and all succeed."""
     pai.plan = {"runs_for": 0.5}
     for count in sorted(random.Random(seed).sample(range(1, 20), 3)):
         process = worker()
-        wait_for(lambda: pai.submissions >= count)  # noqa: B023  called in this round
+        wait_until(lambda: pai.submissions >= count)  # noqa: B023  called in this round
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     assert worker().wait(60) == 0
@@ -105,10 +100,10 @@ def test_killed_while_points_fail(pai, worker):
         {"runs_for": 2.0, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 2.0}
     )
     process = worker()
-    wait_for(lambda: pai.submissions >= 8)
+    wait_until(lambda: pai.submissions >= 8)
     process.kill()
     process.wait()
-    wait_for(lambda: pai.jobs["point-3"].state == "FAILED")
+    wait_until(lambda: pai.jobs["point-3"].state == "FAILED")
     pai.plan = {}
     assert worker().wait(60) == 0
     names = pai.posts()
@@ -122,7 +117,7 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
     """on_kill counts for all that run; the log says what was done, and the table what runs."""
     pai.plan = {"runs_for": 600}
     process = worker(on_kill=on_kill)
-    wait_for(lambda: re.search("Many: 20 points: 8 (running|waiting)", log.read_text()))
+    wait_until(lambda: re.search("Many: 20 points: 8 (running|waiting)", log.read_text()))
     process.terminate()
     process.wait(30)
     assert [job.state for job in pai.jobs.values()] == [state] * 8

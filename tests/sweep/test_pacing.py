@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from clocks import SkippingClock
+from clocks import MovableClock
 from faulty_pai import FaultyPai
 from sweep_tasks import Train
 
@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock = SkippingClock(limit=24 * HOUR)
+    clock = MovableClock(limit=24 * HOUR)
     monkeypatch.setattr(CLUSTERS, "clock", clock)
     return clock
 
@@ -43,6 +43,7 @@ class Paced(PaiSweep):
         return grid(Train, batch=range(self.count))
 
 
+@pytest.mark.slow
 def test_submissions_are_kept_within_the_window(server, clock, caplog):
     """None is refused; what is submitted meanwhile ends; the plan is said once."""
     caplog.set_level("INFO", logger="luigi-interface")
@@ -56,6 +57,7 @@ def test_submissions_are_kept_within_the_window(server, clock, caplog):
     assert plans[0].startswith("Paced: 5 submissions an hour: ")
 
 
+@pytest.mark.slow
 def test_a_refusal_is_obeyed(server, clock):
     """Where others have used up the window: one submission is refused, and the rest wait for its end."""
     server.limits = {"submit": 5}

@@ -11,7 +11,6 @@ from pipelines import new_process
 from sweep_tasks import Study, Train, run_with_messages
 
 from luigi_pai import (
-    Cluster,
     ConfigError,
     JobNotFound,
     OpenPai,
@@ -25,9 +24,11 @@ from luigi_pai import (
     TaskRole,
     grid,
 )
+from luigi_pai.api.book.book import Book
+from luigi_pai.api.dialects.v2 import V2Dialect
+from luigi_pai.api.rest_api import RestApi
 from luigi_pai.spec.arrays.commands import jobs_in
-from luigi_pai.spec.names import is_array_name
-from luigi_pai.sweep.arrays import Arrays
+from luigi_pai.spec.names import base_name, is_array_name, may_hold
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.results import Row, Summary
 from luigi_pai.sweep.sweep_run import SweepRun
@@ -95,6 +96,7 @@ class OfNumbers(PaiSweep):
         return grid(OfSweep, prefix=[self.prefix], number=range(5))
 
 
+@pytest.mark.slow
 def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
     """State, result, error, output folder and completion flag; each point is complete alone, too."""
     settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.2})
@@ -135,13 +137,13 @@ def test_two_thousand_points_are_forty_submissions(v2, monkeypatch):
         rates = range(1000)
         points_per_job = 50
 
-    def status(cluster, name):
+    def status(api, name):
         if "-array-" not in name:  # 2,000 requests that are not what this is about
             raise JobNotFound(f"no job {name}")
-        return of_server(cluster, name)
+        return of_server(api, name)
 
-    of_server = Cluster.status
-    monkeypatch.setattr(Cluster, "status", status)
+    of_server = RestApi.status
+    monkeypatch.setattr(RestApi, "status", status)
     Wide().run()
     assert v2.submissions == 40
     assert sorted(name for jobs in packed(v2) for name in jobs) == sorted(
@@ -158,7 +160,7 @@ def test_a_failed_point_is_packed_again_alone(v2):
         tolerance = 1
 
     with pytest.raises(PaiSweepFailed, match="2 of 6 points failed"):
-        Packed().run()
+        Packed(tolerance=1).run()
     first = packed(v2)
     assert [len(jobs) for jobs in first] == [4, 2]
     v2.plan = {"task_codes": {0: 255}}
@@ -207,16 +209,16 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
     """Each gets its end, however few are looked up together."""
     killed_run(v2, monkeypatch)
     looked_up = set()
-    find = Arrays.find
+    latest = Book.latest
 
-    def found(arrays, run):
-        looked_up.add(run.submission_name(1))
+    def found(book, name, *arguments, **options):
+        looked_up.add(name)
         if len(looked_up) == 6:
             for job in v2.jobs.values():
                 job.runs_for = 0.0
-        return find(arrays, run)
+        return latest(book, name, *arguments, **options)
 
-    monkeypatch.setattr(Arrays, "find", found)
+    monkeypatch.setattr(Book, "latest", found)
     run_that_takes_over(v2, points_per_job)
 
 
@@ -235,7 +237,7 @@ def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
 def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypatch):
     """The same submissions have the same name, which the server refuses."""
     Packed().run()
-    monkeypatch.setattr(Cluster, "list", lambda *_, **__: [])
+    monkeypatch.setattr(RestApi, "list", lambda *_, **__: [])
     Path("results/results.json").unlink()
     new_process()
     Packed().run()
@@ -243,6 +245,7 @@ def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypa
     assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
 
 
+@pytest.mark.slow
 def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
     """Points that other sweeps share, too."""
     points = Packed().points()
@@ -322,8 +325,9 @@ def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
     assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
+@pytest.mark.slow
 def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hdfs, monkeypatch):
-    """Its record says so, whatever was found a moment ago."""
+    """Its claim says so, whatever was found a moment ago."""
     del hdfs
     points = Packed().points()
 
@@ -334,24 +338,25 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
             return points[1:2]
 
     looked_up = []
-    find = Arrays.find
+    latest = Book.latest
 
-    def found(arrays, run):
-        looked_up.append(run.submission_name(1))
-        result = yield from find(arrays, run)
+    def found(book, name, *arguments, **options):
+        looked_up.append(name)
+        result = yield from latest(book, name, *arguments, **options)
         if looked_up == [point.name for point in points[:4]]:
             Other().run()
         return result
 
-    monkeypatch.setattr(Arrays, "find", found)
+    monkeypatch.setattr(Book, "latest", found)
     Packed().run()
     submitted = [name for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(each.name for each in points)
     assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
 
 
-def test_a_job_that_was_recorded_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
-    """The worker was killed in between; another one might be about to send it."""
+@pytest.mark.slow
+def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
+    """The worker was killed in between; another one might be about to send it: its name decides."""
     del hdfs
     monkeypatch.setattr("luigi_pai.sweep.arrays._ON_ITS_WAY", 0.5)
 
@@ -359,21 +364,21 @@ def test_a_job_that_was_recorded_and_not_sent_is_submitted_after_a_moment(v2, hd
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Cluster, "post", killed)
+        patched.setattr(V2Dialect, "submit", killed)
         with pytest.raises(KeyboardInterrupt):
             Packed().run()
     assert v2.submissions == 0
     new_process()
     sweep = type("Packed", (Packed,), {"points_per_job": 3})()
     sweep.run()
-    assert [len(names) for names in packed(v2)] == [3, 3]
+    submitted = [base_name(name) for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(point.name for point in sweep.points())
     assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
 
 
 def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
     """Somebody else has submitted one of them meanwhile: another sweep, or its task alone."""
-    monkeypatch.setattr("luigi_pai.sweep.array_units._RECENT", 0.3)
-    monkeypatch.setattr("luigi_pai.api.submissions._RECENT", 0.3)
+    monkeypatch.setattr("luigi_pai.sweep.array_units.RECENT", 0.3)
     points = Packed().points()
     v2.add(points[0].name, runs_for=1.0)
     run = SweepRun(type("Packed", (Packed,), {"parallel_jobs": 1})())
@@ -434,10 +439,11 @@ def uneven(local_pai_v2, settings):
     yield sweep
     cluster = OpenPai.current().cluster()
     for job in cluster.list():
-        if is_array_name(job.name, sweep.name) and not job.finished:
+        if may_hold(job.name, sweep.prefix) and not job.finished:
             cluster.stop(job.name)
 
 
+@pytest.mark.slow
 def test_the_table_shows_each_point_while_others_run(uneven):
     """A point that has ended is recorded at once."""
     first, second = uneven.points()
@@ -466,6 +472,7 @@ def test_the_table_shows_each_point_while_others_run(uneven):
         second.run()
 
 
+@pytest.mark.slow
 def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
     """From then on the server refuses to show the job."""
     run = SweepRun(uneven)
@@ -475,7 +482,7 @@ def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
         raise PermissionRefused(f"no access to {name}")
 
     def note(each):
-        monkeypatch.setattr(Cluster, "status", refused)
+        monkeypatch.setattr(RestApi, "status", refused)
         return noted(each)
 
     run.ended = note
@@ -534,6 +541,7 @@ def test_a_v1_cluster_has_no_such_jobs(pai, settings, version):
     assert pai.submissions == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["v1", "auto"])
 def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings, version):
     """The sweep goes on as before."""
@@ -560,14 +568,14 @@ def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
 def test_a_refused_job_fails_its_points_and_no_others(monkeypatch):
     """Here the server accepts the second one only."""
     refuse = iter([True])
-    post = Cluster.post
+    submit = V2Dialect.submit
 
-    def posted(cluster, job):
+    def submitted(dialect, job):
         if next(refuse, False):
             raise PermissionRefused("no such virtual cluster")
-        post(cluster, job)
+        submit(dialect, job)
 
-    monkeypatch.setattr(Cluster, "post", posted)
+    monkeypatch.setattr(V2Dialect, "submit", submitted)
     with pytest.raises(PaiSweepFailed, match="4 of 6 points failed"):
         Packed(tolerance=3).run()
     states = [row["state"] for row in Packed().output().rows()]

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 from clocks import MovableClock
 
+from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.sweep.engine import Engine
@@ -14,7 +15,6 @@ from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints
 from luigi_pai.sweep.units import Ended, Point
-from luigi_pai.tasks.task_run import Begun
 
 
 def status(name, state):
@@ -124,6 +124,7 @@ class Simulated:
     polling = Polling(0.1, 30.0, 1800.0)
 
     def __init__(self, clock):
+        self.api = self  # it is its own book, too
         self.clock = clock
         self.ends = {}
         self.lookups = self.most = 0
@@ -131,6 +132,9 @@ class Simulated:
 
     def submission_window(self):
         return None
+
+    def space_lists(self, waits):
+        pass
 
     def polling_wait(self):
         return 0.0
@@ -147,14 +151,14 @@ class Simulated:
         self.clock.advance(0.01)
         return JobStatus(name, JobState.WAITING)
 
-    def status(self, name):
+    def of(self, name):
         self.lookups += 1
         ended = self.clock.monotonic() >= self.ends[name]
         return JobStatus(name, JobState.SUCCEEDED if ended else JobState.RUNNING)
 
-    def listed(self, names):
+    def statuses(self, names):
         self.listed_at = self.clock.monotonic()
-        return {name: self.status(name) for name in names}
+        return {name: self.of(name) for name in names}
 
 
 class Unit:
@@ -162,14 +166,15 @@ class Unit:
 
     key = "simulated"
     with_tasks = False
-    settings = {"queue_timeout": None, "run_timeout": None, "on_kill": "leave"}
+    options = {"queue_timeout": None, "run_timeout": None, "on_kill": "leave"}
 
     def __init__(self, cluster, point):
-        self.cluster, self.points = cluster, (point,)
+        self.book, self.points = cluster, (point,)
 
     def begin(self):
         yield from ()
-        return Begun(1, self.cluster.submit(self.points[0].name), submitted=True)
+        name = self.points[0].name
+        return Entry(1, name, self.book.submit(name), posted=True)
 
     def further(self):
         return ()
@@ -208,6 +213,7 @@ def run(count, at_once):
     return cluster, counts.rows
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_are_watched_by_one_engine():
     """All at once, and each to its end; the lookups of a job do not grow with their number."""
     few, _ = run(250, 250)

@@ -87,6 +87,7 @@ def browser(chromium):
     chromium.call("Page.navigate", url="about:blank")
 
 
+@pytest.mark.slow
 def test_it_may_have_no_points(browser, tmp_path):
     """A search begins without any."""
     browser.open(write(tmp_path, [], complete=False).as_uri())
@@ -98,6 +99,7 @@ def column(browser, number: int) -> list[str]:
     return browser.run(f"[...document.querySelectorAll('td:nth-child({number})')].map(c => c.textContent)")
 
 
+@pytest.mark.slow
 def test_it_sorts(browser, tmp_path):
     """By number or text, in both directions; points without a value come last."""
     page = write(tmp_path, [row(3), row(1), row(4, "FAILED"), row(2)])
@@ -116,6 +118,7 @@ def paths(browser) -> int:
     return browser.run("document.querySelector('svg').innerHTML.split('M').length - 1")
 
 
+@pytest.mark.slow
 def test_it_draws_one_parameter_as_dots_and_several_as_lines(browser, tmp_path):
     """Points without a result are not drawn; pointing at a row shows it."""
     browser.open(
@@ -133,6 +136,7 @@ def test_it_draws_one_parameter_as_dots_and_several_as_lines(browser, tmp_path):
     assert browser.run("document.querySelector('figcaption').textContent").startswith("rate 0.1, batch 16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_a_narrow_screen(browser, tmp_path, dark):
     """Each point is a block with the names of its values, and nothing is wider than the screen."""

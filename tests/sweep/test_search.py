@@ -9,7 +9,8 @@ import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import Cluster, ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
+from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
+from luigi_pai.api.rest_api import RestApi
 
 
 @pytest.fixture(autouse=True)
@@ -247,6 +248,7 @@ def reports(hdfs, name, *, rate):
     (folder / "main-0.jsonl").write_text(text)
 
 
+@pytest.mark.slow
 def test_keep_stops_a_point_early(pai, hdfs, monkeypatch):
     """It is stopped, and is no failure; its last reports are its result."""
     monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.05)
@@ -296,17 +298,17 @@ def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch
         return {"runs_for": 600}
 
     pai.plan = plan
-    stop = Cluster.stop
+    stop = RestApi.stop
 
-    def killed(cluster, name):
-        stop(cluster, name)
-        patched.setattr(Cluster, "status", interrupted)
+    def killed(api, name):
+        stop(api, name)
+        patched.setattr(RestApi, "status", interrupted)
 
     def interrupted(*_):
         raise RuntimeError("interrupted")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Cluster, "stop", killed)
+        patched.setattr(RestApi, "stop", killed)
         with pytest.raises(RuntimeError, match="interrupted"):
             Drops().run()
     new_process()
@@ -316,6 +318,7 @@ def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch
     assert pai.submissions == 1
 
 
+@pytest.mark.slow
 def test_the_next_run_leaves_a_pruned_point_alone(pai, hdfs, monkeypatch):
     """Its job was stopped, and is not submitted again; its row stays."""
     test_keep_stops_a_point_early(pai, hdfs, monkeypatch)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
+import time
 from pathlib import Path
 
 import luigi
@@ -25,6 +27,7 @@ from luigi_pai import (
     grid,
     zipped,
 )
+from luigi_pai.api.retries import run_steps
 from luigi_pai.sweep.results import SweepResults
 
 
@@ -72,6 +75,7 @@ def test_a_downstream_task_reads_a_row_for_each_point(pai):
     assert sorted(pai.posts()) == sorted(point.name for point in Study().points())
 
 
+@pytest.mark.slow
 def test_it_keeps_the_number_of_jobs_at_once(pai):
     most = 0
     running = pai.plan = end_of(runs_for=0.2)
@@ -205,6 +209,7 @@ def test_the_results_of_a_point_may_fail(tmp_path):
     assert errors[7].endswith("metrics.json is larger than 1 MB; write fewer values into it")
 
 
+@pytest.mark.slow
 def test_rows_are_written_while_it_runs(pai, monkeypatch):
     """As points end, and never more than needed; the table is not complete then."""
     monkeypatch.setattr("luigi_pai.sweep.table._EVERY", 0.01)
@@ -240,6 +245,19 @@ def test_a_failed_point_does_not_stop_the_others(pai):
     assert states(Tolerant()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
     assert rows(Tolerant())[2]["error"].startswith("exit code 3")
     assert Tolerant().complete()
+
+
+def test_ten_failures_are_shown(pai, caplog):
+    """In the log and in the error; all are in the table."""
+    pai.plan = end_of(failing=["train"])
+    sweep = type("Failing", (Study,), {"batches": range(5), "tolerance": 14, "parallel_jobs": 15})()
+    with caplog.at_level("WARNING", "luigi-interface"), pytest.raises(PaiSweepFailed) as caught:
+        sweep.run()
+    shown = [record.getMessage() for record in caplog.records]
+    assert sum("exit code 3" in text for text in shown) == 10
+    assert shown.count("Failing: further failures are in its table only") == 1
+    assert str(caught.value).count("exit code 3") == 10
+    assert "\n  and 5 more\n" in str(caught.value)
 
 
 @pytest.mark.parametrize(("tolerance", "fails"), [(0, True), (0.15, True), (0.17, False), (1, False)])
@@ -346,11 +364,14 @@ def test_what_concerns_all_points_ends_the_sweep(pai, settings):
 
 def test_an_outage_that_another_process_has_noticed_is_waited_out(pai, monkeypatch):
     """Tasks that are looked up by other workers of Luigi give up after 2 s, and share that with all forks."""
-    monkeypatch.setattr("luigi_pai.api.caches._UNREACHABLE_KEPT", 0.3)
+    monkeypatch.setattr("luigi_pai.api.book.outage._KEPT", 0.3)
+
+    pai.fail("GET", "/jobs/other$", "reset", times=math.inf)
 
     def plan(_):
         if pai.submissions == 2:
-            OpenPai.current().cluster().outage.record(ClusterUnreachable("no reply"))
+            with pytest.raises(ClusterUnreachable):
+                run_steps(OpenPai.current().cluster().book.latest("other", patience=0.0), time.sleep)
         return {}
 
     pai.plan = plan
@@ -462,6 +483,7 @@ def test_limits_are_luigis_parameters_too(pai):
     assert pai.submissions == 2
 
 
+@pytest.mark.slow
 def test_messages_change_limits_while_it_runs(pai):
     """Each is answered; what is wrong changes nothing."""
     pai.plan = end_of(runs_for=0.3)
@@ -507,10 +529,14 @@ def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
     assert pai.submissions == 6
 
 
-def test_messages_are_answered_while_there_is_more_to_submit(pai, monkeypatch):
+def test_messages_are_answered_while_there_is_more_to_submit(pai):
     """A sweep of thousands of points submits for minutes."""
-    monkeypatch.setattr("luigi_pai.sweep.engine._SLICE", 1e-5)
-    pai.plan = end_of(runs_for=60)
+
+    def plan(_name):
+        pai.clock.advance(0.4)
+        return {"runs_for": 60}
+
+    pai.plan = plan
     sweep = type("ToStop", (Study,), {"tolerance": 5, "parallel_jobs": 50})()
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message"):
         run_with_messages(sweep, "stop")
@@ -518,6 +544,8 @@ def test_messages_are_answered_while_there_is_more_to_submit(pai, monkeypatch):
     assert {job.state for job in pai.jobs.values()} <= {"STOPPED"}  # also what was being submitted then
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     """It is not asked for each job: that might take hours. The message can be sent again."""
     pai.plan = end_of(runs_for=60)
@@ -532,6 +560,7 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     assert pai.count("PUT") == 5
 
 
+@pytest.mark.slow
 def test_what_it_holds_of_a_resource_is_given_back(pai):
     """A sweep keeps to Luigi's resource pai, and gives back what its last jobs do not need."""
     given_back = []

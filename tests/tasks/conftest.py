@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from clocks import SkippingClock
+from clocks import MovableClock
 from process_state import install_clock
 
 
 @pytest.fixture
 def no_waits(pai, monkeypatch):
     """Let the client wait on a clock that it sets forward itself, and the server go by that clock."""
-    clock = SkippingClock(limit=600)
+    clock = MovableClock(limit=600)
     pai.clock = clock
     install_clock(clock, monkeypatch)
 

@@ -79,6 +79,7 @@ def test_a_command_that_names_one_begins_with_their_export(variable):
     assert task.job().taskRoles[0].command == f"echo ${variable}"
 
 
+@pytest.mark.slow
 def test_a_task_role_may_be_a_mapping(cluster):
     """Of its fields, as JSON has them; it is left as it is."""
     role = {"name": "main", "command": "echo attempt $LUIGI_PAI_ATTEMPT", "memoryMB": 100}
@@ -93,6 +94,7 @@ def test_a_task_role_may_be_a_mapping(cluster):
     assert role["command"] == "echo attempt $LUIGI_PAI_ATTEMPT"
 
 
+@pytest.mark.slow
 def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(cluster):
     """On the local OpenPAI: the first fails, the second is told that it is the second."""
     name = unique()
@@ -109,6 +111,7 @@ def test_each_submission_has_its_number_and_all_have_one_checkpoint_folder(clust
     assert task.complete()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_job_that_has_succeeded_is_not_taken_for_another(caplog):
     """The number of the submission is no part of what a task describes."""
@@ -121,6 +124,7 @@ def test_a_job_that_has_succeeded_is_not_taken_for_another(caplog):
     assert "describes another job" not in caplog.text
 
 
+@pytest.mark.slow
 def test_the_file_is_uploaded_beside_the_code(cluster):
     task = WithRuntime(name=unique(), command=TELL)
     task.run()
@@ -166,6 +170,7 @@ def test_in_any_shell_and_folder(tmp_path, shell, folder):
     assert (run.returncode, run.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_it():
     run = subprocess.run(
         [sys.executable, "-m", "luigi_pai", "runtime"], capture_output=True, check=True, timeout=60

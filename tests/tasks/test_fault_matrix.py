@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from clocks import SkippingClock
+from clocks import MovableClock
 from elsewhere import Elsewhere
 from fault_kinds import WORDS
 from faulty_hdfs import FaultyHdfs
@@ -94,21 +94,22 @@ RULES = [
     ("flag-read", f"401 403 409 500 redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
     ("flag-read", ALL, OK, HdfsError),
     # There is one, and nothing else knows of the job: what cannot be read is not "no": nothing is submitted.
-    # The record says that the job was submitted, so nothing is, even if the flag seems to be gone.
+    # The claim says that the job was submitted, so nothing is, even if the flag seems to be gone.
     ("flag-open", "404", (OK, HdfsError, PaiJobForgotten), (OK, HdfsError, PaiJobForgotten)),
     ("flag-open", f"401 403 409 500 {LIMITED}", (OK, HdfsError), HdfsError),
     ("flag-open", f"redirect {ODD}", (OK, HdfsError, PaiJobForgotten), (OK, HdfsError, PaiJobForgotten)),
     ("flag-open", ALL, OK, HdfsError),
     # Requests that may be repeated are; answers that no NameNode gives may be believed at once.
-    ("mkdir upload-namenode", "401 403 404 409", HdfsError, HdfsError),
+    ("upload-namenode", "401 403 404 409", HdfsError, HdfsError),
     ("upload-namenode", "truncated bad-json", OK, OK),  # all that matters is in the headers
-    ("mkdir upload-namenode", f"500 truncated redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
-    ("mkdir upload-namenode", ALL, OK, HdfsError),
+    ("upload-namenode", f"500 truncated redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
+    ("upload-namenode", ALL, OK, HdfsError),
     # Data that was on its way may be sent again or not.
     ("upload-datanode", "truncated bad-json", (OK, HdfsError), (OK, HdfsError)),  # 201, which says all
     ("upload-datanode", ALL, (OK, HdfsError), HdfsError),
-    # The record is needed to submit once; it may be an error that it cannot be had, or a warning.
-    ("record-write record-read", ALL, (OK, HdfsError), (OK, HdfsError)),
+    # Claims. That there are none is an answer; one that cannot be read is an error.
+    ("claim-list", "404", OK, OK),
+    ("claim-list claim-write claim-read", ALL, (OK, HdfsError), (OK, HdfsError)),
     # The rest-server, in general.
     ("*", LOST, OK, ClusterUnreachable),
     ("*", "truncated", OK, (ClusterUnreachable, InvalidReply)),  # what is cut can be called either
@@ -121,10 +122,18 @@ RULES = [
     ("*", "409", PaiHttpError, PaiHttpError),  # makes no sense
 ]
 
-_ASKED_FIRST = {"first", "lookup", "question", "flag-read", "flag-open"}  # by complete()
+_ASKED_FIRST = {
+    "first",
+    "lookup",
+    "question",
+    "flag-read",
+    "flag-open",
+    "claim-list",
+    "claim-read",
+}  # by complete()
 _RUNS_ON = {"poll", "stop"}  # where an error leaves a job behind that runs
-_DONE = {"flag-open"}  # the job has run, and the server has forgotten it
-_UNSURE = {"record-write"}  # it is written before the submission and at the end
+_DONE = {"flag-open", "claim-read"}  # the job has run, and the server has forgotten it
+_UNSURE = {"claim-write"}  # claims are written before the submission, ends after it
 
 
 @dataclass(frozen=True)
@@ -190,7 +199,7 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
     worlds = []
 
     def make(release: str, step: str, word: str = NOTHING) -> World:
-        clock = SkippingClock(LONGEST)
+        clock = MovableClock(LONGEST)
         install_clock(clock, monkeypatch)
         install_clock_of_retries(clock, monkeypatch)
         hdfs.clock = clock
@@ -214,6 +223,7 @@ def make_world(hdfs, elsewhere, settings, monkeypatch, tmp_path):
 # ---------------------------------------------------------------- the tests
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_fault(cell, make_world, settings, caplog):

@@ -11,7 +11,7 @@ import time
 
 import luigi
 import pytest
-from clocks import FastClock
+from clocks import MovableClock
 from process_state import install_clock
 
 from luigi_pai import (
@@ -112,12 +112,13 @@ def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, tmp_path):
 
 @pytest.fixture
 def fast(monkeypatch):
-    """Ten minutes pass in six seconds."""
-    clock = FastClock(100)
+    """No minute takes a second."""
+    clock = MovableClock()
     install_clock(clock, monkeypatch)
     return clock
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["setting", "task"])
 def test_run_timeout_stops_the_job(pai, settings, monkeypatch, fast, how):
     """A job that runs too long is stopped once and fails with the name of the setting."""
@@ -136,6 +137,7 @@ def test_run_timeout_stops_the_job(pai, settings, monkeypatch, fast, how):
     assert isinstance(caught.value, PaiJobFailed)
 
 
+@pytest.mark.slow
 def test_queue_timeout_stops_the_job(pai, settings, fast):
     """The same for a job that waits."""
     pai.clock = fast
@@ -187,7 +189,7 @@ def test_a_tilde_does_not_make_another_users_job_ones_own(pai, release):
     assert not task.complete()
     task.run()
     assert len(pai.posts()) == 2
-    assert OpenPai().cluster().dialect.version == "v2"
+    assert OpenPai().cluster().book.api.dialect.version == "v2"
 
 
 def test_the_page_of_a_job_is_that_of_the_release(pai):

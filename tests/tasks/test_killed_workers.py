@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from waiting import wait_until
 
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 PIPELINE = """
 import sys
@@ -79,7 +82,7 @@ class Pipeline:
 
     def wait_for(self, state: str, name: str | None = None) -> None:
         """Wait until the job is in a state."""
-        until(lambda: self.state(name) == state)
+        wait_until(lambda: self.state(name) == state, pause=0.1)
 
     def state(self, name: str | None = None) -> str:
         """Return the state of the job, empty before it is there."""
@@ -89,14 +92,6 @@ class Pipeline:
     def submissions(self) -> list[str]:
         """Return the names of all submissions."""
         return sorted(job.name for job in self.cluster.list() if job.name.startswith(self.name))
-
-
-def until(holds: Callable[[], bool], limit: float = 40) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -168,7 +163,6 @@ ENDS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("on_kill", ["leave", "stop"])
 @pytest.mark.parametrize(("end", "workers", "can_stop"), ENDS)
 def test_a_worker_ends(pipeline, end, workers, can_stop, on_kill):

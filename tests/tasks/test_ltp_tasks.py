@@ -17,6 +17,7 @@ from process_state import forget, install_clock
 
 from luigi_pai import (
     AuthenticationError,
+    JobProtocol,
     PaiHttpError,
     PaiJobFailed,
     PaiJobLost,
@@ -26,6 +27,7 @@ from luigi_pai import (
     ServerFault,
     TaskRole,
 )
+from luigi_pai.api.book.document import SharedDocument
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.session import Account, Session
@@ -54,27 +56,9 @@ class Begun(Train):
         return [luigi.LocalTarget(f"{self.folder}/{file}") for file in ("begun", "missing")]
 
 
-class Clock(MovableClock):
-    """A clock that only sleeps move, and on which something happens."""
-
-    def __init__(self):
-        super().__init__()
-        self._later = []
-
-    def after(self, seconds, action):
-        self._later.append((self.monotonic() + seconds, action))
-
-    def sleep(self, seconds):
-        super().sleep(seconds)
-        due = [event for event in self._later if event[0] <= self.monotonic()]
-        self._later = [event for event in self._later if event not in due]
-        for _, action in due:
-            action()
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    clock = Clock()
+    clock = MovableClock()
     install_clock(clock, monkeypatch)
     return clock
 
@@ -88,8 +72,6 @@ def ltp(clock, settings):
         pai_url=server.url,
         username="admin",
         password=PASSWORD,
-        connect_timeout=2,
-        read_timeout=0.5,
         poll_patience=600,
     )
     yield server
@@ -105,7 +87,7 @@ def cluster(ltp, clock):
 
 @pytest.fixture
 def session(ltp):
-    session = Session(Account(ltp.url, "admin", token=ltp.token()))
+    session = Session(Account(ltp.url, "admin", token=ltp.token()), SharedDocument())
     yield session
     session.close()
 
@@ -118,7 +100,7 @@ def fall(ltp, method, path, up_after=None):
             gone.append(True)
             ltp.database_down = True
             if up_after is not None:
-                ltp.clock.after(up_after, lambda: rise(ltp))
+                ltp.clock.call_later(up_after, lambda: rise(ltp))
         return False
 
     gone = []
@@ -178,7 +160,7 @@ def test_a_run_waits_for_the_database_and_takes_its_job_over(ltp, clock):
     """Five minutes after its begin the database says that the job runs."""
     ltp.add("train", runs_for=900)
     ltp.database_down = True
-    clock.after(300, lambda: rise(ltp))
+    clock.call_later(300, lambda: rise(ltp))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 0)
 
@@ -186,7 +168,7 @@ def test_a_run_waits_for_the_database_and_takes_its_job_over(ltp, clock):
 def test_a_run_waits_for_the_database_and_submits(ltp, clock):
     """Or that there is none, so that it is submitted then, once."""
     ltp.database_down = True
-    clock.after(300, lambda: rise(ltp))
+    clock.call_later(300, lambda: rise(ltp))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 1)
 
@@ -194,8 +176,8 @@ def test_a_run_waits_for_the_database_and_submits(ltp, clock):
 def test_a_job_is_not_lost_to_a_database_that_is_down(ltp, clock):
     """It fails for five minutes while the job is watched, which goes on."""
     ltp.plan = {"runs_for": 1800}
-    clock.after(60, lambda: setattr(ltp, "database_down", True))
-    clock.after(360, lambda: rise(ltp))
+    clock.call_later(60, lambda: setattr(ltp, "database_down", True))
+    clock.call_later(360, lambda: rise(ltp))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 1)
     assert ltp.count_answers(500, "GET", "/taskIndex/") > 3
@@ -204,7 +186,7 @@ def test_a_job_is_not_lost_to_a_database_that_is_down(ltp, clock):
 def test_a_job_that_vanishes_is_lost(ltp, clock):
     """It was deleted: the question says so for a minute."""
     ltp.plan = {"runs_for": 1800}
-    clock.after(60, ltp.jobs.clear)
+    clock.call_later(60, ltp.jobs.clear)
     with pytest.raises(PaiJobLost, match="'train' is no longer on"):
         Train().run()
     assert (ltp.posts(), ltp.submissions) == ([], 1)
@@ -214,7 +196,7 @@ def test_a_database_that_is_down_for_longer_than_poll_patience(ltp, clock, setti
     """The error says that the job goes on; the next run takes it over."""
     settings(poll_patience=60)
     ltp.plan = {"runs_for": 1800}
-    clock.after(60, lambda: setattr(ltp, "database_down", True))
+    clock.call_later(60, lambda: setattr(ltp, "database_down", True))
     with pytest.raises(ServerFault, match="job train continues"):
         Train().run()
     rise(ltp)
@@ -255,6 +237,8 @@ def test_the_second_submission_of_a_complete_task_cannot_be_read(ltp):
     assert Train().complete()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", ["reset", "hang", 503])
 def test_a_submission_that_did_not_arrive_is_repeated(ltp, kind):
     """Its answer is lost; the lookup says that the job is missing."""
@@ -263,12 +247,14 @@ def test_a_submission_that_did_not_arrive_is_repeated(ltp, kind):
     assert (ltp.posts(), ltp.submissions) == (["train"], 2)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", ["reset", "hang", 503])
 def test_a_submission_whose_answer_is_lost_is_not_repeated_unseen(ltp, kind):
     """The database fails at the lookup after it: it is looked up until it is known, and is there."""
     ltp.fail("POST", "/jobs$", kind, after=True)
-    ltp.clock.after(0.01, lambda: setattr(ltp, "database_down", True))  # at the wait before the lookup
-    ltp.clock.after(200, lambda: rise(ltp))
+    ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))  # at the wait before the lookup
+    ltp.clock.call_later(200, lambda: rise(ltp))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 1)
     assert ltp.count_answers(500, "GET", "/taskIndex/") > 1
@@ -277,8 +263,8 @@ def test_a_submission_whose_answer_is_lost_is_not_repeated_unseen(ltp, kind):
 def test_a_submission_that_did_not_arrive_is_not_repeated_unseen_either(ltp):
     """Nor is one that never arrived, before the database says that."""
     ltp.fail("POST", "/jobs$", "reset")
-    ltp.clock.after(0.01, lambda: setattr(ltp, "database_down", True))
-    ltp.clock.after(200, lambda: rise(ltp))
+    ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))
+    ltp.clock.call_later(200, lambda: rise(ltp))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 2)
 
@@ -300,7 +286,7 @@ def test_a_job_that_no_list_has_is_known_by_its_name(ltp, cluster):
     ltp.add("other")
     ltp.left_clusters = {"left"}
     assert [job.name for job in cluster.list()] == ["other"]
-    assert cluster.status("train").succeeded
+    assert cluster.job("train").status().succeeded
     assert Train().complete()
 
 
@@ -320,10 +306,10 @@ def test_another_users_job_is_not_shown(ltp, clock):
         cluster = Cluster(ltp.url, "bob", token=ltp.token(), api_version="v2", clock=clock)
         with contextlib.closing(cluster):
             if admin:
-                assert cluster.status("train").username == "bob"
+                assert cluster.job("train").status().username == "bob"
             else:
                 with pytest.raises(PermissionRefused, match="not allowed to access job bob~train"):
-                    cluster.status("train")
+                    cluster.job("train").status()
 
 
 # ---------------------------------------------------------------- refusals, logins, limits
@@ -333,7 +319,7 @@ def test_a_refusal_by_its_schema_is_readable(ltp, session):
     """The pointers of Ajv 8 as paths."""
     text = "protocolVersion: 2\nname: train\ntaskRoles: {my_role: {instances: two}}\n"
     with pytest.raises(PaiHttpError) as caught:
-        V2Dialect(session).post(text)
+        V2Dialect(session).submit(JobProtocol.from_yaml(text))
     assert str(caught.value) == (
         f"POST {ltp.url}/api/v2/jobs: 400 InvalidProtocolError: must have required property 'type'; "
         "taskRoles['my_role'].instances: must be integer"
@@ -358,7 +344,9 @@ def test_the_error_of_a_refused_task_says_what_to_change(ltp):
 def test_a_password_that_the_server_has_lost(ltp, settings):
     """After somebody read the user's record no password is right: the way out is an application token."""
     application_token = ltp.token()
-    Session(Account(ltp.url, "admin", token=application_token)).request("GET", "/api/v2/users/admin")
+    Session(Account(ltp.url, "admin", token=application_token), SharedDocument()).request(
+        "GET", "/api/v2/users/admin"
+    )
     with pytest.raises(AuthenticationError) as caught:
         Train().complete()
     assert str(caught.value) == (
@@ -386,7 +374,7 @@ def test_no_password(ltp, clock):
     """LTP fails with an error of Node.js; it is no fault to wait for."""
     cluster = Cluster(ltp.url, "admin", api_version="v2", clock=clock)
     with contextlib.closing(cluster), pytest.raises(AuthenticationError) as caught:
-        cluster.status("train")
+        cluster.job("train").status()
     assert str(caught.value).endswith(
         "Received null; no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
     )
@@ -411,7 +399,7 @@ def test_everything_needs_a_token(ltp):
     """Reads, lists and records of users too."""
     for path in ("/api/v2/jobs/admin~train", "/api/v2/jobs", "/api/v2/users/admin", "/api/v2/tokens"):
         with pytest.raises(AuthenticationError, match="401"):
-            Session(Account(ltp.url, "admin", token="revoked")).request("GET", path)
+            Session(Account(ltp.url, "admin", token="revoked"), SharedDocument()).request("GET", path)
 
 
 def test_a_limit_is_waited_for_as_long_as_it_lasts(ltp, clock):

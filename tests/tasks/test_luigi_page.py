@@ -84,7 +84,6 @@ def test_a_password_of_the_environment_is_read_anew(settings, monkeypatch):
     assert OpenPai.current().password == "second"
 
 
-@pytest.mark.slow
 def test_two_hundred_finished_tasks_cost_three_requests_on_one_connection(pai):
     """Two jobs are looked up alone, then one list answers for all; no login, no other question."""
     for number in range(200):

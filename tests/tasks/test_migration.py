@@ -9,6 +9,8 @@ import luigi
 import luigi.contrib.pai as contrib
 import pytest
 import responses
+from clocks import MovableClock
+from process_state import install_clock
 
 import luigi_pai
 from luigi_pai import PaiTask, TaskRole
@@ -34,34 +36,40 @@ def mock_life(mock: responses.RequestsMock, state: str) -> None:
     mock.add(responses.GET, f"{API}/jobs/{SklearnJob.name}", body=f'{{"jobStatus": {{"state":"{state}"}}}}')
 
 
-def live(state: str) -> tuple[bool, bool, float, list[str]]:
-    """Build the task and ask it afterwards; return both answers, the seconds, and the requests."""
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock on which only waits pass."""
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+    return clock
+
+
+def live(state: str) -> tuple[bool, bool, list[str]]:
+    """Build the task and ask it afterwards; return both answers, and the requests."""
     with responses.RequestsMock(assert_all_requests_are_fired=True) as mock:
         mock_life(mock, state)
         task = SklearnJob()
-        started = time.monotonic()
         built = luigi.build([task], local_scheduler=True, log_level="WARNING")
         complete = task.complete()
-        seconds = time.monotonic() - started
         calls = [f"{call.request.method} {call.request.url.removeprefix(API)}" for call in mock.calls]
-    return built, complete, seconds, calls
+    return built, complete, calls
 
 
 @pytest.mark.parametrize("state", ["SUCCEED", "SUCCEEDED"])
-def test_a_mocked_success_succeeds_at_once(state):
+def test_a_mocked_success_succeeds_at_once(state, clock):
     """With token, jobs and one job mocked, and no luigi.cfg, luigi.build succeeds and complete() agrees."""
-    built, complete, seconds, calls = live(state)
+    built, complete, calls = live(state)
     assert (built, complete) == (True, True)
-    assert seconds < 2
+    assert clock.elapsed < 2
     assert set(calls) == {"POST /token", "POST /jobs", f"GET /jobs/{SklearnJob.name}"}
     assert calls.count("POST /jobs") == 1
 
 
-def test_a_mocked_failure_fails_at_once():
+def test_a_mocked_failure_fails_at_once(clock):
     """With the same mocks and a failed job, luigi.build fails, complete() agrees, nothing else is asked."""
-    built, complete, seconds, calls = live("FAILED")
+    built, complete, calls = live("FAILED")
     assert (built, complete) == (False, False)
-    assert seconds < 2
+    assert clock.elapsed < 2
     assert set(calls) == {"POST /token", "POST /jobs", f"GET /jobs/{SklearnJob.name}"}
     assert calls.count("POST /jobs") == 1
 

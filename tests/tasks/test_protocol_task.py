@@ -12,6 +12,7 @@ import pytest
 from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
+from luigi_pai.spec.submission import submission_text
 
 TEXT = """\
 # a comment that is kept
@@ -61,13 +62,13 @@ def cluster(pai):
 def test_the_protocol_is_sent_as_it_was_written(monkeypatch):
     """Comments, order and style of a text that nothing was merged into reach the server."""
     posted = []
-    post = V2Dialect.post
+    submit = V2Dialect.submit
 
-    def note(dialect, text):
-        posted.append(text)
-        post(dialect, text)
+    def note(dialect, job):
+        posted.append(submission_text(job))
+        submit(dialect, job)
 
-    monkeypatch.setattr(V2Dialect, "post", note)
+    monkeypatch.setattr(V2Dialect, "submit", note)
     Study().run()
     assert posted == [TEXT]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from clocks import MovableClock
 from local_client import unique
 
 from luigi_pai import PaiTask, TaskRole
-from luigi_pai.api.clock import Clock
 from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
 from luigi_pai.tasks.reports import Report, Reports
@@ -27,14 +27,6 @@ class Train(PaiTask):
     tasks = [TaskRole("main", TRAIN, memoryMB=100)]
 
 
-class MovableClock(Clock):
-    def __init__(self):
-        self.ahead = 0.0
-
-    def monotonic(self):
-        return super().monotonic() + self.ahead
-
-
 @pytest.fixture
 def hdfs(cluster):
     assert cluster.webhdfs_url
@@ -51,10 +43,11 @@ def newest(hdfs, folder, job="train"):
     clock = MovableClock()
     found = Reports(hdfs, folder, clock, lambda *_: None)
     assert found.newest(job) is None
-    clock.ahead = reports.INTERVAL
+    clock.advance(reports.INTERVAL)
     return found.newest(job)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_luigis_page_shows_the_last_report_while_the_job_runs(monkeypatch):
     """Progress and values, sent by the container's own hdfs command."""
@@ -115,7 +108,7 @@ def test_reports_that_cannot_be_read_are_logged_once(hdfs, caplog, monkeypatch):
     clock = MovableClock()
     found = Reports(hdfs, "/a", clock, lambda *_: None)
     for _ in range(3):
-        clock.ahead += reports.INTERVAL
+        clock.advance(reports.INTERVAL)
         assert found.newest("train") is None
     assert caplog.text.count("Job train: its reports cannot be read: HDFS is in safe mode") == 1
 
@@ -126,10 +119,11 @@ def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
     found = Reports(hdfs, "/a", clock, lambda *_: None)
     for _ in range(31):
         found.newest("train")
-        clock.ahead += 1.0
+        clock.advance(1.0)
     assert len(calls) == 3
 
 
+@pytest.mark.slow
 def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
     """Of the files that were changed last; those of an earlier submission are read once."""
     folder = f"/{unique()}"
@@ -142,7 +136,7 @@ def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
         found = Reports(hdfs, folder, clock, lambda *_: None)
         for requests in read:
             opened.clear()
-            clock.ahead += reports.INTERVAL
+            clock.advance(reports.INTERVAL)
             newest_one = found.newest(job)
             assert len(opened) == requests
             assert (newest_one and newest_one.text) == ("step=19" if job == "train" else None)
@@ -152,7 +146,7 @@ def test_progress_without_other_values(hdfs):
     folder, clock, shown = f"/{unique()}", MovableClock(), []
     write(hdfs, f"{folder}/_reports/a-0.jsonl", {"time": 1, "attempt": 1, "progress": 0.5})
     found = Reports(hdfs, folder, clock, lambda *call: shown.append(call))
-    clock.ahead = reports.INTERVAL
+    clock.advance(reports.INTERVAL)
     found.show("train", "train: RUNNING")
     assert shown == [("set_status_message", "train: RUNNING"), ("set_progress_percentage", 50)]
 

@@ -373,6 +373,7 @@ def test_a_failed_task_can_run_again_on_a_central_scheduler(pai):
     assert pai.posts() == ["train", "train__attempt2"]
 
 
+@pytest.mark.slow
 def test_workers_in_processes_of_their_own(pai):
     """With several workers, tasks run in forked processes, each with connections of its own."""
     assert build(*(Train(name=f"w{number}") for number in range(6)), workers=3)

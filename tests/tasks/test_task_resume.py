@@ -105,7 +105,7 @@ def test_a_job_that_appeared_and_failed_since_the_lookup_is_followed_by_the_next
 
 def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
     """If the server refuses a name for good but shows no job of it, the task says so."""
-    monkeypatch.setattr("luigi_pai.api.submissions._LISTED_WITHIN", 0.0)
+    monkeypatch.setattr("luigi_pai.api.submitting._SHOWN_WITHIN", 0.0)
     pai.fail("POST", "/jobs", 409, times=9, body='{"code": "ConflictJobError", "message": "exists"}')
     with pytest.raises(PaiNameTaken, match="refuses the name 'train' as in use, but has no job"):
         Train().run()
@@ -131,6 +131,7 @@ def test_an_end_is_remembered(pai):
 # ---------------------------------------------------------------- lost answers
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("kind", "after"),
     [

@@ -137,6 +137,8 @@ def test_a_failure_raises(pai):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("kind", ["reset", "hang", 500, 503])
 def test_a_lost_answer_to_the_post(pai, kind, after):

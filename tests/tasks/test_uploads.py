@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters
-from luigi_pai.api.watcher import Watcher
+from luigi_pai.api.watching import Watcher
 from luigi_pai.hdfs import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
 
@@ -123,6 +123,7 @@ class Sends(PaiTask):
     tasks = [TaskRole("main", "true")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_the_job_finds_what_was_sent(train):
     """Code and data that lie beside the pipeline are in the container, whatever the current folder is."""
@@ -131,6 +132,7 @@ def test_the_job_finds_what_was_sent(train):
         assert result.read() == "1,2\nwords\nmore\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_only_when_a_job_is_submitted(train, sends):
     """A complete task and a job that is taken over send nothing."""
@@ -142,6 +144,7 @@ def test_only_when_a_job_is_submitted(train, sends):
     assert sends == [2, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, sends):
     """What a running job has read is not changed under it."""
 
@@ -166,6 +169,7 @@ def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, s
     assert jobs_of(cluster, home) == [home]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_the_next_attempt_sends_what_changed(train, project, sends):
     """After a failure that a change of the code mends, the next attempt runs with the new code."""
@@ -177,6 +181,7 @@ def test_the_next_attempt_sends_what_changed(train, project, sends):
     assert sends == [2, 1, 1, 1, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_uploads_may_be_a_property(home, tmp_path):
     """It may depend on the task's parameters; absolute local paths are taken as they are."""

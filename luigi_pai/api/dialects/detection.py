@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.session import Session
-    from luigi_pai.api.shared_state import SharedState
+    from luigi_pai.api.shared import Shared
 
 __all__ = ["DialectDetector"]
 
@@ -48,11 +48,12 @@ class DialectDetector:
         given: ``v1`` or ``v2`` if set in the settings; None if it is detected.
     """
 
-    def __init__(self, session: Session, state: SharedState, api_version: str, fs_uri: str | None) -> None:
+    def __init__(self, session: Session, state: Shared, api_version: str, fs_uri: str | None) -> None:
         self.given = None if api_version == "auto" else api_version
         self._session = session
         self._state = state
         self._dialects: dict[str, Dialect] = {"v1": V1Dialect(session), "v2": V2Dialect(session, fs_uri)}
+        self._detected: str | None = None  # what the document holds; it changes once
 
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a copy with a fixed dialect."""
@@ -63,7 +64,9 @@ class DialectDetector:
     @property
     def known(self) -> str | None:
         """``v1`` or ``v2``; None as long as it is not known."""
-        return self.given or self._state.read().get("dialect")
+        if self.given is None and self._detected is None:
+            self._detected = self._state.read().get("dialect")
+        return self.given or self._detected
 
     @property
     def current(self) -> Dialect:
@@ -95,11 +98,15 @@ class DialectDetector:
         """Record the dialect and the release of the server."""
         with self._state.update() as state:
             new = state.get("dialect") != version
-            state["dialect"] = version
+            state["dialect"] = self._detected = version
             if release is not None:
                 state["release"] = release
         if new and version == "v2":
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
+
+    def forget(self) -> None:
+        """Detect the dialect anew."""
+        self._detected = None
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
         """Record the dialect if a refused submission shows it.

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from luigi_pai.api.dialects.dialect import Capabilities, LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.dialects.ssh import SshAccess, container_access
+from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.spec.job import PaiJob
@@ -69,7 +70,7 @@ class V1Dialect:
         """Post a job; the server has accepted it when this returns (202, or 201 from 0.12 on)."""
         config = _config_of(job)
         try:
-            self._session.request("POST", _JOBS, body=config.to_json())
+            self._session.request("POST", _JOBS, body=config.to_json(), kind=Kind.SUBMIT)
         except PaiHttpError as error:
             hint = None
             if (error.code, error.server_message) == ("UnknownError", "Bad Request"):

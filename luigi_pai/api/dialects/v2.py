@@ -77,19 +77,17 @@ class V2Dialect:
         return masked(self._protocol(job).to_dict())
 
     def submit(self, job: PaiJob | JobProtocol) -> None:
-        """Post a job; the server has accepted it when this returns (202)."""
-        from luigi_pai.spec.submission import submission_text  # noqa: PLC0415  as above
-
-        self.post(submission_text(self._protocol(job, log_losses=True)))
-
-    def post(self, protocol: str) -> None:
-        """Post a job protocol, YAML text.
+        """Post a job; the server has accepted it when this returns (202).
 
         Raises:
-            PaiHttpError: the job was refused; the text lists the problems.
+            SpecError: it cannot be converted.
+            PaiHttpError: it was refused; the text lists the problems.
         """
+        from luigi_pai.spec.submission import submission_text  # noqa: PLC0415  as above
+
+        text = submission_text(self._protocol(job, log_losses=True))
         try:
-            self._session.request("POST", _JOBS, body=protocol, content_type="text/yaml", kind=Kind.SUBMIT)
+            self._session.request("POST", _JOBS, body=text, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
             raise with_explanation(error, f"POST {self._session.url(_JOBS)}") from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 __all__ = ["deciding_task", "last_lines", "log_end", "printable"]
@@ -37,31 +37,31 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
     return next(iter(decided + status.failed_tasks()), None)
 
 
-def last_lines(cluster: Cluster, status: JobStatus) -> tuple[TaskStatus, str] | None:
+def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
     """Return the task that caused the end of a job, and the last lines of its log.
 
     None if there is no log (1.4 and later have them), or if it cannot be read: that error must not
     replace the one of the job.
     """
     task = deciding_task(status)
-    if task is None or not cluster.dialect.can.logs:
+    if task is None or not api.dialect.can.logs:
         return None
     try:
-        lines = log_end(cluster, status, task, _LAST_LINES)
+        lines = log_end(api, status, task, _LAST_LINES)
     except PaiApiError as error:
         logger.debug("No log of %s: %s", status.name, error)
         return None
     return (task, lines) if lines.strip() else None
 
 
-def log_end(cluster: Cluster, status: JobStatus, task: TaskStatus, count: int) -> str:
+def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> str:
     """Return the last lines of a task's most complete log that is not empty, printable.
 
     Raises:
         PaiApiError: it cannot be read.
     """
-    files = cluster.dialect.task_logs(status, task.role, task.index, tail=True)
+    files = api.dialect.task_logs(status, task.role, task.index, tail=True)
     named = {file.name: file for file in files}
-    logs = (cluster.log_files.text(named[name]) for name in _STREAMS if name in named)
+    logs = (api.log_files.text(named[name]) for name in _STREAMS if name in named)
     text = next((log for log in logs if log.strip()), "")
     return "\n".join(printable(text.rstrip()).split("\n")[-count:])

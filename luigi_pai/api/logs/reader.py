@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from typing import TypeVar
 
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
 
@@ -111,7 +111,7 @@ class LogReader:
     """Reads the logs of a job.
 
     Args:
-        cluster: where the job is.
+        book: of the cluster.
         name: of the job.
         role: only tasks of this role.
         index: only this task of each role.
@@ -126,7 +126,7 @@ class LogReader:
 
     def __init__(
         self,
-        cluster: Cluster,
+        book: Book,
         name: str,
         *,
         role: str | None = None,
@@ -135,7 +135,7 @@ class LogReader:
         attempt: int | None = None,
         lines: int | None = None,
     ) -> None:
-        self._cluster = cluster
+        self._book, self._api = book, book.api
         self._name = name
         self._role, self._index = role, index
         self._names = streams
@@ -144,7 +144,7 @@ class LogReader:
         self._streams: dict[tuple[str, int, str], _Stream] = {}
         self._files: dict[tuple[str, int, tuple[int, int, str | None]], tuple[LogFile, ...]] = {}
         self._first = True
-        self._retry = Retry(cluster.polling.patience, cluster.clock, f"logs of {name}")
+        self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._next_request = 0.0
         self._following = False
         self._breaks: dict[str, _Break] = {}
@@ -183,7 +183,7 @@ class LogReader:
             if isinstance(step, LogLine):
                 yield step
             else:
-                self._cluster.clock.sleep(step)
+                self._api.clock.sleep(step)
 
     def follow_steps(self, status: Callable[[], JobStatus] | None = None) -> Iterator[LogLine | float]:
         """Do the same without sleeping: yield lines, and the seconds to wait before the next step.
@@ -219,11 +219,11 @@ class LogReader:
             yield pause
 
     def _look_up(self) -> None:
-        dialect = self._cluster.dialect
+        dialect = self._api.dialect
         if self._attempt is not None and dialect.can.logs:
-            self.status = self._cluster.attempt(self._name, self._attempt)
+            self.status = self._api.attempt(self._name, self._attempt)
         else:
-            self.status = self._cluster.status(self._name)
+            self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
         """Return the streams to be read now: those of the present starts, and those that these replace."""
@@ -316,7 +316,7 @@ class LogReader:
                 return b"", stream.offset
             try:
                 yield from self._pace()
-                answer = self._cluster.log_files.part(file, start, size)
+                answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     self._forget_file(stream)  # its address may have expired
@@ -337,12 +337,12 @@ class LogReader:
         if file.paged and isinstance(error, ClusterUnreachable):
             last = self._breaks.get(file.node)
             seconds = _FIRST_BREAK if last is None else min(2 * last.seconds, _LONGEST_BREAK)
-            until = self._cluster.clock.monotonic() + seconds
+            until = self._api.clock.monotonic() + seconds
             self._breaks[file.node] = _Break(until, seconds, stream.reason)
 
     def _is_taking_a_break(self, stream: _Stream, file: LogFile) -> bool:
         taken = self._breaks.get(file.node) if file.paged else None
-        if taken is None or self._cluster.clock.monotonic() >= taken.until:
+        if taken is None or self._api.clock.monotonic() >= taken.until:
             return False
         stream.reason = taken.reason
         return True
@@ -358,7 +358,7 @@ class LogReader:
         if key not in self._files:
             try:
                 yield from self._pace()
-                dialect = self._cluster.dialect
+                dialect = self._api.dialect
                 self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
             except ClusterUnreachable:
                 raise
@@ -380,7 +380,7 @@ class LogReader:
         """Keep to two requests a second while logs are followed."""
         if not self._following:
             return
-        clock = self._cluster.clock
+        clock = self._api.clock
         now = clock.monotonic()
         if now < self._next_request:
             yield self._next_request - now

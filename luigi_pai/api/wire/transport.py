@@ -67,13 +67,14 @@ class Transport:
 
     Attributes:
         answered: whether the server has ever sent a reply of any kind.
+        mocked: the last reply, or error, came without any connection: a test has replaced requests.
     """
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._open()
         self._epoch = 0
-        self.answered = False
+        self.answered = self.mocked = False
 
     def _open(self) -> None:
         self._environment = Environment(verify=self._account.verify)
@@ -125,14 +126,27 @@ class Transport:
         if self._pid != os.getpid():  # a fork: its parent's connections are not its own
             self._open()
         failure: PaiError
+        progress.sent = None
         try:
-            response = self._send(method, url, data, token, content_type, part)
+            if url.startswith("https:"):
+                self._environment.check_ca_bundle()
+            request, how = self._prepared(method, url, data, token, content_type, part)
+            try:
+                response = self._http.send(request, **how)
+            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
+                if method != "GET":
+                    raise
+                self._epoch += 1
+                response = self._http.send(request, **how)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError, NotTls) as error:
             self._epoch += 1
+            self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             failure = explain_failure(self._failed(method, url), error)
         else:
+            self.mocked = progress.sent is None
+            self._epoch += _was_repeated(response)
             wrong_port = self._check_port(method, url, response)
             if wrong_port is None:
                 self.answered = True
@@ -140,16 +154,15 @@ class Transport:
             failure = wrong_port
         raise failure  # here, so that the cause, which holds the request, is not its context
 
-    def _send(
+    def _prepared(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
-    ) -> requests.Response:
+    ) -> tuple[requests.PreparedRequest, dict[str, Any]]:
+        """Return a request, and how it is sent.
+
+        It is not the session that prepares it: to merge what that has none of costs 10 % of a GET.
+        """
         account = self._account
-        progress.sent = None
-        if url.startswith("https:"):
-            self._environment.check_ca_bundle()
-        request = (
-            requests.PreparedRequest()
-        )  # not the session's: to merge what it has none of costs 10 % of a GET
+        request = requests.PreparedRequest()
         request.prepare(
             method=method,
             url=url,
@@ -161,22 +174,12 @@ class Transport:
             data=None if data is None else data.encode(),
             auth=_Bearer(token),
         )
-        how: dict[str, Any] = {
+        return request, {
             "timeout": (account.connect_timeout, account.read_timeout),
             "allow_redirects": method == "GET",
             "proxies": dict(self._environment.route(url).proxies),
             "verify": self._environment.verify,
         }
-        try:
-            response = self._http.send(request, **how)
-        except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
-            if method != "GET":
-                raise
-            self._epoch += 1
-            response = self._http.send(request, **how)
-        if _was_repeated(response):
-            self._epoch += 1
-        return response
 
     def _check_port(self, method: str, url: str, response: requests.Response) -> PaiError | None:
         """Return the error for a reply of a proxy, or of a TLS port to plain http; None for other replies."""

@@ -90,8 +90,9 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
     if isinstance(error, ConfigError):
         return error
     causes = tuple(chain(error))
-    if isinstance(error, ValueError):
-        return _bad_url(failed, error)
+    is_mocked = failed.sent is None and type(error) is requests.exceptions.ConnectionError
+    if isinstance(error, ValueError) or is_mocked:
+        return _not_connected(failed, error)
     failed = replace(failed, redirected_to=_redirect(failed, error))
     ca_problem = _ca_problem(failed, error, causes)
     if ca_problem:
@@ -107,6 +108,17 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
         f"the connection to {failed.target}{through} broke before a reply "
         f"({failed.method}): {_reason(causes)}",
         answer_lost=_is_lost(failed, error, causes),
+    )
+
+
+def _not_connected(failed: FailedRequest, error: Exception) -> PaiError:
+    """Return the error for a request for which no connection was asked for: of a bad URL, or of a mock."""
+    if isinstance(error, ValueError):
+        return _bad_url(failed, error)
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return ClusterUnreachable(
+        f"{failed.method} {failed.url} was not sent: {lines[0]} A test that mocks the REST API has to mock "
+        "this address, too"
     )
 
 

@@ -113,9 +113,10 @@ def test_names_are_quoted(new_session, rest, user, name, path, asked):
 def test_a_protocol_is_posted_as_text(v2, say, rest):
     """The YAML goes out as it is, as text/yaml with the token: application/* is refused."""
     say("submit")
-    v2.post("# as written: é\nname: p\n")
+    text = f"# as written: é\n{TEXT}"
+    v2.submit(JobProtocol.from_yaml(text))
     request = rest.calls[0].request
-    assert request.body.decode() == "# as written: é\nname: p\n"
+    assert request.body.decode() == text
     assert request.headers["Content-Type"] == "text/yaml"
     assert request.headers["Authorization"] == "Bearer application-token"
 
@@ -124,14 +125,14 @@ def test_a_name_in_use(v2, say):
     """409 is a NameConflict."""
     say("submit dup")
     with pytest.raises(NameConflict, match="ConflictJobError: Job admin~p6afffdb1a already exists"):
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
 
 
 def test_what_the_server_finds_wrong_is_readable(v2, say):
     """The JSON array of a refusal becomes a sentence for each finding."""
     say("submit schema err")
     with pytest.raises(PaiHttpError) as caught:
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
     assert str(caught.value) == (
         f'POST {JOBS}: 400 InvalidProtocolError: name: should match pattern "^[a-zA-Z0-9_-]+$"; '
         "should have required property 'type'; should have required property 'taskRoles'"
@@ -173,7 +174,7 @@ def test_a_finding_names_what_it_is_about(v2, rest, finding, sentence):
     """The property that an older release does not know, and which does; the values that there are."""
     rest.post(JOBS, status=400, json={"code": "InvalidProtocolError", "message": json.dumps([finding, 7])})
     with pytest.raises(PaiHttpError) as caught:
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
     assert str(caught.value) == f"POST {JOBS}: 400 InvalidProtocolError: {sentence}"
 
 
@@ -182,7 +183,7 @@ def test_a_refusal_in_plain_words_is_said_as_it_is(v2, rest, message):
     """What is no list of findings."""
     rest.post(JOBS, status=400, json={"code": "InvalidProtocolError", "message": message})
     with pytest.raises(PaiHttpError) as caught:
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
     assert str(caught.value) == f"POST {JOBS}: 400 InvalidProtocolError: {message}"
 
 
@@ -192,7 +193,7 @@ def test_another_api_v2_is_recognised(v2, rest):
     with pytest.raises(
         PaiHttpError, match=r"is required; this server has no API for the YAML job protocol: OpenPAI 0\.8"
     ):
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
 
 
 def test_a_v1_job_is_posted_converted(v2, rest, caplog):
@@ -247,7 +248,7 @@ def test_other_refusals(v2, say, step, kind, message):
     """Each refusal is its error, in the server's words."""
     say(step)
     with pytest.raises(kind, match=message):
-        v2.post(TEXT)
+        v2.submit(JobProtocol.from_yaml(TEXT))
 
 
 def test_a_job_is_stopped(v2, say, rest):

@@ -70,6 +70,7 @@ def rows(first, count):
     ]
 
 
+@pytest.mark.slow
 def test_pages_are_fetched_until_the_last(v2, rest):
     """The first has 5,000 jobs, each further one 20,000: 27,000 jobs are three pages."""
 
@@ -84,6 +85,7 @@ def test_pages_are_fetched_until_the_last(v2, rest):
     assert [job.name for job in v2.list(limit=5001)][-1] == "j5000"
 
 
+@pytest.mark.slow
 def test_a_server_without_pages_is_asked_once_more_at_most(v2, rest):
     """Releases before 1.2 answer every page with everything."""
     rest.get(JOBS, json=rows(0, 5000))

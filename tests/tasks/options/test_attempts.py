@@ -60,6 +60,7 @@ def test_the_error_says_how_many_attempts_were_made(pai, caplog):
         Train().run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
 def test_the_task_succeeds_with_the_attempt_that_does(request, as_settings, server):
     as_settings(request.getfixturevalue(server))
@@ -105,6 +106,7 @@ def test_only_some_exit_codes_are_retried(pai, monkeypatch, codes, exit_code, at
         assert "the last one: its exit code is not in retry_exit_codes; run" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_the_command_counts_as_well(local_pai_v2, as_settings, settings):
     """1.8 reports most codes as 255; the command's own is in the diagnostics."""
     as_settings(local_pai_v2)
@@ -147,6 +149,7 @@ def test_a_stop_by_a_person_is_obeyed(pai):
     assert pai.posts() == ["train"]
 
 
+@pytest.mark.slow
 def test_a_missed_deadline_ends_it(pai, settings):
     settings(run_timeout=0.2)
     pai.plan = {"runs_for": 60}

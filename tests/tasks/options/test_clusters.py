@@ -110,6 +110,7 @@ def page(tmp_path: Path, name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_one_pipeline_on_two_clusters(cluster, gpu2, page, name):
     """Of v1 and v2, with forked workers: each job, output and flag is on the cluster of its task only."""
     assert luigi.build([page.Train()], workers=2, local_scheduler=True, log_level="WARNING")
@@ -128,6 +129,7 @@ def test_one_pipeline_on_two_clusters(cluster, gpu2, page, name):
     assert (names(cluster, name), names(gpu2, name)) == ([f"{name}-a"], [f"{name}-b"])
 
 
+@pytest.mark.slow
 def test_a_failure_and_its_next_submission(gpu2, cluster, name):
     """Attempts, page and logs are those of the task's cluster."""
     with pytest.raises(PaiJobFailed) as caught:
@@ -140,6 +142,7 @@ def test_a_failure_and_its_next_submission(gpu2, cluster, name):
     assert names(cluster, name) == []
 
 
+@pytest.mark.slow
 def test_the_task_comes_before_the_variable(gpu2, cluster, name, monkeypatch):
     """A parameter, the variable, and [OpenPai] for what names none."""
     monkeypatch.setenv("LUIGI_PAI_CLUSTER", "gpu2")
@@ -153,6 +156,7 @@ def test_the_task_comes_before_the_variable(gpu2, cluster, name, monkeypatch):
     assert names(cluster, name) == [f"{name}-c"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gpu2")
 def test_uploads_go_to_the_tasks_own_hdfs(name, tmp_path):
     """With the code folder."""
@@ -207,6 +211,7 @@ def test_a_job_protocol(gpu2, cluster, further):
     assert names(cluster, "on_gpu2") == []
 
 
+@pytest.mark.slow
 def test_a_section_that_is_changed_is_another_cluster(gpu2, cluster, further, name):
     """From the next lookup on."""
     OnGpu2(name=name).run()
@@ -265,6 +270,7 @@ def test_the_wrong_api_names_the_section(further, name):
         OnGpu2(name=name).run()
 
 
+@pytest.mark.slow
 def test_a_task_is_moved_while_its_job_is_not_done(gpu2, cluster, further, name):
     """With one HDFS for both clusters, its record says that another cluster has the job."""
     further("gpu2", webhdfs_url=cluster.webhdfs_url, fs_uri=cluster.fs_uri)

@@ -87,6 +87,7 @@ def test_a_job_that_has_ended_before_is_no_event(pai, events):
     assert events == []
 
 
+@pytest.mark.slow
 def test_a_job_that_the_server_loses(pai, events, monkeypatch):
     clock = MovableClock()
     install_clock(clock, monkeypatch)
@@ -103,6 +104,7 @@ def test_a_job_that_the_server_loses(pai, events, monkeypatch):
     assert events[-1][3] is caught.value
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_says_why_and_when_that_changes(local_pai, as_settings, events, monkeypatch):
     """The reason is asked for after a second in the queue."""
     as_settings(local_pai)
@@ -162,6 +164,7 @@ luigi.build([Train()], local_scheduler=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["SUBMITTED", "RUNNING"])
 def test_a_signal_during_a_handler_takes_its_course(pai, tmp_path, event):
     """Luigi catches whatever a handler raises; the job is stopped all the same."""
@@ -206,11 +209,13 @@ def ask(monkeypatch):
         message = Message(word)
         message.answers = queue.Queue()
         inbox.put(message)
-        return message.answers.get(timeout=20)
+        return message.answers.get(timeout=120)
 
     return send
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_time")
 def test_the_interval_of_lookups_is_changed_while_the_job_runs(pai, settings, ask):
     """It is in effect at once, though the next lookup was a minute away."""
     settings(poll_min=60, poll_max=60)
@@ -227,10 +232,11 @@ def test_the_interval_of_lookups_is_changed_while_the_job_runs(pai, settings, as
     assert ask("POLL_INTERVAL=60") == "train is looked up every 60 s from now on"
     pai.jobs["train"].runs_for = 0.0
     assert ask("poll_interval = 0.25") == "train is looked up every 0.25 s from now on"
-    running.join(20)
+    running.join(120)
     assert not running.is_alive()
 
 
+@pytest.mark.usefixtures("real_time")
 def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
     pai.plan = {"runs_for": 600}
 
@@ -250,5 +256,5 @@ def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
     assert ask("poll_interval = 1e9").startswith("'poll_interval = 1e9' is not a valid message")
     assert ask("poll_interval = 99999") == "poll_interval = 99999 is not valid; use 0.1 to 3600 seconds"
     assert ask(" Stop ") == "train is being stopped"
-    running.join(20)
+    running.join(120)
     assert not running.is_alive()

@@ -89,6 +89,7 @@ class Job(PaiTask):
         return [TaskRole("main", self.command, memoryMB=100)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("receiver", [(socketserver.ThreadingTCPServer, Mails)], indirect=True)
 def test_a_failure_is_mailed(receiver):
@@ -101,6 +102,7 @@ def test_a_failure_is_mailed(receiver):
     assert "why" in mail
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("receiver", [(ThreadingHTTPServer, Hook)], indirect=True)
 def test_a_webhook_is_called(receiver):
@@ -110,6 +112,7 @@ def test_a_webhook_is_called(receiver):
     assert receiver.got == [{"text": f"{task.name} has succeeded"}]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_logs")
 @pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
 def test_the_first_example_runs(request, as_settings, caplog, server):

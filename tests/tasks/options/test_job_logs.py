@@ -57,6 +57,7 @@ def shown(caplog):
     return [record.getMessage() for record in caplog.records if not own.match(record.getMessage())]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_every_line_is_shown_once(caplog):
     """From the first to the last, which has no line end; without what a terminal would obey."""
@@ -66,6 +67,7 @@ def test_every_line_is_shown_once(caplog):
     assert shown(caplog) == [*map(str, range(1, 301)), "red", "90%", "end"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     """The job waits for what its first line leads to."""
@@ -82,6 +84,7 @@ def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     assert shown(caplog) == ["first", "last"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     variable = "$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
@@ -90,6 +93,7 @@ def test_of_several_tasks_each_line_says_whose_it_is(caplog):
     assert sorted(shown(caplog)) == ["worker/0 | I am 0", "worker/1 | I am 1"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
     """By OpenPAI, under the same name: it has another log."""
@@ -117,6 +121,7 @@ def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
     assert SECRET not in caplog.text
 
 
+@pytest.mark.slow
 @responses.activate
 def test_a_node_out_of_reach_is_said_once_and_not_asked_again(settings, caplog):
     """Nodes of 0.x are often reached from the cluster only; the job does not depend on it."""
@@ -134,7 +139,7 @@ def test_a_node_out_of_reach_is_said_once_and_not_asked_again(settings, caplog):
     told = [message for message in caplog.messages if "could not be read" in message]
     assert len(told) == 3
     assert told[2].startswith(
-        "Job far: the log of main/2 could not be read: the connection to http://node:8042"
+        "Job far: the log of main/2 could not be read: GET http://node:8042/node/containerlogs/c1/"
     )
     assert told[2].endswith(f"; its page: {page}")
 
@@ -152,6 +157,7 @@ class MovingClock(Clock):
         self.now += seconds
 
 
+@pytest.mark.slow
 @responses.activate
 def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
     """However many tasks there are and however much they write."""
@@ -175,6 +181,7 @@ def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
     assert all(later - first >= 0.99 for first, later in zip(asked, asked[2:], strict=False))
 
 
+@pytest.mark.slow
 def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monkeypatch, caplog, tmp_path):
     """In the log, and below the state on Luigi's page, which inserts them as HTML."""
     assert either_cluster.url
@@ -203,6 +210,7 @@ def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monke
     assert caplog.messages.count(f"Job {task.name}, last lines of worker/0:\n    {indented}") == 1
 
 
+@pytest.mark.slow
 def test_by_default_no_log_is_read(either_cluster, caplog):
     assert either_cluster.url
     assert OpenPai().logs == "none"

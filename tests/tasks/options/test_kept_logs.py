@@ -11,7 +11,7 @@ import responses
 from local_client import unique
 
 from luigi_pai import ConfigError, PaiJobFailed, PaiTask, TaskRole, reset_clusters
-from luigi_pai.api.logs.files import LogFiles
+from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.errors import ServerFault
 from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.hdfs.writer import HdfsWriter
@@ -45,6 +45,7 @@ def kept(task, submission=None):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster")
 def test_both_streams_of_every_task_are_kept():
     task = Train(
@@ -60,6 +61,7 @@ def test_both_streams_of_every_task_are_kept():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster")
 def test_each_attempt_has_a_folder():
     """A failed job has the logs that matter most."""
@@ -71,6 +73,7 @@ def test_each_attempt_has_a_folder():
     assert kept(task, f"{task.name}__attempt2")["worker-0.stdout"] == "attempt 2\n"
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
     """Each request is for a part; a part that fails is asked for again, and nothing is lost or doubled."""
     as_settings(local_pai_v2)
@@ -91,6 +94,7 @@ def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
     assert len(sizes) > 6
 
 
+@pytest.mark.slow
 def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, monkeypatch):
     """An earlier file under its name stays, and a note says why there is no new one."""
     as_settings(local_pai_v2)
@@ -175,6 +179,7 @@ def test_a_broken_hdfs_does_not_fail_the_task(local_pai_v2, as_settings, monkeyp
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster")
 @pytest.mark.parametrize("ends", ["succeeds", "fails"])
 def test_what_a_killed_worker_did_not_keep_the_next_one_keeps(monkeypatch, ends):
@@ -193,6 +198,7 @@ def test_what_a_killed_worker_did_not_keep_the_next_one_keeps(monkeypatch, ends)
     assert Train(name=task.name).complete() == (ends == "succeeds")
 
 
+@pytest.mark.slow
 def test_a_job_that_a_list_has_shown_is_looked_up_for_its_tasks(either_cluster, monkeypatch):
     """From the third task on, complete() is answered by a list, which has no tasks."""
     assert either_cluster.url

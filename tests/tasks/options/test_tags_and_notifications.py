@@ -92,6 +92,7 @@ def test_a_job_runs_without_its_tags(pai, caplog):
     assert len(tagging(pai)) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_jobs_by_them(local_pai_v2, as_settings, settings):
     """luigi-pai list -t and stop --tag."""
     as_settings(local_pai_v2)
@@ -100,7 +101,7 @@ def test_the_command_line_finds_jobs_by_them(local_pai_v2, as_settings, settings
     task = Train(name=unique(), command="true")
     task.run()
     OpenPai().cluster().submit(Train(name=unique()).job()).wait()
-    assert OpenPai().cluster().status(task.name).tags == ("luigi", "luigi:vision.Train", tag)
+    assert OpenPai().cluster().job(task.name).status().tags == ("luigi", "luigi:vision.Train", tag)
     shown = CliRunner().invoke(main, ["list", "-t", tag, "--json"])
     assert [job["name"] for job in json.loads(shown.output)] == [task.name]
     shown = CliRunner().invoke(main, ["stop", "--tag", tag, "--yes"])
@@ -156,6 +157,7 @@ def test_a_v1_cluster_sends_none_which_is_said(pai, monkeypatch, caplog):
     ]
 
 
+@pytest.mark.slow
 def test_the_local_server_notes_them(local_pai_v2, as_settings, monkeypatch):
     """Real ones send mails; the local one has an event, and calls a webhook if it is given one."""
     as_settings(local_pai_v2)

@@ -1,4 +1,4 @@
-"""SharedState: one small JSON document in anonymous memory, shared between forked processes.
+"""SharedDocument: a JSON document in anonymous memory, shared between forked processes.
 
 Luigi runs each task in a fork of its worker. A token, the dialect, or the rest of a request limit that
 one task finds out must reach the other tasks, so it cannot stay in the memory of one process.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SharedState"]
+__all__ = ["SharedDocument"]
 
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
@@ -29,7 +29,7 @@ _DEADLOCK_WAIT = 0.002  # seconds
 _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3}  # the byte of the file that is locked for each
 
 
-class SharedState:
+class SharedDocument:
     """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
 
     It is in a file without a name (in memory on Linux) that only these processes have open, so a token

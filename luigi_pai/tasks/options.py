@@ -1,4 +1,4 @@
-"""TaskSettings: the settings of a task, and those of luigi.cfg for what it leaves open."""
+"""Options: the settings of a task, and those of luigi.cfg for what it leaves open."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["TaskSettings"]
+__all__ = ["Options"]
 
 
-class TaskSettings:
+class Options:
     """The settings of a task: its attribute of a name, or the key of [OpenPai] where that is None.
 
     Args:

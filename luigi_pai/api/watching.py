@@ -7,37 +7,30 @@ import heapq
 import itertools
 import math
 import random
-import statistics
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.deadlines import Deadline, Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.status import JobState, listed_status
+from luigi_pai.api.status import listed_status
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
 if TYPE_CHECKING:
-    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
-_QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
-_JITTER, _LOST_AFTER, _LONGEST_STEP = 0.1, 60.0, 0.5
+_LOST_AFTER = 60.0  # seconds
+_LONGEST_STEP = 0.5
+_JITTER = 0.1
 _FEW = 2  # jobs that are looked up alone when they are due together
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # for which a job that lists lack is looked up alone
-_PATIENCE = 30  # of its own waits, for which a job waits for a list that others wait for, too
-_SLOW, _SOON, _ALONE_SHARE, _ALONE_EVERY = 0.5, 5.0, 0.1, 0.25  # of jobs that wait for no list, see Watcher
-_PACE_SHARE = 0.2  # of the median wait of all jobs, between two lists at least
-
-
-class Deadline(str, Enum):
-    """The deadlines of a job; the values are the names of the settings."""
-
-    QUEUE = "queue_timeout"
-    RUN = "run_timeout"
+_PATIENCE = 5.0  # seconds for which a job waits for a list, or as long as its own wait
+_SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
 
 
 class Outcome(Enum):
@@ -81,52 +74,47 @@ class _Watched:
     """The state of a watched job. Times are seconds of the monotonic clock."""
 
     status: JobStatus
+    timer: Timer
     retry: Retry
-    queue_timeout: float
-    run_timeout: float
-    queued_since: float
+    with_tasks: bool
+    single_until: float  # until then, no list is made for it
     turn: int = -1  # its valid entry in the schedule
-    running_since: float | None = None
     unknown_since: float | None = None
-    missed: Deadline | None = None
-    with_tasks: bool = False
     absent: int = 0  # lists that lacked it, in sequence
-    alone_until: float = -math.inf  # until then, no list is made for it
 
 
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     Up to two jobs are looked up alone when they are due. If a third one is due before the first would be due
-    again, one list of the user's jobs updates all of them. Lists are made
+    again, one list of the user's jobs updates all of them, as often as ``Lists`` allows. Jobs wait for it, up
+    to 5 s or as long as their own wait is; those for which it comes later are looked up alone, four a second.
+    So is one that the list lacks, for 30 s, then twice as long each time, up to 10 minutes, and one that has
+    failed or was stopped at once, for its exit code, diagnostics and tasks.
 
-    - no earlier than a fifth of the median wait of all jobs (see ``next_wait``) after the last one,
-    - for at most half of the server's limit of lists: every 2 s, if that is 60 a minute,
-    - for at most a tenth of the time: a list that takes 0.5 s is made every 5 s.
-
-    Jobs wait for the list until then, except for one whose deadline has passed, and for young ones if lists
-    are slow: these are looked up alone, four a second, for at most a tenth of the time. So is one that the
-    list lacks when it is due, and one that has failed or was stopped at once, for its exit code, diagnostics
-    and tasks. If the list fails, all jobs that are due are looked up alone.
+    A lookup that fails is retried for its own job. When there was no reply, or a list and two lookups have
+    failed in sequence, it is the server's trouble: one lookup is retried for all.
 
     Args:
-        cluster: of the jobs.
+        book: of the jobs.
         polling: schedule and retries; default: those of the cluster.
         isolated: the lookup of one job that fails for good is an update, ``REFUSED``, and the job is no
             longer watched; ``step()`` raises only what concerns all jobs.
     """
 
-    def __init__(self, cluster: Cluster, polling: Polling | None = None, *, isolated: bool = False) -> None:
-        self._cluster = cluster
+    def __init__(self, book: Book, polling: Polling | None = None, *, isolated: bool = False) -> None:
+        self._api = book.api
+        self._book = book
         self._isolated = isolated
-        self._clock = cluster.clock
-        self._polling = polling or cluster.polling
+        self._clock = book.api.clock
+        self._polling = polling or book.api.polling
         self._jobs: dict[str, _Watched] = {}
         self._due: list[tuple[float, int, str]] = []
         self._serial = itertools.count()
-        self._paused_until = self._no_list_before = self._not_alone_before = -math.inf
-        self._list_took = math.inf
+        self._paused_until = self._no_single_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
+        self._list_failed = False
+        self._failed: set[str] = set()  # jobs whose lookups have failed since the last that did not
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -152,18 +140,11 @@ class Watcher:
             run_timeout: seconds of running after which it is stopped; None for no limit.
             with_tasks: each status shall have the current states of its tasks, which no list has.
         """
-        now = self._clock.monotonic()
-        job = _Watched(
-            status,
-            Retry(self._polling.patience, self._clock, f"job {status.name}"),
-            math.inf if queue_timeout is None else queue_timeout,
-            math.inf if run_timeout is None else run_timeout,
-            queued_since=now if new else now - self._age(status.created_ms),
-            with_tasks=with_tasks,
-            alone_until=math.inf if with_tasks else -math.inf,
+        timer = Timer.start(
+            status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
         )
-        if status.state not in (*_QUEUED, JobState.UNKNOWN):
-            job.running_since = now if new else now - self._age(status.launched_ms or status.created_ms)
+        retry = Retry(self._polling.patience, self._clock, f"job {status.name}")
+        job = _Watched(status, timer, retry, with_tasks, math.inf if with_tasks else -math.inf)
         self._jobs[status.name] = job
         self._schedule(status.name, job)
 
@@ -198,55 +179,65 @@ class Watcher:
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
         while self.idle() <= 0 and self._clock.monotonic() < end:
-            wait = self._cluster.polling_wait()
+            wait = self._api.polling_wait()
             if wait > 0:
-                self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  as above
+                self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
                 break
-            if self._is_list_worth_it() and self._list(updates):
+            if len(self._jobs) > _FEW and self._list(updates):
                 continue
             _, _, name = heapq.heappop(self._due)
             job = self._jobs[name]
             try:
                 update = self._look_up(name, job)
             except PaiApiError as error:
-                now = self._clock.monotonic()
                 if updates:  # do not lose them: the next step repeats the request
-                    self._due_at(now, name)
+                    self._due_at(self._clock.monotonic(), name)
                     break
-                if isinstance(error, (ClusterUnreachable, RateLimited)):  # it concerns all jobs
-                    self._due_at(now, name)
-                    self._pause(self._outage.wait_after(error))
-                    break
-                updates += self._failed(name, job, error)
+                updates += self._take_failure(name, job, error)
             else:
-                job.retry.succeeded()
-                self._outage.succeeded()
+                self._succeeded(job)
                 updates += [update] if update is not None else []
         return updates
 
-    def _failed(self, name: str, job: _Watched, error: PaiApiError) -> list[Update]:
-        """Schedule a job again whose lookup failed, or give it up."""
+    # failures
+
+    def _succeeded(self, job: _Watched | None = None) -> None:
+        self._list_failed = self._list_failed and job is not None
+        self._failed.clear()
+        self._outage.succeeded()
+        if job is not None:
+            job.retry.succeeded()
+
+    def _take_failure(self, name: str, job: _Watched, error: PaiApiError) -> list[Update]:
+        """Schedule a job again whose lookup failed, alone or with all jobs, or give it up."""
+        now = self._clock.monotonic()
+        self._failed.add(name)
+        is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
+        if is_servers or isinstance(error, (ClusterUnreachable, RateLimited)):
+            self._due_at(now, name)
+            self._pause(self._outage.wait_after(error))
+            return []
         try:
             if not isinstance(error, TRANSIENT):
                 raise error
-            self._due_at(self._clock.monotonic() + job.retry.wait_after(error), name)
+            self._due_at(now + job.retry.wait_after(error), name)
         except PaiApiError as final:
             if not self._isolated:
                 raise
             del self._jobs[name]
-            return [Update(name, job.status, Outcome.REFUSED, job.missed, final)]
+            return [Update(name, job.status, Outcome.REFUSED, job.timer.missed, final)]
         return []
 
-    def _is_list_worth_it(self) -> bool:
-        """Return whether more than a few jobs are due before the next one would be due again."""
-        if len(self._jobs) <= _FEW:
+    # lists
+
+    def _is_list_worth_it(self, wait: float) -> bool:
+        """Return whether more than a few jobs are due before the next one, or a list, would be due again."""
+        name, now = self._due[0][2], self._clock.monotonic()
+        first = self._jobs[name]
+        if now < first.single_until or now >= first.timer.end:
             return False
-        first = self._jobs[self._due[0][2]]
-        now = self._clock.monotonic()
-        if now < first.alone_until or (first.missed is None and now >= self._deadline_of(first)):
-            return False
-        wait = self._next_wait(first)
-        return self._is_more_than_few_due(now + max(wait, min(self._no_list_before - now, _PATIENCE * wait)))
+        again = max(self._next_wait(first), min(wait, self._patience_of(name)))
+        return self._is_more_than_few_due(now + again * (1 + _JITTER))
 
     def _is_more_than_few_due(self, before: float) -> bool:
         now = self._clock.monotonic()
@@ -255,7 +246,7 @@ class Watcher:
             entry = entries.pop()
             if entry >= len(self._due) or self._due[entry][0] > before:
                 continue
-            if self._is_valid(self._due[entry]) and now >= self._jobs[self._due[entry][2]].alone_until:
+            if self._is_valid(self._due[entry]) and now >= self._jobs[self._due[entry][2]].single_until:
                 count += 1
                 if count > _FEW:
                     return True
@@ -264,124 +255,115 @@ class Watcher:
 
     def _list(self, updates: list[Update]) -> bool:
         """Update all jobs from one list, or let those that are due wait for it; False if lists fail."""
-        wait, now = self._cluster.list_wait(), self._clock.monotonic()
-        if wait is None or (now >= self._not_alone_before and self._is_impatient(self._due[0][2], wait)):
+        wait, now = self._book.list_wait(), self._clock.monotonic()
+        if wait is None or not self._is_list_worth_it(wait):
             return False
-        if max(wait, self._no_list_before - now) > 0:
-            self._no_list_before = max(now + wait, self._no_list_before)
-            self._postpone(self._no_list_before, wait)
+        if wait > 0:
+            if now >= self._no_single_before and wait > self._patience_of(self._due[0][2]):
+                return False
+            self._postpone(now + wait)
             return True
-        listed = self._cluster.listed(self._jobs)
-        self._list_took = self._clock.monotonic() - now
-        if listed is not None:
-            self._take(listed, now, updates)
-        return listed is not None
+        try:
+            listed = self._book.statuses(self._jobs)
+        except PaiApiError:
+            self._list_failed = True
+            return False
+        self._succeeded()
+        self._take(listed, now, updates)
+        return True
 
     def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
-        """Update all jobs from a list, and schedule the next one."""
-        self._outage.succeeded()
+        """Update all jobs from a list, and space the next one."""
         waits: list[float] = []
         for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
             if (row := listed.get(name)) is None:
-                job.alone_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
+                job.single_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
                 job.absent += 1
                 continue
-            job.absent, job.alone_until = 0, -math.inf
-            update, alone = None, row.finished and not row.succeeded
+            job.absent, job.single_until = 0, -math.inf
+            update, single = None, row.finished and not row.succeeded
             try:
-                if not alone:
+                if not single:
                     update = self._observe(name, job, listed_status(job.status, row))
             except PaiApiError:  # of its stop, which the lookup repeats
-                alone = True
-            if alone:
-                job.alone_until = math.inf
+                single = True
+            if single:
+                job.single_until = math.inf
                 self._due_at(now, name)
             waits += [] if row.finished else [self._next_wait(job)]
             updates += [update] if update is not None else []
-        self._no_list_before = now + (_PACE_SHARE * statistics.median(waits) if waits else 0.0)
+        self._book.space_lists(waits)
 
-    def _is_impatient(self, name: str, wait: float) -> bool:
-        """Return whether a job is looked up alone, rather than to wait that long for a list that is slow."""
-        return self._list_took > _SLOW and wait > max(_SOON, self._next_wait(self._jobs[name]))
+    def _patience_of(self, name: str) -> float:
+        """Return for how many seconds a job waits for a list."""
+        return max(_PATIENCE, self._next_wait(self._jobs[name]))
 
-    def _postpone(self, moment: float, wait: float) -> None:
-        """Let the jobs that are due wait for the next list, or for a lookup alone."""
+    def _postpone(self, moment: float) -> None:
+        """Let the jobs that are due wait for the next list, or for a lookup of their own."""
         now = self._clock.monotonic()
         due = []
         while self._due and self._due[0][0] <= now:
             due.append(heapq.heappop(self._due))
         for _, _, name in filter(self._is_valid, due):
-            job = self._jobs[name]
-            until = min(moment, self._not_alone_before) if self._is_impatient(name, wait) else moment
-            until = now if now < job.alone_until else until
-            if job.missed is None:
-                until = max(now, min(until, self._deadline_of(job)))
-            self._due_at(until, name)
+            job, until = self._jobs[name], moment
+            if now < job.single_until:
+                until = now
+            elif moment - now > self._patience_of(name):
+                until = min(moment, self._no_single_before)
+            self._due_at(max(now, min(until, job.timer.end)), name)
+
+    # single jobs
 
     def _look_up(self, name: str, job: _Watched) -> Update | None:
-        began = self._clock.monotonic()
+        self._no_single_before = self._clock.monotonic() + _SINGLE_EVERY
         try:
-            status = self._cluster.status(name)
-        except JobNotFound:
-            return self._unknown(name, job)
-        finally:
-            took = self._clock.monotonic() - began
-            self._not_alone_before = began + took + max(_ALONE_EVERY, took / _ALONE_SHARE)
+            status = self._book.of(name)
+        except JobNotFound as error:
+            return self._unknown(name, job, for_good=error.mocked)
         return self._observe(name, job, status)
 
     def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
-        if job.alone_until == math.inf and not job.with_tasks:
-            job.alone_until = -math.inf
+        if job.single_until == math.inf and not job.with_tasks and job.timer.missed is None:
+            job.single_until = -math.inf
         if status.finished:
             del self._jobs[name]
-            return Update(name, status, Outcome.ENDED, job.missed)
-        now = self._clock.monotonic()
-        if status.state in _QUEUED:
-            if job.running_since is not None:  # the cluster starts it again
-                job.queued_since, job.running_since = now, None
-        elif job.running_since is None and status.state is not JobState.UNKNOWN:
-            job.running_since = now
+            return Update(name, status, Outcome.ENDED, job.timer.missed)
+        job.timer.observe(status, self._clock.monotonic())
         self._stop_if_late(name, job)
         changed, job.status = status != job.status, status
         self._schedule(name, job)
-        return Update(name, status, Outcome.CHANGED, job.missed) if changed else None
+        return Update(name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
-    def _unknown(self, name: str, job: _Watched) -> Update | None:
+    def _unknown(self, name: str, job: _Watched, *, for_good: bool) -> Update | None:
         """Record that the server does not know a job; right after the submission that is possible."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
-        if now - job.unknown_since < _LOST_AFTER:
+        if not for_good and now - job.unknown_since < _LOST_AFTER:
             self._schedule(name, job)
             return None
         del self._jobs[name]
-        return Update(name, job.status, Outcome.LOST, job.missed)
+        return Update(name, job.status, Outcome.LOST, job.timer.missed)
 
     def _stop_if_late(self, name: str, job: _Watched) -> None:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
-        if job.missed is not None or self._clock.monotonic() < self._deadline_of(job):
+        if self._clock.monotonic() < job.timer.end:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup finds out
-            self._cluster.stop(name)
-        job.missed = Deadline.QUEUE if job.running_since is None else Deadline.RUN
+            self._api.stop(name)
+        job.timer.miss()
+        job.single_until = math.inf
 
-    def _deadline_of(self, job: _Watched) -> float:
-        if job.running_since is None:
-            return job.queued_since + job.queue_timeout
-        return job.running_since + job.run_timeout
+    # the schedule
 
     def _schedule(self, name: str, job: _Watched) -> None:
         now = self._clock.monotonic()
-        moment = now + self._next_wait(job)
-        if job.missed is None:
-            moment = max(now, min(moment, self._deadline_of(job)))
-        self._due_at(moment, name)
+        self._due_at(max(now, min(now + self._next_wait(job), job.timer.end)), name)
 
     def _next_wait(self, job: _Watched) -> float:
-        queued = job.running_since is None
-        since = job.queued_since if job.running_since is None else job.running_since
-        return next_wait(max(0.0, self._clock.monotonic() - since), self._polling, queued=queued)
+        age = max(0.0, self._clock.monotonic() - job.timer.since)
+        return next_wait(age, self._polling, queued=job.timer.queued)
 
     def _due_at(self, moment: float, name: str) -> None:
         turn = self._jobs[name].turn = next(self._serial)
@@ -394,7 +376,3 @@ class Watcher:
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = self._clock.monotonic() + seconds
-
-    def _age(self, since_ms: int | None) -> float:
-        """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
-        return max(0.0, self._clock.time() - since_ms / 1000) if since_ms else 0.0

@@ -12,15 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
+from waiting import wait_until
 
-from luigi_pai.api.shared_state import SharedState
+from luigi_pai.api.book.document import SharedDocument
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*use of fork:DeprecationWarning"
 )  # threads are what is tested
 
 
-def count(shared: SharedState, times: int, key: str = "count") -> None:
+def count(shared: SharedDocument, times: int, key: str = "count") -> None:
     for _ in range(times):
         with shared.update() as state:
             state[key] = state.get(key, 0) + 1
@@ -28,12 +29,12 @@ def count(shared: SharedState, times: int, key: str = "count") -> None:
 
 def test_it_begins_empty():
     """A process that knows nothing has an empty document."""
-    assert SharedState().read() == {}
+    assert SharedDocument().read() == {}
 
 
 def test_what_was_written_is_read():
     """And replaced by what is written later."""
-    shared = SharedState()
+    shared = SharedDocument()
     with shared.update() as state:
         state |= {"a": 1, "b": [None, "é", 2.5]}
     with shared.update() as state:
@@ -43,7 +44,7 @@ def test_what_was_written_is_read():
 
 def test_a_change_that_fails_changes_nothing():
     """An exception leaves the document as it was, for others and for the process itself."""
-    shared = SharedState()
+    shared = SharedDocument()
     with shared.update() as state:
         state["a"] = 1
     with pytest.raises(ZeroDivisionError), shared.update() as state:
@@ -58,23 +59,24 @@ def test_a_change_that_fails_changes_nothing():
 
 def test_two_states_share_nothing():
     """Each has a file of its own."""
-    first, second = SharedState(), SharedState()
+    first, second = SharedDocument(), SharedDocument()
     count(first, 1)
     assert second.read() == {}
 
 
+@pytest.mark.slow
 def test_the_file_is_closed_with_it():
     """A process that makes many clusters does not run out of descriptors."""
     before = psutil.Process().num_fds()
     for _ in range(50):
-        SharedState()
+        SharedDocument()
     gc.collect()
     assert psutil.Process().num_fds() < before + 10
 
 
 def test_a_program_that_is_started_does_not_get_it():
     """What the document says, a token among it, goes to forks, and to nobody else."""
-    assert not os.get_inheritable(SharedState()._fd)
+    assert not os.get_inheritable(SharedDocument()._fd)
 
 
 # ---------------------------------------------------------------- forks
@@ -82,7 +84,7 @@ def test_a_program_that_is_started_does_not_get_it():
 
 def test_what_a_parent_wrote_is_known_to_its_children(in_forks):
     """A child starts from what its parent knew."""
-    shared = SharedState()
+    shared = SharedDocument()
     count(shared, 3)
 
     def child(_number):
@@ -93,15 +95,12 @@ def test_what_a_parent_wrote_is_known_to_its_children(in_forks):
 
 def test_what_a_child_writes_is_known_to_all(in_forks):
     """To its siblings, its parent, and a child that is forked later."""
-    shared = SharedState()
+    shared = SharedDocument()
 
     def child(number):
         with shared.update() as state:
             state[f"child {number}"] = number
-        deadline = time.monotonic() + 20
-        while len(shared.read()) < 4:
-            assert time.monotonic() < deadline, shared.read()
-            time.sleep(0.002)
+        wait_until(lambda: len(shared.read()) == 4)
 
     in_forks(child, 4)
     expected = {f"child {number}": number for number in range(4)}
@@ -115,14 +114,14 @@ def test_what_a_child_writes_is_known_to_all(in_forks):
 
 def test_no_change_of_many_processes_is_lost(in_forks):
     """Each builds on the last one."""
-    shared = SharedState()
+    shared = SharedDocument()
     in_forks(lambda _: count(shared, 200), 8, meanwhile=lambda: count(shared, 200))
     assert shared.read() == {"count": 1800}
 
 
 def test_threads_and_forks_at_once(in_forks):
     """Locks within locks, in several threads of several processes: no change is lost, and nobody fails."""
-    shared = SharedState()
+    shared = SharedDocument()
 
     def work(number):
         for _ in range(60):
@@ -144,7 +143,7 @@ def test_threads_and_forks_at_once(in_forks):
 @pytest.mark.slow
 def test_a_fork_of_many_threads_is_not_held_up(in_forks):
     """A child is forked while threads of its parent hold the locks that it then needs."""
-    shared = SharedState()
+    shared = SharedDocument()
     stop = threading.Event()
 
     def busy():
@@ -171,10 +170,11 @@ def test_a_fork_of_many_threads_is_not_held_up(in_forks):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", ["document", "login", "dialect"])
 def test_a_process_that_is_killed_with_a_lock_releases_it(lock):
     """The kernel takes it back."""
-    shared = SharedState()
+    shared = SharedDocument()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover  in the child
@@ -205,7 +205,7 @@ def test_a_process_that_is_killed_with_a_lock_releases_it(lock):
 @pytest.mark.slow
 def test_a_process_that_is_killed_anywhere_leaves_a_whole_document():
     """Killed in the middle of its writing, whenever: the document is that before or after."""
-    shared = SharedState()
+    shared = SharedDocument()
     for _ in range(20):
         child = os.fork()
         if child == 0:  # pragma: no cover  in the child
@@ -213,9 +213,8 @@ def test_a_process_that_is_killed_anywhere_leaves_a_whole_document():
                 with shared.update() as state:
                     state["n"] = state.get("n", 0) + 1
                     state["text"] = str(state["n"]) * (state["n"] % 50)
-        before, deadline = shared.read().get("n", 0), time.monotonic() + 30
-        while shared.read().get("n", 0) == before and time.monotonic() < deadline:  # it has begun
-            time.sleep(0.001)
+        before = shared.read().get("n", 0)
+        wait_until(lambda: shared.read().get("n", 0) != before)  # noqa: B023  called in this round
         time.sleep(random.uniform(0.001, 0.01))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -228,9 +227,10 @@ def test_a_process_that_is_killed_anywhere_leaves_a_whole_document():
 # ---------------------------------------------------------------- growing and shrinking
 
 
+@pytest.mark.slow
 def test_a_document_that_grows_and_shrinks_stays_right(in_forks):
     """1,000 times, by turns of a process and its child's; the file does not grow without end."""
-    shared, longest = SharedState(), 5000
+    shared, longest = SharedDocument(), 5000
     lengths = random.Random(7).choices(range(longest), k=1000)
 
     def write(length):

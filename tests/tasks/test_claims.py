@@ -1,4 +1,4 @@
-"""The submission record: what a run does with a job that the server no longer knows."""
+"""Claims: what a run does with a job that the server no longer knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import luigi
 import pytest
@@ -46,15 +45,17 @@ def clock(monkeypatch):
     return clock
 
 
-def record(hdfs, name="train", folder=None) -> dict:
-    return json.loads(((folder or hdfs / name / "output") / "_luigi_pai" / f"{name}.json").read_text())
+def claims(hdfs, name="train") -> list[str]:
+    """Return the names of the files of a job's claims and ends, sorted."""
+    folder = hdfs / name / "output" / "_luigi_pai"
+    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
 def kill_worker(pai, monkeypatch, task) -> None:
     """Run a task whose worker dies right after the submission."""
     pai.plan = {"runs_for": HOUR}
     with monkeypatch.context() as patch:
-        patch.setattr("luigi_pai.api.watcher.Watcher.step", _die)
+        patch.setattr("luigi_pai.api.watching.Watcher.step", _die)
         with pytest.raises(_KilledError):
             task.run()
     pai.plan = {}
@@ -76,58 +77,59 @@ def the_server_forgets(pai, clock, hours=13.0) -> None:
     forget()
 
 
-# ---------------------------------------------------------------- what is recorded
+# ---------------------------------------------------------------- what is claimed
 
 
-def test_a_submission_is_recorded_before_it_is_sent_and_at_its_end(pai, hdfs, monkeypatch):
-    """It has the attempt, the names, the cluster, the user, the moment, a digest of the job and the end."""
+def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdfs, clock, monkeypatch):
+    """It has the number, the names, the cluster, the user, the time and a digest of the job."""
     kill_worker(pai, monkeypatch, Train())
-    begun = record(hdfs)
-    assert abs(begun.pop("submitted_ms") / 1000 - time.time()) < 60
+    assert claims(hdfs) == ["train.1.json"]
+    begun = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
     assert len(begun.pop("digest")) == 16
+    assert len(begun.pop("token")) == 12
+    assert abs(begun.pop("claimed_ms") / 1000 - clock.time()) < HOUR
     assert begun == {
         "name": "train",
-        "attempt": 1,
+        "number": 1,
         "job": "train",
         "cluster": pai.url,
         "user": "admin",
-        "state": None,
     }
     pai.jobs["train"].runs_for = 0.0
     forget()
     Train().run()
-    assert record(hdfs)["state"] == "SUCCEEDED"
+    assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
 
 
-def test_a_failure_and_the_next_attempt_are_recorded(pai, hdfs):
-    """One record a name: of the last submission."""
+def test_a_failure_and_the_next_submission_are_recorded(pai, hdfs):
+    """Each submission has files of its own, which nothing writes again."""
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed):
         Train().run()
-    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
+    assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
     pai.plan = {}
     Train().run()
-    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train__attempt2", "SUCCEEDED")
+    assert claims(hdfs) == ["train.1.FAILED", "train.1.json", "train.2.SUCCEEDED", "train.2.json"]
 
 
-def test_a_refused_job_leaves_no_record(pai, hdfs):
-    """The server did not take it; the record of an earlier submission comes back."""
+def test_a_refused_job_leaves_no_claim(pai, hdfs):
+    """The server did not take it; the claim of an earlier submission is the last again."""
     body = '{"code": "InvalidParametersError", "message": "no"}'
     pai.fail("POST", "/jobs", 400, body=body)
     with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 .*: no"):
         Train().run()
-    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
+    assert claims(hdfs) == []
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed):
         Train().run()
     pai.fail("POST", "/jobs", 400, body=body)
     with pytest.raises(PaiHttpError):
         Train().run()
-    assert (record(hdfs)["job"], record(hdfs)["state"]) == ("train", "FAILED")
+    assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
 
 
-def test_a_refusal_takes_back_a_record_that_was_begun_twice(pai, hdfs):
-    """The dialect turns out to be another at the post, and there the job is refused: no record is left."""
+def test_a_refusal_takes_back_a_claim_that_was_made_twice(pai, hdfs):
+    """The dialect turns out to be another at the post, and there the job is refused: no claim is left."""
     pai.release = "1.8.0"
     pai.fail("GET", "/api/v1/jobs/train", 404, body="{}")
     body = '{"code": "InvalidProtocolError", "message": "no"}'
@@ -135,19 +137,19 @@ def test_a_refusal_takes_back_a_record_that_was_begun_twice(pai, hdfs):
     with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .*/api/v2/jobs"):
         Train().run()
     assert pai.count("POST", "/api/v1/jobs") == 1
-    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
+    assert claims(hdfs) == []
 
 
-def test_a_submission_that_never_left_leaves_no_record(pai, hdfs, settings):
+def test_a_submission_that_never_left_leaves_no_claim(pai, hdfs, settings):
     """A 429 for longer than poll_patience: the job was certainly not taken."""
     settings(poll_patience=0.2)
     pai.fail("POST", "/jobs", 429, times=999, body="Too many requests")
     with pytest.raises(RateLimited, match=r"job .train. was not submitted: POST .* 429"):
         Train().run()
-    assert not (hdfs / "train" / "output" / "_luigi_pai" / "train.json").exists()
+    assert claims(hdfs) == []
 
 
-def test_without_hdfs_nothing_is_recorded(pai):
+def test_without_hdfs_nothing_is_claimed(pai):
     """The straight path of a pipeline without HDFS stays as it is."""
     Train().run()
     assert pai.posts() == ["train"]
@@ -202,7 +204,7 @@ def test_on_forgotten_submit_submits_the_next_attempt(pai, hdfs, clock, settings
         monkeypatch.setattr(Train, "on_forgotten", "submit")
     task.run()
     assert pai.posts() == ["train__attempt2"]
-    assert record(hdfs)["attempt"] == 2
+    assert "train.2.json" in claims(hdfs)
     forget()
     pai.jobs.clear()
     assert Train().complete()
@@ -232,7 +234,7 @@ def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):
 
 
 def test_a_later_attempt_is_found_without_a_list(pai, hdfs, clock, monkeypatch):
-    """The record names it, whatever became of the first."""
+    """The claim names it, whatever became of the first."""
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed):
         Train().run()
@@ -275,7 +277,7 @@ def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkey
     assert hdfs.exists()
 
 
-# ---------------------------------------------------------------- killed between record and submission
+# ---------------------------------------------------------------- killed between claim and submission
 
 _WORKER = """
 import os, signal
@@ -296,29 +298,29 @@ Train().run()
 
 
 @pytest.mark.slow
-def test_killed_between_record_and_submission(pai, hdfs, settings, tmp_path):
-    """The record is there, the job is not: it is submitted, once, under the same name."""
+def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path):
+    """The claim is there, the job is not: it is submitted, once, under the same name."""
     config = luigi.configuration.get_config()
     lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
     environment = os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")}
     done = subprocess.run([sys.executable, "-c", _WORKER], env=environment, cwd=tmp_path, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert record(hdfs)["state"] is None
+    assert claims(hdfs) == ["train.1.json"]
     assert pai.posts() == []
     assert not Train().complete()
     Train().run()
     assert pai.posts() == ["train"]
-    assert record(hdfs)["state"] == "SUCCEEDED"
+    assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
     del settings
 
 
-def test_an_invalid_record_is_an_error(pai, hdfs):
+def test_an_invalid_claim_is_an_error(pai, hdfs):
     """Whether the job was submitted cannot be known: nothing is."""
     folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
-    (folder / "train.json").write_text('{"half')
-    with pytest.raises(HdfsError, match=r"train\.json is not a submission record; remove the file if"):
+    (folder / "train.1.json").write_text('{"half')
+    with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission; remove the"):
         Train().run()
     assert pai.posts() == []
 
@@ -346,6 +348,7 @@ def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
         "output" in text
     )
     assert not (hdfs / "other").exists()
+    forget()
     assert Train().complete()
 
 
@@ -364,7 +367,7 @@ def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
 
 
 def test_a_job_of_an_earlier_version_is_flagged_where_it_wrote(pai, hdfs):
-    """Without a record, the stored config vouches; servers name the HDFS in their own way."""
+    """Without a claim, the stored config decides; servers name the HDFS in their own way."""
     pai.add("train").config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
     assert Train().complete()
     assert (hdfs / "train" / "output" / "_SUCCESS").read_text() == "train\n"
@@ -434,7 +437,7 @@ _STUDY = textwrap.dedent(
 
 
 class Study(PaiProtocolTask):
-    """A job of the YAML protocol; nothing of it is recorded on HDFS."""
+    """A job of the YAML protocol; it has no output folder on HDFS."""
 
     command = "train"
 
@@ -444,7 +447,7 @@ class Study(PaiProtocolTask):
 
 
 def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
-    """Without a record, the job that the server has stored is compared."""
+    """Without a claim, the job that the server has stored is compared."""
     pai.release = "1.8.0"
     Study().run()
     forget()

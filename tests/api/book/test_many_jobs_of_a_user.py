@@ -8,7 +8,6 @@ import pytest
 from mocked_rest import URL, reply
 
 from luigi_pai.api.retries import run_steps
-from luigi_pai.api.submissions import Submissions
 from luigi_pai.errors import JobNotFound
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -35,7 +34,7 @@ def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
         faulty.add(name, ends_as="FAILED" if name == "j7" else "SUCCEEDED")
     known = known_cluster()
     for _ in range(3):
-        states = {name: known.lookup(name).state.value for name in names(300)}
+        states = {name: known.book.one_of_many(name).state.value for name in names(300)}
         assert states == dict.fromkeys(names(300), "SUCCEEDED") | {"j7": "FAILED"}
     assert requests(faulty) == (2, 1)
 
@@ -47,12 +46,12 @@ def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
     for name in names(50):
         faulty.add(name)
     known = known_cluster()
-    known.lookup("j0")
+    known.book.one_of_many("j0")
     assert requests(faulty) == (1, 0)
-    known.lookup("j1")
+    known.book.one_of_many("j1")
     known.clock.advance(60)
     for name in names(20)[2:]:
-        known.lookup(name)
+        known.book.one_of_many(name)
         known.clock.advance(60)
     assert requests(faulty) == (20, 0)
 
@@ -62,13 +61,13 @@ def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
     for name in names(10):
         faulty.add(name, runs_for=60)
     known = known_cluster()
-    assert {known.lookup(name).raw_state for name in names(10)} == {"RUNNING"}
+    assert {known.book.one_of_many(name).raw_state for name in names(10)} == {"RUNNING"}
     assert requests(faulty) == (2, 1)
     for name in ("j8", "j9"):
-        assert known.lookup(name).raw_state == "RUNNING"
+        assert known.book.one_of_many(name).raw_state == "RUNNING"
     assert requests(faulty) == (4, 1)
     known.clock.advance(61)
-    assert {known.lookup(name).raw_state for name in names(10)} == {"SUCCEEDED"}
+    assert {known.book.one_of_many(name).raw_state for name in names(10)} == {"SUCCEEDED"}
     assert requests(faulty) == (6, 2)
 
 
@@ -78,9 +77,9 @@ def test_a_list_is_old_after_ten_seconds(faulty, known_cluster):
         faulty.add(name, runs_for=3600)
     known = known_cluster()
     for name in names(3):
-        known.lookup(name)
+        known.book.one_of_many(name)
     known.clock.advance(11)
-    known.lookup("j5")
+    known.book.one_of_many("j5")
     assert requests(faulty) == (3, 1)
 
 
@@ -92,12 +91,12 @@ def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, rel
         faulty.add(name)
     known = known_cluster()
     for name in names(3):
-        known.lookup(name)
+        known.book.one_of_many(name)
     faulty.add("younger")
-    assert known.lookup("younger").succeeded
+    assert known.book.one_of_many("younger").succeeded
     for number in range(20):
         with pytest.raises(JobNotFound):
-            known.lookup(f"new{number}")
+            known.book.one_of_many(f"new{number}")
     assert requests(faulty) == (23, 1)
 
 
@@ -111,7 +110,7 @@ def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, known_cluster):
     faulty.left_clusters = {"left"}
     known = known_cluster()
     for name in [*names(20), *(f"hidden{number}" for number in range(5))]:
-        assert known.lookup(name).succeeded
+        assert known.book.one_of_many(name).succeeded
     assert requests(faulty) == (7, 1)
 
 
@@ -123,12 +122,12 @@ def test_the_jobs_of_other_users_are_not_mine(faulty, known_cluster, release):
         faulty.add(name, username="bob" if name == "j9" else "admin")
     known = known_cluster()
     for name in names(9):
-        assert known.lookup(name).username == "admin"
+        assert known.book.one_of_many(name).username == "admin"
     if release == "0.7.1":  # names are those of all users there
-        assert known.lookup("j9").username == "bob"
+        assert known.book.one_of_many("j9").username == "bob"
     else:
         with pytest.raises(JobNotFound):
-            known.lookup("j9")
+            known.book.one_of_many("j9")
     assert requests(faulty) == (3, 1)
 
 
@@ -140,17 +139,18 @@ def test_a_list_that_fails_changes_nothing(faulty, known_cluster, kind):
     faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
     known = known_cluster()
     for name in names(10):
-        assert known.lookup(name).succeeded
+        assert known.book.one_of_many(name).succeeded
     failed = faulty.lists
     assert failed >= 1
     assert requests(faulty)[0] == 10
     faulty.faults.clear()
     known.clock.advance(16)
     for name in names(40)[10:]:
-        assert known.lookup(name).succeeded
+        assert known.book.one_of_many(name).succeeded
     assert requests(faulty) == (10, failed + 1)
 
 
+@pytest.mark.slow
 def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clock):
     """60 a minute: a loop over unfinished jobs makes 30 of them, and looks up alone what is between."""
     faulty.release = "1.8.0"
@@ -160,11 +160,12 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clo
     known = known_cluster()
     for _ in range(120):
         for name in names(5):
-            known.lookup(name)
+            known.book.one_of_many(name)
         clock.advance(0.5)
     assert 28 <= faulty.lists <= 31
 
 
+@pytest.mark.slow
 def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists):
     """One that takes 2 s is made every 20 s."""
     for name in names(5):
@@ -173,7 +174,7 @@ def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists
     slow_lists(2)
     for _ in range(100):
         for name in names(5):
-            known.lookup(name)
+            known.book.one_of_many(name)
         clock.advance(1)
     assert 4 <= faulty.lists <= 7
 
@@ -185,25 +186,26 @@ def test_a_list_that_took_very_long_holds_up_the_next_for_half_a_minute(
     for name in names(5):
         faulty.add(name, runs_for=3600)
     known = known_cluster()
-    known.lookup("j0")
+    known.book.one_of_many("j0")
     slow_lists(600)
-    known.listed(names(5))
+    known.book.statuses(names(5))
     slow_lists(0)
-    assert known.list_wait() == pytest.approx(30)
+    assert known.book.list_wait() == pytest.approx(30)
     clock.advance(30)
-    assert known.list_wait() == 0
-    assert set(known.listed(names(5))) == set(names(5))
+    assert known.book.list_wait() == 0
+    assert set(known.book.statuses(names(5))) == set(names(5))
     assert faulty.lists == 2
 
 
-def test_lists_that_answer_nothing_become_rare(faulty, known_cluster, clock):
-    """Work that is new is not in any list. It is made after 2 lookups, after 4, after 8, ..."""
+@pytest.mark.slow
+def test_a_list_that_answers_nothing_is_made_every_ten_seconds_at_most(faulty, known_cluster, clock):
+    """Work that is new is not in any list: what the last one lacks is looked up alone."""
     known = known_cluster()
     for number in range(300):
         with pytest.raises(JobNotFound):
-            known.lookup(f"new{number}")
+            known.book.one_of_many(f"new{number}")
         clock.advance(1)
-    assert 5 <= faulty.lists <= 8
+    assert 20 <= faulty.lists <= 30
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
@@ -213,11 +215,11 @@ def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
     for name in names(100):
         faulty.add(name)
     known = known_cluster()
-    known.lookup("j0")
+    known.book.one_of_many("j0")
 
     def child(number):
         for name in names(100)[number::4]:
-            assert known.lookup(name).succeeded
+            assert known.book.one_of_many(name).succeeded
 
     in_forks(child, 4)
     assert faulty.lists == 1
@@ -232,9 +234,9 @@ def test_threads_share_the_list(faulty, known_cluster):
         faulty.add(name)
     known = known_cluster()
     for name in names(2):
-        known.lookup(name)
+        known.book.one_of_many(name)
     with ThreadPoolExecutor(8) as pool:
-        assert all(status.succeeded for status in pool.map(known.lookup, names(100)))
+        assert all(status.succeeded for status in pool.map(known.book.one_of_many, names(100)))
     assert faulty.lists == 1
     assert requests(faulty)[0] <= 2 + 8
 
@@ -245,22 +247,22 @@ def test_another_server_is_noticed(faulty, known_cluster, clock):
         faulty.add(name)
     known = known_cluster()
     for name in names(10):
-        known.lookup(name)
+        known.book.one_of_many(name)
     faulty.jobs.clear()
     clock.advance(31)
     for name in names(10):
         with pytest.raises(JobNotFound):
-            known.lookup(name)
+            known.book.one_of_many(name)
     for name in names(10):
         faulty.add(name)
     for name in names(10):
-        known.lookup(name)
+        known.book.one_of_many(name)
     faulty.down()
     faulty.jobs.clear()
     faulty.up()
     for name in names(10):
         with pytest.raises(JobNotFound):
-            known.lookup(name)
+            known.book.one_of_many(name)
 
 
 def test_one_lookup_confirms_a_list(faulty, known_cluster, clock):
@@ -270,7 +272,7 @@ def test_one_lookup_confirms_a_list(faulty, known_cluster, clock):
     known = known_cluster()
     for _ in range(4):
         for name in names(100):
-            assert known.lookup(name).succeeded
+            assert known.book.one_of_many(name).succeeded
         clock.advance(31)
     assert requests(faulty) == (5, 1)
 
@@ -281,10 +283,10 @@ def test_a_full_status_is_looked_up(faulty, known_cluster):
         faulty.add(name)
     known = known_cluster()
     for name in names(10):
-        known.lookup(name)
-    assert known.lookup("j9").tasks == ()
-    assert [str(task) for task in known.status("j9").tasks] == ["main[0]"]
-    assert [str(task) for task in known.lookup("j9").tasks] == ["main[0]"]
+        known.book.one_of_many(name)
+    assert known.book.one_of_many("j9").tasks == ()
+    assert [str(task) for task in known.book.of("j9").tasks] == ["main[0]"]
+    assert [str(task) for task in known.book.one_of_many("j9").tasks] == ["main[0]"]
     assert requests(faulty) == (3, 1)
 
 
@@ -296,22 +298,22 @@ def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster, 
         faulty.add(f"{name}__attempt3")
     known = known_cluster()
     for name in ("j0", "j1"):
-        assert run_steps(Submissions(known, name).latest(), clock.sleep).number == 3
+        assert run_steps(known.book.latest(name), clock.sleep).number == 3
     assert requests(faulty) == (6, 0)
     for name in names(20)[2:]:
-        assert run_steps(Submissions(known, name).latest(), clock.sleep).number == 3
+        assert run_steps(known.book.latest(name), clock.sleep).number == 3
     assert requests(faulty) == (6, 1)
 
 
-def test_one_list_serves_states_and_submissions(faulty, known_cluster, clock):
+def test_one_list_serves_states_and_submissions(faulty, known_cluster):
     """The number of the latest submission is read from the same list."""
     for name in names(10):
         faulty.add(name)
     faulty.add("gone__attempt4")
     known = known_cluster()
     for name in names(10):
-        known.lookup(name)
-    assert run_steps(Submissions(known, "gone").latest_in_list(), clock.sleep) == 4
+        known.book.one_of_many(name)
+    assert known.book.latest_number("gone") == 4
     assert faulty.lists == 1
 
 
@@ -341,10 +343,10 @@ def test_jobs_of_the_other_api_are_not_those_of_a_name(new_cluster, rest):
     listing(rest, {"name": "a", "legacy": True}, {"name": "b", "legacy": True}, {"name": "c"})
     answers(rest, "a", "b")
     known = new_cluster(api_version="v1")
-    assert known.lookup("a").succeeded
-    assert known.lookup("b").succeeded
+    assert known.book.one_of_many("a").succeeded
+    assert known.book.one_of_many("b").succeeded
     with pytest.raises(JobNotFound):
-        known.lookup("c")
+        known.book.one_of_many("c")
     assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
 
 
@@ -355,9 +357,9 @@ def test_a_list_of_unmarked_jobs_is_used_once_one_was_looked_up(new_cluster, res
     known = new_cluster(api_version="v1")
     for name in "ab":
         with pytest.raises(JobNotFound):
-            known.lookup(name)
-    assert known.lookup("c").succeeded
-    assert known.lookup("d").succeeded
+            known.book.one_of_many(name)
+    assert known.book.one_of_many("c").succeeded
+    assert known.book.one_of_many("d").succeeded
     assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
 
 
@@ -369,12 +371,13 @@ def test_bare_replies_of_mocked_tests_need_no_list(new_cluster, rest, api_versio
     rest.get(f"{URL}/api/v1/jobs/new", json={}, status=404)
     known = new_cluster(api_version=api_version)
     for name in "abcd":
-        assert known.lookup(name).succeeded
+        assert known.book.one_of_many(name).succeeded
         with pytest.raises(JobNotFound):
-            known.lookup("new")
+            known.book.one_of_many("new")
     assert looked_up(rest) == ["a", "new", "b", "new", "c", "new", "d", "new"]
 
 
+@pytest.mark.slow
 def test_more_jobs_than_are_kept(new_cluster, rest):
     """The newest 20,000 are; older ones are looked up alone."""
     rows = [{"name": f"j{number}", "createdTime": number + 1} for number in range(21_000)]
@@ -385,7 +388,7 @@ def test_more_jobs_than_are_kept(new_cluster, rest):
         )
     known = new_cluster(api_version="v1")
     for number in (20_998, 20_999, 1000, 500):
-        assert known.lookup(f"j{number}").succeeded
+        assert known.book.one_of_many(f"j{number}").succeeded
     assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]
 
 
@@ -397,8 +400,8 @@ def test_an_end_that_is_known_is_newer_than_a_list(faulty, known_cluster, releas
         faulty.add(name, runs_for=5.0)
     known = known_cluster()
     for name in names(3):
-        known.lookup(name)
+        known.book.one_of_many(name)
     assert requests(faulty)[1] == 1
     known.clock.advance(6.0)
-    assert known.status("j3").succeeded
-    assert known.lookup("j3").succeeded
+    assert known.book.of("j3").succeeded
+    assert known.book.one_of_many("j3").succeeded

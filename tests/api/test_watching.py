@@ -9,7 +9,7 @@ import pytest
 
 from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watcher import Deadline, Outcome, Watcher
+from luigi_pai.api.watching import Deadline, Outcome, Watcher
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -21,13 +21,13 @@ from luigi_pai.errors import (
 )
 
 
-class ScriptedCluster:
+class ScriptedBook:
     """Answers as it is told: by a function of the job's name, which returns a state or an error.
 
     Attributes:
         asked: how often each job was looked up.
         stopped: the jobs that were to be stopped, in order.
-        pause: seconds for which its request limit wants polling to pause.
+        pause: seconds for which the request limit wants polling to pause.
     """
 
     def __init__(self, clock, answer, polling) -> None:
@@ -38,7 +38,12 @@ class ScriptedCluster:
         self.stopped: list[str] = []
         self.pause = 0.0
 
-    def status(self, name: str) -> JobStatus:
+    @property
+    def api(self) -> ScriptedBook:
+        """The same object: it has the few members that a watcher calls."""
+        return self
+
+    def of(self, name: str) -> JobStatus:
         self.asked[name] += 1
         said = self.answer(name)
         if isinstance(said, Exception):
@@ -57,8 +62,8 @@ class ScriptedCluster:
 
 @pytest.fixture
 def scripted(clock):
-    """Make a cluster whose answers are in a test's hands."""
-    return lambda answer, polling=None: ScriptedCluster(clock, answer, polling or Polling())
+    """Make a book whose answers are in a test's hands."""
+    return lambda answer, polling=None: ScriptedBook(clock, answer, polling or Polling())
 
 
 @pytest.fixture
@@ -306,6 +311,7 @@ def test_a_job_that_is_seen_again_is_not_lost(scripted, follow, passed):
     assert 150 < passed() < 200
 
 
+@pytest.mark.slow
 def test_one_lost_job_of_many_leaves_the_others(scripted, follow, passed):
     """They are watched to their ends."""
     names = [f"j{number}" for number in range(20)]
@@ -460,6 +466,7 @@ def test_an_outage_pauses_all_jobs(scripted, follow, passed):
     assert cluster.asked.total() < 30
 
 
+@pytest.mark.slow
 def test_all_jobs_go_on_after_an_outage(scripted, follow, passed):
     """None is forgotten, and none is looked up twice as often."""
     names = [f"j{number}" for number in range(50)]
@@ -545,7 +552,7 @@ def test_an_error_loses_no_update_of_the_same_step(faulty, new_cluster, clock):
     faulty.add("a", runs_for=0.0)
     faulty.add("b", runs_for=0.0)
     cluster = new_cluster(faulty.url, clock=clock)
-    watcher = Watcher(cluster)
+    watcher = Watcher(cluster.book)
     for name in ("a", "b"):
         watcher.add(JobStatus(name, JobState.RUNNING), new=True)
         clock.advance(0.05)

@@ -1,0 +1,1 @@
+"""The book: what is known of pieces of work and their jobs. The only place that looks up and remembers."""

@@ -1,0 +1,91 @@
+"""What the book is asked for, and what it answers: works, recorded submissions, entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["Entry", "Evidence", "NoEvidence", "Recorded"]
+
+
+class Recorded(Protocol):
+    """A submission that was recorded before it was posted."""
+
+    @property
+    def number(self) -> int:
+        """1 for NAME, 2 for NAME__attempt2, ..."""
+        ...
+
+    @property
+    def job(self) -> str:
+        """The job on the server that runs it: one of its own, or an array."""
+        ...
+
+
+class Evidence(Protocol):
+    """What is known of a piece of work besides what its server says."""
+
+    def last(self) -> Recorded | None:
+        """Return the last recorded submission; None if there is none."""
+        ...
+
+    def may_have_run(self) -> bool:
+        """Return whether work without a record may have run before: outputs of it exist."""
+        ...
+
+
+class NoEvidence:
+    """Nothing but the name is known of a piece of work."""
+
+    def last(self) -> None:
+        """Return nothing."""
+
+    def may_have_run(self) -> bool:
+        """Return True: its newest submission is looked for in lists, too."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The newest known submission of a piece of work.
+
+    Attributes:
+        number: 1 for NAME, 2 for NAME__attempt2, ...
+        job: the name on the server of the job that runs it: one of its own, or an array.
+        status: of the submission; for an instance of an array, that of the instance. None if it was
+            recorded, and the server does not know the job.
+        index: of the instance in the array; None for a job of its own.
+        posted: this process submitted it just now.
+        void: it was recorded for an array that the server has without it: it will never run.
+    """
+
+    number: int
+    job: str
+    status: JobStatus | None
+    index: int | None = None
+    posted: bool = False
+    void: bool = False
+
+    @property
+    def known(self) -> JobStatus:
+        """Its status, where the server has it.
+
+        Raises:
+            ValueError: the server does not know the job.
+        """
+        if self.status is None:
+            raise ValueError(f"job {self.job!r} is not on the server")
+        return self.status
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has succeeded."""
+        return self.status is not None and self.status.succeeded
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended without success."""
+        return self.status is not None and self.status.finished and not self.status.succeeded

@@ -1,0 +1,253 @@
+"""Lists: all jobs of a user by one request, and when that is worth it."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.request_limits import Kind
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.errors import ClusterUnreachable, PaiApiError
+from luigi_pai.spec.names import is_array_name, latest_attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.shared import Shared
+
+__all__ = ["Listing", "Lists"]
+
+logger = logging.getLogger(__name__)
+
+_KEPT = 10.0  # seconds
+_SINGLE = 2  # lookups of single jobs within half a minute, after which a list is worth it
+_FORGOTTEN = 30.0  # seconds
+_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # the process may have been suspended during a list
+_LIMIT_SHARE = 0.5
+_WAITS_SHARE = 0.2
+_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
+_MOST_ROWS = 20_000
+_MOST_ARRAYS = 200  # of this process
+_FIELDS = (  # of a row that is shared between processes
+    "raw_state",
+    "sub_state",
+    "retries",
+    "exit_code",
+    "created_ms",
+    "launched_ms",
+    "completed_ms",
+    "virtual_cluster",
+    "legacy",
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The user's jobs at one time, as the server lists them. What it lacks proves nothing.
+
+    Lists are cut, servers drop old jobs, and LTP omits virtual clusters.
+
+    Attributes:
+        version: of the API.
+        at: when it was requested, in seconds of the monotonic clock.
+        took: seconds until its reply.
+        jobs: by the name on the server; at most 20,000, the newest.
+        latest: see ``latest_attempts``.
+    """
+
+    version: str
+    at: float
+    took: float
+    jobs: Mapping[str, JobStatus]
+    latest: dict[str, int]
+
+
+class Lists:
+    """The last list of a user's jobs, and when the next one may be made. Forked processes share it.
+
+    A list is worth its request when two jobs have been looked up alone within 30 s and a third is to be
+    looked up; it is used for 10 s. The next one is made
+
+    - no earlier than a fifth of the median wait of the watched jobs after the last one,
+    - for at most half of the server's limit of lists: every 2 s, if that is 60 a minute,
+    - for at most a tenth of the time: a list that takes 0.5 s is made every 5 s, any list after 30 s.
+
+    After a list that failed there is none for 15 s, then twice as long each time, up to 10 minutes;
+    15 s each time if the server does not reply at all.
+
+    Args:
+        document: shared with forks.
+    """
+
+    def __init__(self, document: Shared) -> None:
+        self._document = document
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._listing: Listing | None = None
+        self._own_arrays: deque[str] = deque(maxlen=_MOST_ARRAYS)  # that this process has submitted
+        self._single = 0  # lookups since the last list
+        self._single_at = 0.0
+        self._single_v1: str | None = None
+        self._flat = False  # v1 lists have no jobs but those that are looked up by their name alone
+        self._pause = 0.0
+        self._paused_until = 0.0
+        self._not_before = 0.0  # for the watched jobs
+        self._failure: tuple[float, PaiApiError] | None = None  # of the last list, and its time
+
+    def wait(self, api: RestApi) -> float | None:
+        """Return the seconds until the next list may be made; None if lists fail at present."""
+        now = api.clock.monotonic()
+        if api.detector.known is None or now < self._paused_until:
+            return None
+        last, limits = self._read(api), api.session.limits
+        if last is None:
+            return limits.polling_wait()
+        pace = last.at + last.took + min(last.took / _TIME_SHARE, _LONGEST_PACE) - now
+        limit = limits.wait(Kind.LIST, _LIMIT_SHARE, last.at)
+        return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
+
+    def space(self, api: RestApi, waits: list[float]) -> None:
+        """Space lists for watched jobs, by the seconds until each of them is to be looked up again."""
+        longest = _WAITS_SHARE * statistics.median(waits) if waits else 0.0
+        self._not_before = api.clock.monotonic() + longest
+
+    def current(self, api: RestApi) -> Listing | None:
+        """Return the last list of any process, if it is less than 10 s old and of this API version."""
+        listing = self._read(api)
+        if listing is None or listing.version != api.dialect.version:
+            return None
+        return listing if 0 <= api.clock.monotonic() - listing.at < _KEPT else None
+
+    def make(self, api: RestApi, since: float | None = None) -> Listing:
+        """Make a list and return it; or that of another thread or process, made after ``since``.
+
+        Args:
+            api: of the list.
+            since: in seconds of the monotonic clock; default: now.
+
+        Raises:
+            PaiApiError: the list failed; there is none for a while.
+        """
+        clock, version = api.clock, api.dialect.version
+        asked = clock.monotonic()
+        since = asked if since is None else since
+        with self._document.locked("list"):
+            listing = self._read(api)
+            if listing is not None and listing.version == version and listing.at > since:
+                return listing
+            at = clock.monotonic()
+            if self._failure is not None and asked < self._failure[0] <= at:  # of another thread, meanwhile
+                raise self._failure[1]
+            try:
+                jobs = api.list(api.username)
+            except PaiApiError as error:
+                self._record_failure(api, error)
+                raise
+            self._pause = 0.0
+            return self._store(api, at, clock.monotonic() - at, jobs)
+
+    def _record_failure(self, api: RestApi, error: PaiApiError) -> None:
+        pause = _FIRST_PAUSE if isinstance(error, ClusterUnreachable) else 2 * self._pause or _FIRST_PAUSE
+        self._pause = min(pause, _LONGEST_PAUSE)
+        now = api.clock.monotonic()
+        self._failure, self._paused_until = (now, error), now + self._pause
+        logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
+
+    def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
+        """Return the jobs of a list that a lookup of their name finds, as far as that is known.
+
+        From 0.8 to 0.14 a v1 list also has jobs of another API, which a lookup needs the user for; the others
+        are marked there. On 0.7 none is marked, so such jobs are used once one of them has been looked up.
+        """
+        marked = next((job.legacy for job in listing.jobs.values()), False)  # all of them, or none
+        return listing.jobs if listing.version != "v1" or self._flat or marked else {}
+
+    def made_at(self, api: RestApi) -> float:
+        """Return the time of the list of ``current``, on the monotonic clock; without one, 10 s ago."""
+        last = self.current(api)
+        return api.clock.monotonic() - _KEPT if last is None else last.at
+
+    def arrays(self, listing: Listing) -> list[str]:
+        """Return the names of arrays, newest first: those of a list, and those of ``note_array``."""
+        return list(dict.fromkeys([*self._own_arrays, *filter(is_array_name, listing.jobs)]))
+
+    def note_array(self, name: str) -> None:
+        """Note an array that was submitted just now."""
+        self._own_arrays.appendleft(name)
+
+    def is_worth_it(self, api: RestApi, name: str) -> bool:
+        """Return whether to make a list now, in order to look up a job that the last one does not have."""
+        if api.clock.monotonic() - self._single_at > _FORGOTTEN:
+            self._single = 0
+        if self._single < _SINGLE:
+            return False
+        listing = self.current(api)
+        if listing is not None and name not in listing.jobs:  # nor would it be in a new one
+            return False
+        return self.wait(api) == 0
+
+    def count(self, api: RestApi) -> None:
+        """Count a job that was looked up alone, and is one of many perhaps."""
+        self._single += 1
+        self._single_at = api.clock.monotonic()
+
+    def note_v1(self, name: str) -> bool:
+        """Note a v1 job that was found by its name alone; return whether the last list is usable since."""
+        if self._flat:
+            return False
+        self._single_v1 = name
+        self._flat = self._listing is not None and self._shows_flat(self._listing)
+        return self._flat
+
+    def _store(self, api: RestApi, at: float, took: float, jobs: Iterable[JobStatus]) -> Listing:
+        jobs = list(jobs)
+        own = [job for job in jobs if job.username == api.username]
+        if any(job.legacy for job in own):
+            own = [job for job in own if job.legacy]
+        if len(own) > _MOST_ROWS:
+            own = sorted(own, key=lambda job: job.created_ms or 0)[-_MOST_ROWS:]
+        latest = latest_attempts(job.name for job in jobs)
+        listing = Listing(api.dialect.version, at, took, {job.name: job for job in own}, latest)
+        rows = {job.name: [getattr(job, name) for name in _FIELDS] for job in own}
+        with self._document.update() as state:
+            state["list"] = {
+                "version": listing.version,
+                "at": at,
+                "took": took,
+                "latest": latest,
+                "rows": rows,
+            }
+        self._use(listing)
+        return listing
+
+    def _read(self, api: RestApi) -> Listing | None:
+        """Return the last list of any process."""
+        state = self._document.read().get("list")
+        if not state:
+            return None
+        known = self._listing
+        if known is not None and known.at == state["at"]:
+            return known
+        jobs = {
+            name: JobStatus(
+                name, JobState.of(row[0]), username=api.username, **dict(zip(_FIELDS, row, strict=True))
+            )
+            for name, row in state["rows"].items()
+        }
+        listing = Listing(state["version"], state["at"], state["took"], jobs, state["latest"])
+        self._use(listing)
+        return listing
+
+    def _use(self, listing: Listing) -> None:
+        self._listing = listing
+        self._single = 0
+        self._flat = self._flat or self._shows_flat(listing)
+
+    def _shows_flat(self, listing: Listing) -> bool:
+        return listing.version == "v1" and self._single_v1 in listing.jobs

@@ -1,0 +1,236 @@
+"""Search: the newest submission of one piece of work, looked up name by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.status import instance_status
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken
+from luigi_pai.spec.names import attempt_name, may_hold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.api.book.entries import Evidence, Recorded
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["Search", "Source", "check_owner"]
+
+T = TypeVar("T")
+
+_MOST_ARRAYS = 200  # that are looked through for one piece of work
+
+
+class Source(Protocol):
+    """Where a search looks: the book, whose methods these are."""
+
+    def of(self, name: str) -> JobStatus:
+        """Return the status of a job."""
+        ...
+
+    def one_of_many(self, name: str) -> JobStatus:
+        """Return the status of a job, from a list perhaps."""
+        ...
+
+    def members(self, array: str) -> list[str]:
+        """Return the submissions in an array, by index."""
+        ...
+
+    def arrays(self) -> Sequence[str]:
+        """Return the names of the user's arrays, newest first."""
+        ...
+
+    def listed_number(self, name: str) -> int:
+        """Return the number of the newest submission in the last list; 0 without one."""
+        ...
+
+    def is_newest(self, name: str, number: int) -> bool:
+        """Return whether a list has just shown a submission as the newest one of its work."""
+        ...
+
+    def latest_number(self, name: str) -> int:
+        """Return the number of the newest submission after the first in the list; 0 for none."""
+        ...
+
+
+class Search:
+    """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work.
+
+    Its methods are steps (``retries.Steps``): they retry transient errors, and never sleep.
+
+    Args:
+        source: where to look.
+        api: of the cluster.
+        name: of the work.
+        patience: seconds for which transient errors are retried; None: those of the cluster.
+    """
+
+    def __init__(self, source: Source, api: RestApi, name: str, patience: float | None) -> None:
+        self._source = source
+        self._api = api
+        self._name = name
+        self._patience = api.polling.patience if patience is None else patience
+
+    def newest(self, first: int, evidence: Evidence) -> Steps[Entry | None]:
+        """Find the newest submission.
+
+        It looks up the submission ``first``, or else NAME; if that has failed, and no list has just shown
+        it as the newest, the next one, and so on until a name is unknown. If the last of these has failed,
+        or there is none, the evidence is looked at. A reply without owner and submission time, as mocked
+        tests have it, is the answer without more ado.
+        """
+        entry = yield from self.at(first)
+        if entry is None and first > 1:
+            entry = yield from self.at(1)
+        if entry is not None and not _is_identified(entry):
+            return entry
+        if entry is not None and entry.failed:
+            listed = self._source.listed_number(self._name)
+            entry = ((yield from self.at(listed)) if listed > entry.number else None) or entry
+        if entry is not None and entry.failed and not self._source.is_newest(self._name, entry.number):
+            entry = yield from self.later_than(entry)
+        if entry is None or entry.failed:
+            entry = yield from self._by_evidence(entry, evidence)
+        return entry
+
+    def at(self, number: int, *, single: bool = False) -> Steps[Entry | None]:
+        """Look up a submission under its own name; None if the server does not know it.
+
+        Args:
+            number: of the submission.
+            single: it is not one of many: no list is made for it.
+
+        Raises:
+            PaiNameTaken: the name belongs to another user.
+        """
+        name = self._own_name(number)
+        request = self._source.of if single else self._source.one_of_many
+        try:
+            status = yield from self._retried(name, partial(request, name))
+        except JobNotFound:
+            return None
+        name = self._own_name(number)  # the reply may have shown that names are those of v2
+        check_owner(self._api, name, status)
+        return Entry(number, name, status)
+
+    def later_than(self, entry: Entry) -> Steps[Entry]:
+        """Return the newest submission from one on that has failed."""
+        while entry.failed:
+            later = yield from self.at(entry.number + 1, single=True)
+            if later is None:
+                break
+            entry = later
+        return entry
+
+    def recorded(self, record: Recorded) -> Steps[Entry]:
+        """Look up a submission that was recorded; its status is None if the server does not know it."""
+        if record.job == self._own_name(record.number):
+            entry = yield from self.at(record.number, single=True)
+        else:
+            entry = yield from self._in_array(record.number, record.job)
+            if entry is None and (yield from self._members(record.job)) is not None:
+                return Entry(record.number, record.job, None, void=True)
+        return entry or Entry(record.number, record.job, None)
+
+    def _by_evidence(self, entry: Entry | None, evidence: Evidence) -> Steps[Entry | None]:
+        """Return a submission that comes after one that has failed, or after none; else what is known."""
+        record = evidence.last()
+        if record is not None:
+            if entry is not None and entry.number >= record.number:
+                return entry
+            return (yield from self._from_record(entry, record))
+        if self._api.dialect.can.shared_names and not evidence.may_have_run():
+            return entry
+        return (yield from self._from_list(entry))
+
+    def _from_record(self, entry: Entry | None, record: Recorded) -> Steps[Entry]:
+        next_number = 1 if entry is None else entry.number + 1
+        if record.number == next_number and record.job == self._own_name(next_number):
+            return Entry(record.number, record.job, None)  # it has been looked up
+        found = yield from self.recorded(record)
+        return (yield from self.later_than(found)) if found.failed and found.index is None else found
+
+    def _from_list(self, entry: Entry | None) -> Steps[Entry | None]:
+        """Look for a later submission in the list, and for one in an array."""
+        if entry is None:
+            number = yield from self._retried("", partial(self._source.latest_number, self._name))
+            if number == 0 and not self._api.dialect.can.whole_lists:
+                number = 2
+            if number > 1:
+                entry = yield from self.at(number, single=True)
+                entry = entry if entry is None else (yield from self.later_than(entry))
+        if self._api.dialect.can.shared_names or (entry is not None and not entry.failed):
+            return entry
+        listed = yield from self._retried("", self._source.arrays)
+        names = [name for name in listed if may_hold(name, self._api.job_name(self._name))]
+        for array in reversed(names[:_MOST_ARRAYS]):
+            while entry is None or entry.failed:
+                later = yield from self._in_array(1 if entry is None else entry.number + 1, array)
+                if later is None:
+                    break
+                entry = later
+        return entry
+
+    def _in_array(self, number: int, array: str) -> Steps[Entry | None]:
+        """Look up a submission as an instance of an array; None if that is not there, or does not have it."""
+        members = (yield from self._members(array)) or []
+        name = self._own_name(number)
+        if name not in members:
+            return None
+        try:
+            status = yield from self._retried(array, partial(self._source.of, array))
+        except JobNotFound:
+            return None
+        index = members.index(name)
+        return Entry(number, array, instance_status(status, index), index)
+
+    def _members(self, array: str) -> Steps[list[str] | None]:
+        """Return the submissions in an array; None if the server does not know it."""
+        try:
+            return (yield from self._retried(array, partial(self._source.members, array)))
+        except JobNotFound:
+            return None
+
+    def _own_name(self, number: int) -> str:
+        """Return the name of a submission on the server."""
+        return attempt_name(self._api.job_name(self._name), number)
+
+    def _retried(self, name: str, request: Callable[[], T]) -> Steps[T]:
+        """Make a lookup; an error without a reply is final if the server has never replied."""
+        retry = Retry(
+            self._patience, self._api.clock, f"job {name}" if name else "", self._api.polling.patience
+        )
+        while True:
+            try:
+                result = request()
+            except TRANSIENT as error:
+                if isinstance(error, ClusterUnreachable) and not self._api.answered:
+                    raise
+                yield retry.wait_after(error)
+            else:
+                retry.succeeded()
+                return result
+
+
+def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
+    """Check that a job is one of the user's.
+
+    Raises:
+        PaiNameTaken: it belongs to another user.
+    """
+    owner = status.username
+    if owner is not None and owner != api.username:
+        raise PaiNameTaken(
+            f"the name {name!r} belongs to a job of user {owner!r} ({api.page(name, owner)}); names are "
+            "shared by all users of a cluster: choose another name for the task",
+            name,
+        )
+
+
+def _is_identified(entry: Entry) -> bool:
+    return entry.status is None or entry.status.identified

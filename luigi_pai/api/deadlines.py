@@ -1,0 +1,106 @@
+"""Deadlines of watched jobs: how long each may wait, and run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.status import JobState
+
+if TYPE_CHECKING:
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["Deadline", "Timer"]
+
+_QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
+
+
+class Deadline(str, Enum):
+    """The deadlines of a job; the values are the names of the settings."""
+
+    QUEUE = "queue_timeout"
+    RUN = "run_timeout"
+
+
+@dataclass(slots=True)
+class Timer:
+    """How long a job has waited or run, in seconds of the monotonic clock.
+
+    Attributes:
+        queue_timeout, run_timeout: seconds; infinity for no limit.
+        queued_since: when it was submitted, or went back to the queue.
+        running_since: when it was first seen running; None while it waits.
+        missed: the deadline that has passed.
+    """
+
+    queue_timeout: float
+    run_timeout: float
+    queued_since: float
+    running_since: float | None = None
+    missed: Deadline | None = None
+
+    @classmethod
+    def start(
+        cls,
+        status: JobStatus,
+        clock: Clock,
+        *,
+        new: bool,
+        queue_timeout: float | None = None,
+        run_timeout: float | None = None,
+    ) -> Timer:
+        """Return the timer of a job.
+
+        Args:
+            status: its last known status.
+            clock: measures.
+            new: it was submitted just now; else its age is taken from its time stamps.
+            queue_timeout: seconds; None for no limit.
+            run_timeout: likewise.
+        """
+        now = clock.monotonic()
+        timer = cls(
+            math.inf if queue_timeout is None else queue_timeout,
+            math.inf if run_timeout is None else run_timeout,
+            now if new else now - _age(status.created_ms, clock),
+        )
+        if status.state not in (*_QUEUED, JobState.UNKNOWN):
+            timer.running_since = now if new else now - _age(status.launched_ms or status.created_ms, clock)
+        return timer
+
+    @property
+    def queued(self) -> bool:
+        """Whether the job waits in the queue."""
+        return self.running_since is None
+
+    @property
+    def since(self) -> float:
+        """When the job began to wait, or to run."""
+        return self.queued_since if self.running_since is None else self.running_since
+
+    @property
+    def end(self) -> float:
+        """When the job is to be stopped; infinity for never, or if it is being stopped."""
+        if self.missed is not None:
+            return math.inf
+        return self.since + (self.queue_timeout if self.queued else self.run_timeout)
+
+    def observe(self, status: JobStatus, now: float) -> None:
+        """Take a new status of the job."""
+        if status.state in _QUEUED:
+            if self.running_since is not None:  # the cluster starts it again
+                self.queued_since, self.running_since = now, None
+        elif self.running_since is None and status.state is not JobState.UNKNOWN:
+            self.running_since = now
+
+    def miss(self) -> None:
+        """Record that the job was stopped for its deadline."""
+        self.missed = Deadline.QUEUE if self.queued else Deadline.RUN
+
+
+def _age(since_ms: int | None, clock: Clock) -> float:
+    """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
+    return max(0.0, clock.time() - since_ms / 1000) if since_ms else 0.0

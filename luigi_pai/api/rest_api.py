@@ -1,0 +1,161 @@
+"""RestApi: the REST API of a cluster as one user, in the dialect that its server speaks."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.dialects.log_files import LogFiles
+from luigi_pai.api.request_limits import Kind
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterable
+
+    from luigi_pai.api.dialects.detection import DialectDetector
+    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.ssh import SshAccess
+    from luigi_pai.api.polling import Polling
+    from luigi_pai.api.request_limits import Window
+    from luigi_pai.api.session import Session
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["RestApi"]
+
+
+class RestApi:
+    """Requests to one rest-server. It remembers nothing of jobs; see ``book``.
+
+    Args:
+        session: the connection.
+        detector: knows the dialect, or detects it from replies.
+        portal_url: the web portal.
+        polling: how often jobs are looked up, and how long transient errors are retried.
+        retention: seconds for which the server keeps an ended job; None: those of the release.
+
+    Attributes:
+        session, detector, portal_url, polling: as given.
+        url, username, section, clock: those of the session's account.
+        log_files: fetches the logs that a dialect's ``task_logs`` names.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        detector: DialectDetector,
+        portal_url: str,
+        polling: Polling,
+        retention: float | None = None,
+    ) -> None:
+        self.session = session
+        self.detector = detector
+        self.portal_url = portal_url
+        self.polling = polling
+        self._retention = retention
+        self.url = session.account.url
+        self.username = session.account.username
+        self.section = session.account.section
+        self.clock = session.clock
+        self.log_files = LogFiles(session, portal_url)
+
+    def with_version(self, api_version: str) -> RestApi:
+        """Return the same API with a fixed dialect; the connections are shared."""
+        view = copy.copy(self)
+        view.detector = self.detector.with_version(api_version)
+        return view
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the cluster; v1 as long as it is not known."""
+        return self.detector.current
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has ever sent a reply of any kind."""
+        return self.session.answered
+
+    # jobs
+
+    def job_name(self, name: str) -> str:
+        """Return the name of a job on this cluster: v2 allows fewer characters than v1."""
+        return self.dialect.job_name(name)
+
+    def page(self, name: str, username: str | None = None) -> str:
+        """Return the URL of a job's page in the web portal; the user is that of the API by default."""
+        return f"{self.portal_url}/{self.dialect.page(name, username or self.username)}"
+
+    def status(self, name: str) -> JobStatus:
+        """Return the status of a job.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        status = self.detector.call(lambda dialect: dialect.status(dialect.job_name(name)))
+        if self.detector.known is None and status.identified:
+            if "~" in name and self.detector.detect() == "v2":  # it has read the name as USER~NAME
+                return self.status(name)
+            self.detector.record("v1")
+        return status
+
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        return self.detector.call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+
+    def list(
+        self, username: str | None, states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs of a user, or of all users, that the server still knows, in its order."""
+        wanted, tagged = frozenset(states), frozenset(tags)
+        jobs = self.detector.call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
+        return [
+            job
+            for job in jobs
+            if (username is None or job.username in (None, username))
+            and (not wanted or job.state.value in wanted)
+            and (not tagged or not tagged.isdisjoint(job.tags))
+        ]
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job."""
+        self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return a job as the server has stored it, secrets as ``******``."""
+        return self.detector.call(lambda dialect: dialect.config(dialect.job_name(name)))
+
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
+        """Return the events of a job (1.3 and later; before, an empty list)."""
+        return self.detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
+        return self.detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
+
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
+        self.detector.call(lambda dialect: dialect.add_tag(dialect.job_name(name), tag))
+
+    # the server
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
+        return self.detector.call(lambda dialect: dialect.virtual_clusters())
+
+    def retention(self) -> float:
+        """Return for how many seconds the server keeps an ended job.
+
+        That is the setting, or the default of the release, which costs a request if it is not known.
+        """
+        return self.detector.retention() if self._retention is None else self._retention
+
+    def polling_wait(self) -> float:
+        """Return for how many seconds polling should pause to stay within the server's request limit."""
+        return self.session.limits.polling_wait()
+
+    def submission_window(self) -> Window | None:
+        """Return how many submissions the server takes, and still takes; None where no limit is known."""
+        return self.session.limits.window(Kind.SUBMIT)

@@ -1,0 +1,197 @@
+"""Posting of a job until the server has it.
+
+A name is posted again only after the server has replied that it does not know it, whatever was lost in
+between. All functions are steps (``retries.Steps``): they yield the seconds to wait and never sleep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.book.search import check_owner
+from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.wire.refusals import with_virtual_clusters
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    NameConflict,
+    PaiApiError,
+    PaiHttpError,
+    PaiNameTaken,
+    ServerFault,
+)
+from luigi_pai.spec.job import PaiJob
+
+if TYPE_CHECKING:
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.spec.protocol import JobProtocol
+
+__all__ = ["Posting", "validated_name"]
+
+logger = logging.getLogger(__name__)
+
+_SERVER_ERROR = 500  # unlike 502 to 504, usually caused by this job
+_SERVER_ERRORS_TAKEN = 3
+_SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
+
+
+class Posting:
+    """Posts one job.
+
+    Args:
+        book: of the cluster.
+        name: of the job on the server.
+        single: it is not one of many: its submission is logged (INFO), and it is looked up then.
+        must_be_new: a name in use is an error at once.
+
+    Attributes:
+        may_be_submitted: a post was sent whose reply was lost.
+    """
+
+    def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
+        self._api = book.api
+        self._book = book
+        self._name = name
+        self._single = single
+        self._must_be_new = must_be_new
+        self._lookups = self._retry()
+        self._failures = 0  # of the server itself
+        self._refused_since: float | None = None
+        self.may_be_submitted = False
+
+    def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
+        """Post the job until the server has it, and return its first status; None if the name is in use.
+
+        A server may need a moment to show the job that has a name; if it shows none, the job is posted
+        again after a second, for 10 s.
+
+        Raises:
+            NameConflict: the name is in use, and must be new.
+            PaiNameTaken: it belongs to another user's job, or the server shows no job of that name.
+            PaiHttpError: the server refused the job. The dialect has changed if the refusal shows that it
+                speaks the other one.
+            PaiApiError: no reply.
+        """
+        posts = self._retry()
+        while True:
+            dialect = self._api.dialect
+            try:
+                try:
+                    dialect.submit(job)
+                except PaiHttpError as error:
+                    raise self._explained(error, job, dialect) from None
+                finally:
+                    self._book.note_post(self._name)
+                break
+            except NameConflict as error:
+                if self.may_be_submitted:
+                    break
+                if (yield from self._is_held(error)):
+                    return None
+            except TRANSIENT as error:
+                status = yield from self._after(error, posts)
+                if status is not None:
+                    return status
+        posts.succeeded()
+        level = logging.INFO if self._single else logging.DEBUG
+        logger.log(level, "Submitted job %s to %s", self._name, self._api.url)
+        return self._first_status()
+
+    def _is_held(self, error: NameConflict) -> Steps[bool]:
+        """Return whether the server shows the job that has the name; wait a second if not."""
+        if self._must_be_new or error.mocked:
+            raise error
+        if (yield from self._lookups.call(self._status)) is not None:
+            return True
+        now = self._api.clock.monotonic()
+        self._refused_since = now if self._refused_since is None else self._refused_since
+        if now - self._refused_since > _SHOWN_WITHIN:
+            raise PaiNameTaken(
+                f"the server refuses the name {self._name!r} as in use, but has no job of that name; choose "
+                "another name for the task",
+                self._name,
+            )
+        yield 1.0
+        return False
+
+    def _after(self, error: PaiApiError, posts: Retry) -> Steps[JobStatus | None]:
+        """Wait after a transient error; if the job may have been accepted, return its status, if it was."""
+        may_be_accepted = _may_be_accepted(error)
+        self.may_be_submitted |= may_be_accepted
+        if isinstance(error, ClusterUnreachable) and not self._api.answered:
+            raise error  # there was never a reply: a wrong URL, not an outage
+        yield posts.wait_after(error)
+        if not may_be_accepted:
+            return None
+        status = yield from self._lookups.call(self._status)
+        if status is not None:
+            logger.info("Job %s is on the server: its submission was accepted", self._name)
+            return status
+        self._failures += _is_caused_by_the_job(error)
+        if self._failures >= _SERVER_ERRORS_TAKEN:
+            raise error
+        return None
+
+    def _explained(self, error: PaiHttpError, job: PaiJob | JobProtocol, dialect: Dialect) -> PaiHttpError:
+        self._api.detector.record_refusal(dialect, error)
+        setting = "virtual_cluster of the task" if isinstance(job, PaiJob) else "defaults.virtualCluster"
+        return with_virtual_clusters(error, setting, dialect.virtual_clusters)
+
+    def _first_status(self) -> JobStatus:
+        """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
+        if not self._single:
+            return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
+        status = None
+        with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
+            status = self._status()
+        return status or JobStatus(self._name, JobState.UNKNOWN, raw_state="SUBMITTED")
+
+    def _status(self) -> JobStatus | None:
+        try:
+            status = self._book.of(self._name)
+        except JobNotFound:
+            return None
+        check_owner(self._api, self._name, status)
+        return status
+
+    def _retry(self) -> Retry:
+        return Retry(self._api.polling.patience, self._api.clock, f"job {self._name}")
+
+
+def _is_caused_by_the_job(error: Exception) -> bool:
+    """Return whether an error of a submission may come back each time it is repeated."""
+    if isinstance(error, ServerFault):
+        return error.status == _SERVER_ERROR
+    return isinstance(error, InvalidReply)
+
+
+def _may_be_accepted(error: Exception) -> bool:
+    """Return whether a submission with this error may have been accepted."""
+    if isinstance(error, ClusterUnreachable):
+        return error.answer_lost
+    return isinstance(error, (ServerFault, InvalidReply))
+
+
+def validated_name(job: PaiJob | JobProtocol) -> str:
+    """Validate a job, log warnings, and return its name.
+
+    Raises:
+        SpecError: the job is not valid.
+    """
+    if isinstance(job, PaiJob):
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
+
+        name, warnings = job.jobName, check_job(job)
+    else:
+        from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+        name, warnings = str(job.name), check_protocol(job)
+    for warning in warnings:
+        logger.warning("Job %s: %s", name, warning)
+    return name

@@ -1,0 +1,84 @@
+"""Small files on HDFS: read by few requests, and created once."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import uuid
+from typing import TYPE_CHECKING
+
+import urllib3
+
+from luigi_pai.hdfs.connection import missing_ok
+from luigi_pai.hdfs.errors import HdfsError
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.client import WebHdfs
+    from luigi_pai.hdfs.connection import Connection
+
+__all__ = ["create_once", "read_small"]
+
+_LONGEST_STEM = 200  # characters of a name that are in that of its temporary file
+
+
+def read_small(fs: WebHdfs, path: str, most: int) -> bytes | None:
+    """Return the content of a small file; None where nothing is there.
+
+    It takes one request to the NameNode and one to a DataNode; only if these fail is the file read as
+    any other is.
+
+    Args:
+        fs: the file system.
+        path: of the file.
+        most: bytes that it may have.
+
+    Raises:
+        HdfsError: HDFS failed, or the file is larger.
+    """
+    server, place = fs.at(path)
+    data: bytes | None = None
+    with missing_ok():
+        data = _read(server, place, most)
+        if data is None:
+            with fs.open_reader(path) as file:
+                data = file.read(most + 1)
+    if data is not None and len(data) > most:
+        raise server.failed("OPEN", place, f"it has more than {most:,} bytes", next_step="remove the file")
+    return data
+
+
+def _read(server: Connection, place: str, most: int) -> bytes | None:
+    """Return up to one byte more than a file may have; None if that failed other than by HDFS itself."""
+    try:
+        with server.open_file(place) as reply:
+            return b"".join(itertools.islice(reply.iter_content(most + 1), 2))
+    except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
+        if isinstance(error, HdfsError) and error.exception is not None:
+            raise
+    return None
+
+
+def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
+    """Write a small file where nothing is, whole and in one step; return False where something is.
+
+    Of several processes that write at once, one gets True, unless its answers are lost. It takes three
+    requests: the file is written under another name beside it, and renamed, which HDFS does for one only.
+
+    Raises:
+        HdfsError: it could not be written.
+    """
+    server, place = fs.at(path)
+    folder, name = posixpath.split(place)
+    temporary = f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
+    server.create_file(temporary, data, overwrite=False)
+    failure: HdfsError | None = None
+    try:
+        if server.rename_to(temporary, place):
+            return True
+    except HdfsError as error:
+        failure = error
+    if not server.remove(temporary, recursive=False):  # the rename was made, and its answer lost
+        return True
+    if failure is not None and server.status(place) is None:
+        raise failure
+    return False

@@ -1,0 +1,166 @@
+"""Claims: which submissions of a task's job were begun, and how they ended; files in its output folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.hdfs.connection import missing_ok
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+from luigi_pai.hdfs.small_files import create_once, read_small
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.client import WebHdfs
+
+__all__ = ["Claim", "Claims"]
+
+_FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
+_LARGEST = 100_000  # bytes of a claim
+_LONGEST = 200  # characters of a job's name in those of its files
+_HASH = 12
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A submission of a task's job, claimed before it is posted.
+
+    Attributes:
+        name: of the task's job.
+        number: of the submission, from 1.
+        job: the name on the server of the job that runs it: one of its own, or an array.
+        cluster: URL of the rest-server.
+        user: who submitted it.
+        claimed_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
+        digest: of the job, see ``spec.comparison.job_digest``.
+        token: tells claims apart that are alike in all else.
+        state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
+    """
+
+    name: str
+    number: int
+    job: str
+    cluster: str
+    user: str
+    claimed_ms: int
+    digest: str
+    token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    state: str | None = None
+
+
+class Claims:
+    """The claims of one task's job, in ``OUTPUT_DIR/_luigi_pai``.
+
+    ``NAME.N.json`` claims submission N. It appears whole and is given once: of two processes, one gets it,
+    and the other reads it. An empty file ``NAME.N.STATE`` is the end, written once it is known.
+
+    Args:
+        fs: the file system.
+        folder: the output folder.
+        name: of the task's job.
+    """
+
+    def __init__(self, fs: WebHdfs, folder: str, name: str) -> None:
+        self._fs = fs
+        self._folder = f"{folder.rstrip('/')}/{_FOLDER}"
+        self._name = name
+        self._stem = name
+        if len(name) > _LONGEST:
+            self._stem = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
+        self._file = re.compile(rf"{re.escape(self._stem)}\.(?P<number>[1-9]\d{{0,8}})\.(?P<what>[A-Za-z]+)")
+
+    def last(self) -> Claim | None:
+        """Return the claim of the last submission, with its end; None if there is none.
+
+        Raises:
+            HdfsError: HDFS failed, or the file is no claim.
+        """
+        numbers: dict[int, set[str]] = {}
+        for name in self._names():
+            found = self._file.fullmatch(name)
+            if found is not None:
+                numbers.setdefault(int(found["number"]), set()).add(found["what"])
+        number = max((number for number, files in numbers.items() if "json" in files), default=0)
+        if number == 0:
+            return None
+        state = next((what for what in sorted(numbers[number]) if what != "json"), None)
+        claim = self._read(number)
+        return None if claim is None else replace(claim, state=state)
+
+    def claim(self, claim: Claim) -> Claim:
+        """Claim a submission, and return the claim that holds: this one, or that of another process.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        if create_once(self._fs, self._path(claim.number, "json"), _text(claim)):
+            return claim
+        return self._read(claim.number) or claim
+
+    def replace(self, claim: Claim) -> Claim:
+        """Put a claim in place of the one that is there, and return it."""
+        with self._fs.open_writer(self._path(claim.number, "json"), overwrite=True) as file:
+            file.write(_text(claim))
+        return claim
+
+    def end(self, claim: Claim, state: str) -> Claim:
+        """Record the final state of a submission, if nobody has, and return the claim with it."""
+        server, place = self._fs.at(self._path(claim.number, state))
+        try:
+            server.create_file(place, b"", overwrite=False)
+        except FileAlreadyExists:
+            pass
+        except HdfsError as error:
+            if error.exception != "FileAlreadyExistsException":
+                raise
+        return replace(claim, state=state)
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back: the job was certainly not submitted."""
+        self._fs.remove(self._path(claim.number, "json"), recursive=False)
+
+    def _path(self, number: int, what: str) -> str:
+        return f"{self._folder}/{self._stem}.{number}.{what}"
+
+    def _names(self) -> list[str]:
+        server, place = self._fs.at(self._folder)
+        with missing_ok():
+            return [entry["pathSuffix"] for entry in server.list_status(place)]
+        return []
+
+    def _read(self, number: int) -> Claim | None:
+        path = self._path(number, "json")
+        data = read_small(self._fs, path, _LARGEST)
+        if data is None:
+            return None
+        try:
+            return _claim(json.loads(data), number)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise HdfsError(
+                f"{path} is not the record of a submission; remove the file if no job of that name runs: it "
+                "shows whether the job was submitted before",
+                operation="read",
+                path=path,
+            ) from None
+
+
+def _text(claim: Claim) -> bytes:
+    fields = asdict(claim)
+    del fields["state"]
+    return (json.dumps(fields, indent=2) + "\n").encode()
+
+
+def _claim(fields: dict[str, Any], number: int) -> Claim:
+    return Claim(
+        name=str(fields["name"]),
+        number=number,
+        job=str(fields["job"]),
+        cluster=str(fields["cluster"]),
+        user=str(fields["user"]),
+        claimed_ms=int(fields["claimed_ms"]),
+        digest=str(fields["digest"]),
+        token=str(fields["token"]),
+    )

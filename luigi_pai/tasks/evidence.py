@@ -1,0 +1,406 @@
+"""Evidence: what is known of a task's job besides what its server says: claims, the flag, outputs."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from luigi_pai.api.status import JobState
+from luigi_pai.config_file import cluster_option
+from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
+
+if TYPE_CHECKING:
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.tasks.claims import Claim, Claims
+    from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.flag import CompletionFlag
+    from luigi_pai.tasks.outputs import Outputs
+
+__all__ = ["Evidence", "Jobs"]
+
+logger = logging.getLogger("luigi-interface")
+
+_DAYS_FROM = 72  # hours
+_SHOWN = 5  # fields that differ
+_MOST_COMPARED = 10  # stored jobs that a process requests only to compare them
+_FRESH = 30.0  # seconds for which what was read is good enough for a run
+
+
+@dataclass(slots=True)
+class _Known:
+    """What this process knows of a job's claims: the last one, when it was read, the end that is recorded."""
+
+    claim: Claim | None = None
+    read_at: float = -math.inf
+    end: tuple[int, str] | None = None  # number and state
+
+
+class Jobs(Protocol):
+    """The job of a task."""
+
+    @property
+    def job(self) -> PaiJob | JobProtocol:
+        """The job as the task defines it."""
+        ...
+
+    def named(self, name: str) -> PaiJob | JobProtocol:
+        """Return the job as it is posted under a name on this cluster."""
+        ...
+
+
+class Evidence:
+    """What is known of a task's job besides what its server says; a source of the book.
+
+    Without an output folder on HDFS nothing is claimed, and no flag is written. One job takes at most 12
+    requests to HDFS: 3 before its submission, 3 for its claim, 5 at its end, if each is made once.
+
+    Args:
+        definition: of the job.
+        outputs: of the task.
+        book: of the cluster.
+        jobs: the task's job.
+    """
+
+    def __init__(self, definition: Definition, outputs: Outputs, book: Book, jobs: Jobs) -> None:
+        self._definition = definition
+        self._outputs = outputs
+        self._book = book
+        self._jobs = jobs
+        self._mine: Claim | None = None  # the claim of this run, whoever has got it
+        self._known = book.remembered(("evidence", definition.name, definition.folder), _Known)
+        if book.api.clock.monotonic() - self._known.read_at > _FRESH:
+            self._known.read_at = -math.inf
+
+    @functools.cached_property
+    def _claims(self) -> Claims | None:
+        hdfs = self._hdfs
+        if hdfs is None:
+            return None
+        from luigi_pai.tasks.claims import Claims  # noqa: PLC0415  costs what only HDFS needs
+
+        return Claims(hdfs, str(self._definition.folder), self._definition.name)
+
+    @functools.cached_property
+    def _flag(self) -> CompletionFlag | None:
+        hdfs = self._hdfs
+        if hdfs is None:
+            return None
+        from luigi_pai.tasks.flag import CompletionFlag  # noqa: PLC0415  as above
+
+        return CompletionFlag(hdfs, str(self._definition.folder))
+
+    @functools.cached_property
+    def _hdfs(self) -> WebHdfs | None:
+        return self._outputs.checked_hdfs(self._definition.name)
+
+    @property
+    def has_flag(self) -> bool:
+        """Whether the completion flag has a place."""
+        return self._flag is not None
+
+    # what is there
+
+    def last(self) -> Claim | None:
+        """Return the last claimed submission; None if there is none.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        if self._claims is not None and self._known.read_at == -math.inf:
+            self._take(self._claims.last())
+        return self._known.claim
+
+    def _take(self, claim: Claim | None) -> None:
+        self._known.claim, self._known.read_at = claim, self._book.api.clock.monotonic()
+
+    def may_have_run(self) -> bool:
+        """Return whether a job without a claim may have run before: there are outputs.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        return self._outputs.any_exists()
+
+    def is_complete(self) -> bool:
+        """Return whether the outputs are complete, for a job that the server does not know.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        if self._flag is None:
+            return self._outputs.are_complete()
+        return self._flag.holds(self._definition.name, submitted_here=self.last() is not None)
+
+    # before and after a submission
+
+    def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
+        """Return the number of the submission that comes after one that did not succeed, or after none.
+
+        A claim whose job the server does not know is used again, as long as the server would know it: the
+        submission did not reach the server, or its name decides when it does.
+
+        Raises:
+            PaiJobForgotten: the job was submitted, and its result is not known.
+        """
+        claim = self.last()
+        if entry is None or entry.status is not None or entry.void or claim is None:
+            return 1 if entry is None else entry.number + 1
+        if claim.state in (JobState.FAILED.value, JobState.STOPPED.value):
+            return claim.number + 1
+        api = self._book.api
+        age = api.clock.time() - claim.claimed_ms / 1000
+        if claim.state is None and claim.cluster == api.url and age <= api.retention():
+            return claim.number
+        if on_forgotten == "submit":
+            logger.warning(
+                "Job %s was submitted %s and the server no longer knows it; it is submitted again, because "
+                "on_forgotten = submit",
+                claim.job,
+                _ago(age),
+            )
+            return claim.number + 1
+        raise self._forgotten(claim, age)
+
+    def claim(self, number: int, job_name: str) -> str:
+        """Claim a submission before it is sent; return the name of the job that it is claimed for.
+
+        That is ``job_name``, unless another process has claimed the submission for an array.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        if self._claims is None:
+            return job_name
+        from luigi_pai.tasks.claims import Claim  # noqa: PLC0415  costs what only HDFS needs
+
+        if number > 1 and self._flag is not None:
+            self._flag.discard(self._definition.name)
+        api = self._book.api
+        mine = Claim(
+            name=self._definition.name,
+            number=number,
+            job=job_name,
+            cluster=api.url,
+            user=api.username,
+            claimed_ms=int(api.clock.time() * 1000),
+            digest=self._digest(),
+        )
+        held = self._claims.claim(mine)
+        self._take(held)
+        self._mine = mine
+        return held.job
+
+    def posted(self) -> None:
+        """Let the claim be that of the job that was posted just now, if it was claimed for another text."""
+        held, mine = self._known.claim, self._mine
+        if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
+            try:
+                self._take(self._claims.replace(mine))
+            except PaiError as error:
+                logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
+
+    def release(self) -> None:
+        """Give the last claim back: the server refused the job."""
+        claim = self._known.claim
+        if self._claims is None or claim is None or self._mine is None or claim.token != self._mine.token:
+            return
+        try:
+            self._claims.release(claim)
+        except PaiError as error:
+            logger.warning("The claim of a refused job could not be removed: %s", error)
+        self._known.claim, self._known.read_at = None, -math.inf
+
+    def check_taken_over(self, status: JobStatus) -> None:
+        """Check that an existing job is the task's: its output folder, and what it was claimed with.
+
+        Raises:
+            PaiOutputElsewhere: it writes to another folder.
+        """
+        if self._claims is None:
+            return
+        claim = self.last()
+        if claim is None:
+            self._check_folder(status)
+        elif claim.job == status.name and claim.digest != self._digest():
+            logger.warning(
+                "Job %s was submitted with another definition than the task has now; it runs as it was "
+                "submitted. To run the new one, change the name, for example with a version number",
+                status.name,
+            )
+
+    # the end
+
+    def lacks_end(self, entry: Entry) -> bool:
+        """Return whether the last claim is of this submission, and its end is not recorded.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        claim = self.last()
+        return claim is not None and claim.number == entry.number and claim.state is None
+
+    def record_success(self, entry: Entry) -> None:
+        """Write the completion flag and the end of the submission, if the output folder is on HDFS.
+
+        An error of HDFS is logged and does not fail the task: the server knows the job for hours more,
+        and the next ``complete()`` writes the flag.
+
+        Raises:
+            PaiOutputElsewhere: the job wrote to another output folder.
+        """
+        status = entry.status
+        if status is None or self._known.end == (entry.number, status.state.value):
+            return
+        try:
+            if self._flag is not None and (claim := self._ended(entry, status)) is not None:
+                if claim.state is None:
+                    self._flag.add(self._definition.name, submitted_here=True)
+                    self._end(entry, status)
+            elif self._flag is not None and not self._flag.holds(self._definition.name):
+                self._check_folder(status)
+                self._flag.add(self._definition.name, submitted_here=False)
+        except PaiOutputElsewhere:
+            raise
+        except PaiError as error:
+            logger.warning(
+                "Job %s has succeeded, but this could not be recorded on HDFS (%s); once the server no "
+                "longer knows the job, the task would run again",
+                self._definition.name,
+                error,
+            )
+            return
+        self._warn_if_changed(entry, status)
+        self._known.end = entry.number, status.state.value
+
+    def record_failure(self, entry: Entry) -> None:
+        """Remove the job from the completion flag, as its latest submission did not succeed; record its end.
+
+        There may be a flag: the job's own command may have written it (Spark does) before it failed.
+        """
+        status = entry.status
+        if status is None or self._flag is None or self._known.end == (entry.number, status.state.value):
+            return
+        try:
+            claim = self._ended(entry, status)
+            if claim is None or claim.state is None:
+                self._flag.discard(self._definition.name)
+                self._end(entry, status)
+        except PaiError as error:
+            logger.warning(
+                "The end of failed job %s could not be recorded on HDFS: %s", self._definition.name, error
+            )
+        else:
+            self._known.end = entry.number, status.state.value
+
+    def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
+        """Return the claim of a submission; with a state only if that is its end."""
+        claim = self.last()
+        if claim is None or claim.number != entry.number:
+            return None
+        if claim.state not in (None, status.state.value):
+            raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
+        return claim
+
+    def _end(self, entry: Entry, status: JobStatus) -> None:
+        claim = self._known.claim
+        if self._claims is not None and claim is not None and claim.number == entry.number:
+            self._known.claim = self._claims.end(claim, status.state.value)
+
+    def _check_folder(self, status: JobStatus) -> None:
+        """Compare the output folder that the server has stored with that of the task."""
+        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  only needed with HDFS
+
+        mine, api = self._definition.folder, self._book.api
+        theirs = api.dialect.output_folder(api.config(status.name))
+        if mine is None or theirs is None or same_path(mine, theirs):
+            return
+        verb = "wrote" if status.finished else "writes"
+        raise PaiOutputElsewhere(
+            f"job {status.name!r} already exists ({status.raw_state}), and it {verb} to {theirs}; "
+            f"output_dir of the task is {mine}, which does not contain its output. Restore output_dir, or "
+            "run the task under another name",
+            status.name,
+        )
+
+    # the definition
+
+    def _digest(self) -> str:
+        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  costs what only HDFS needs
+
+        return job_digest(self._jobs.job)
+
+    def _warn_if_changed(self, entry: Entry, status: JobStatus) -> None:
+        """Warn if the job that succeeded differs from the task's current definition."""
+        try:
+            fields = self._changed_fields(entry, status)
+        except (PaiError, OSError, TypeError) as error:
+            logger.debug("Job %s was not compared with its task: %s", status.name, error)
+            return
+        if fields is None:
+            return
+        what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
+        logger.warning(
+            "Job %s has succeeded, but the task's definition has changed since%s. The task is complete: its "
+            "name is the same. To run it again, change the name, for example with a version number",
+            status.name,
+            what,
+        )
+
+    def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
+        """Return the fields in which the task's job differs from the one that ran; None if there are none."""
+        claim = self._known.claim
+        if claim is not None:
+            if claim.number != entry.number or claim.digest == self._digest():
+                return None
+        elif self._claims is not None or not self._may_compare():
+            return None
+        if entry.index is not None:  # the stored job is that of all members
+            return [] if claim is not None else None
+        from luigi_pai.spec.comparison import differing_fields  # noqa: PLC0415  as above
+
+        api = self._book.api
+        try:
+            stored = api.config(status.name)
+        except PaiApiError:
+            if claim is None:
+                raise
+            return []
+        fields = differing_fields(api.dialect.document(self._jobs.named(status.name)), stored)
+        return fields or ([] if claim is not None else None)
+
+    def _may_compare(self) -> bool:
+        return self._definition.compares_stored_job and self._book.times("compared") <= _MOST_COMPARED
+
+    def _forgotten(self, claim: Claim, age: float) -> PaiJobForgotten:
+        api = self._book.api
+        end = "its result is not known"
+        there = "" if claim.cluster == api.url else f" to {claim.cluster}"
+        knows = "does not know" if there else "no longer knows"
+        option = cluster_option(api.section)
+        if claim.state is not None:
+            end = f"its recorded state is {claim.state}, but the completion flag in its output folder is gone"
+        folder = self._definition.folder
+        return PaiJobForgotten(
+            f"job {claim.job!r} was submitted{there} {_ago(age)} by {claim.user!r}, and {api.url} "
+            f"{knows} it: {end}. Nothing was submitted\n"
+            f"  output folder: {folder}\n"
+            "  to accept its output as complete: "
+            f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
+            "  to run it again: run the task with --OpenPai-on-forgotten submit",
+            claim.job,
+        )
+
+
+def _ago(seconds: float) -> str:
+    hours = seconds / 3600
+    if hours < _DAYS_FROM:
+        return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"
+    return f"{hours / 24:.0f} days ago"

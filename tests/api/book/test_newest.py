@@ -1,0 +1,287 @@
+"""Book.latest: the newest submission of a piece of work. On a clock that the test moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from luigi_pai.api.polling import Polling
+from luigi_pai.api.retries import run_steps
+from luigi_pai.api.submitting import Posting
+from luigi_pai.errors import ClusterUnreachable, PaiNameTaken, ServerFault
+from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.spec.names import attempt_name
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+ROLE = TaskRole("main", "true")
+
+RELEASES = ("0.7.1", "0.15.0", "1.0.1", "1.8.0")
+GET = ("GET", r"/api/v\d/jobs/(admin~)?train")
+
+
+@pytest.fixture
+def cluster(faulty, new_cluster, clock):
+    return new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
+
+
+@pytest.fixture
+def do(clock):
+    """Carry out steps on the clock of the test."""
+    return lambda steps: run_steps(steps, clock.sleep)
+
+
+def lookups(faulty) -> list[str]:
+    """Return the names that were looked up, in order."""
+    paths = [path for method, path in faulty.calls if method == "GET" and "/jobs/" in path]
+    return [path.rsplit("/", 1)[1].removeprefix("admin~") for path in paths]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_nothing_is_found_where_nothing_is(faulty, cluster, do, release):
+    """No entry."""
+    faulty.release = release
+    assert do(cluster.book.latest("train")) is None
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
+def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, cluster, do, state):
+    """Nothing else is asked for."""
+    faulty.add("train", ends_as=state)
+    found = do(cluster.book.latest("train"))
+    assert (found.number, found.status.finished, found.succeeded) == (
+        1,
+        state != "RUNNING",
+        state == "SUCCEEDED",
+    )
+    assert not found.posted
+    assert lookups(faulty) == ["train"]
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+def test_behind_a_failed_one_the_next_is_looked_for(faulty, cluster, do, release):
+    """To the first that is unknown."""
+    faulty.release = release
+    for name in ("train", "train__attempt2", "train__attempt3"):
+        faulty.add(name, ends_as="FAILED", exit_code=1)
+    found = do(cluster.book.latest("train"))
+    assert (found.number, found.status.name) == (3, "train__attempt3")
+    assert lookups(faulty)[-4:] == ["train", "train__attempt2", "train__attempt3", "train__attempt4"]
+
+
+def test_a_second_search_begins_at_the_newest_that_was_seen(faulty, cluster, do, clock):
+    """And looks behind it when that has failed by now."""
+    faulty.add("train", ends_as="FAILED")
+    faulty.add("train__attempt2", runs_for=3600)
+    do(cluster.book.latest("train"))
+    faulty.calls.clear()
+    assert do(cluster.book.latest("train")).number == 2
+    assert lookups(faulty) == ["train__attempt2"]
+    clock.advance(3601)
+    faulty.jobs["train__attempt2"].ends_as = "FAILED"
+    faulty.add("train__attempt3")
+    assert do(cluster.book.latest("train")).number == 3
+
+
+def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(faulty, cluster, do, clock):
+    """Another server may answer by now."""
+    faulty.add("train", ends_as="FAILED")
+    faulty.add("train__attempt2", runs_for=3600)
+    do(cluster.book.latest("train"))
+    faulty.jobs.clear()
+    clock.advance(31)
+    assert do(cluster.book.latest("train")) is None
+    assert lookups(faulty)[-2:] == ["train__attempt2", "train"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A recorded submission."""
+
+    number: int
+    job: str
+
+
+class Known:
+    """What was recorded of a piece of work, and whether it has outputs."""
+
+    def __init__(self, record=None, *, ran=False):
+        self.record, self.ran, self.asked = record, ran, 0
+
+    def last(self):
+        self.asked += 1
+        return self.record
+
+    def may_have_run(self):
+        return self.ran
+
+
+def test_a_recorded_submission_is_looked_up_without_a_list(faulty, cluster, do):
+    """The first two are no longer known; what comes after the recorded one is found, too."""
+    faulty.add("train__attempt3", ends_as="FAILED")
+    faulty.add("train__attempt4")
+    assert do(cluster.book.latest("train", Known(Record(3, "train__attempt3")))).number == 4
+    assert lookups(faulty) == ["train", "train__attempt3", "train__attempt4"]
+    assert faulty.lists == 0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, cluster, do, number):
+    """Its entry has no status; nothing is looked up twice."""
+    if number == 2:
+        faulty.add("train", ends_as="FAILED")
+    name = attempt_name("train", number)
+    entry = do(cluster.book.latest("train", Known(Record(number, name))))
+    assert (entry.number, entry.job, entry.status) == (number, name, None)
+    assert lookups(faulty) == [attempt_name("train", each) for each in range(1, number + 1)]
+
+
+def test_the_record_of_an_end_that_the_server_knows_is_not_needed(faulty, cluster, do):
+    """HDFS is not asked about work that runs or has succeeded."""
+    faulty.add("train", runs_for=3600)
+    known = Known()
+    do(cluster.book.latest("train", known))
+    faulty.jobs["train"].runs_for = 0
+    do(cluster.book.latest("train", known))
+    assert known.asked == 0
+
+
+@pytest.mark.parametrize(("ran", "lists"), [(False, 0), (True, 1)])
+def test_new_work_without_record_and_outputs_needs_no_list(faulty, cluster, do, ran, lists):
+    """On v1, where names are shared by all users. With outputs it may have been forgotten by the server."""
+    do(cluster.book.latest("train", Known(ran=ran)))
+    assert faulty.lists == lists
+
+
+def test_an_answer_may_be_used_again_within_seconds(faulty, cluster, do, clock):
+    """Luigi calls complete() right before run(), each with a lookup of its own."""
+    faulty.add("train", runs_for=3600)
+    found = do(cluster.book.latest("train"))
+    assert do(cluster.book.latest("train", max_age=30)) is found
+    clock.advance(31)
+    assert lookups(faulty) == ["train"]
+    do(cluster.book.latest("train", max_age=30))
+    assert lookups(faulty) == ["train"] * 2
+
+
+def test_a_failed_submission_is_not_the_newest_for_ever(faulty, cluster, do, in_forks):
+    """Another process of the family has submitted the next one: whoever asks now finds it."""
+    faulty.add("train", ends_as="FAILED")
+    assert do(cluster.book.latest("train")).failed
+
+    def child(_number):
+        assert do(cluster.book.latest("train")).failed
+        faulty_server_has_next()
+
+    def faulty_server_has_next():
+        do(Posting(cluster.book, "train__attempt2").steps(PaiJob("train__attempt2", "x", [ROLE])))
+
+    in_forks(child)
+    assert do(cluster.book.latest("train")).number == 2
+
+
+@pytest.mark.parametrize("posted", [False, True])
+def test_a_list_of_this_moment_shows_which_failed_submission_is_the_newest(
+    faulty, cluster, do, posted, clock
+):
+    """Of a thousand failed tasks, none but the first two is looked for; a post makes the list an old one."""
+    names = [f"j{number}" for number in range(20)]
+    for name in names:
+        faulty.add(name, ends_as="FAILED")
+    for name in names[:3]:
+        do(cluster.book.latest(name))
+    assert lookups(faulty) == ["j0", "j0__attempt2", "j1", "j1__attempt2"]
+    if posted:
+        cluster.book.note_post("other")
+    for name in names[3:]:
+        do(cluster.book.latest(name))
+    assert len(lookups(faulty)) == (4 + 17 if posted else 4)
+    clock.advance(3)
+    do(cluster.book.latest("j3"))
+    assert lookups(faulty)[-1] == "j3__attempt2"
+
+
+def test_a_name_of_somebody_else_is_an_error(faulty, cluster, do):
+    """With whose it is, and where to look."""
+    faulty.add("train", username="bob")
+    with pytest.raises(PaiNameTaken) as caught:
+        do(cluster.book.latest("train"))
+    assert str(caught.value) == (
+        f"the name 'train' belongs to a job of user 'bob' ({faulty.url}/view.html?jobName=train); "
+        "names are shared by all users of a cluster: choose another name for the task"
+    )
+    assert caught.value.job_name == "train"
+
+
+def test_transient_errors_of_a_lookup_are_retried(faulty, cluster, do):
+    """A truncated answer, a 500, a reset, a gateway's page; of a server that has answered before."""
+    do(cluster.book.latest("train"))
+    faulty.add("train")
+    for kind in ("truncated", 500, "reset", 502):
+        faulty.fail(*GET, kind, times=3)
+    assert do(cluster.book.latest("train")).succeeded
+
+
+def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluster, do, clock):
+    """That of the caller, where it names one: complete() asks for seconds only."""
+    do(cluster.book.latest("other"))
+    faulty.fail("GET", "/jobs/", 500, times=float("inf"))
+    began = clock.monotonic()
+    with pytest.raises(ServerFault):
+        do(cluster.book.latest("train", patience=2))
+    assert 2 <= clock.monotonic() - began < 3
+
+
+def test_a_server_that_was_never_there_is_not_waited_for(faulty, cluster, do, clock):
+    """A wrong address is no outage."""
+    faulty.down()
+    with pytest.raises(ClusterUnreachable, match="Connection refused"):
+        do(cluster.book.latest("train"))
+    with pytest.raises(ClusterUnreachable, match="Connection refused"):
+        do(Posting(cluster.book, "train").steps(PaiJob("train", "x", [ROLE])))
+    assert clock.slept == []
+
+
+def test_an_address_without_a_server_is_found_out_once(faulty, cluster, do, clock, in_forks):
+    """A thousand tasks do not each find it out: for ten seconds they are told what the first has met."""
+    faulty.down()
+
+    def child(_number):
+        with pytest.raises(ClusterUnreachable, match="Connection refused"):
+            do(cluster.book.latest("train"))
+
+    in_forks(child)
+    faulty.up()
+    for _ in range(2):
+        child(0)
+        clock.set_wall_clock(-86400)
+    assert faulty.calls == []
+    clock.advance(10.5)
+    assert do(cluster.book.latest("train")) is None
+
+
+# ---------------------------------------------------------------- the list
+
+
+def test_the_latest_submission_is_found_in_the_list(faulty, cluster):
+    """Of work whose first jobs are forgotten; one list serves all work for some seconds."""
+    for name in ("a__attempt2", "a__attempt5", "a__attempt4", "b", "c__attempt3"):
+        faulty.add(name)
+    assert [cluster.book.latest_number(name) for name in "abcd"] == [5, 0, 3, 0]
+    assert faulty.lists == 1
+
+
+def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_forks):
+    """v2 servers give it out 60 times a minute."""
+    faulty.add("a__attempt2")
+
+    def child(_number):
+        assert cluster.book.latest_number("a") == 2
+
+    in_forks(child)
+    child(0)
+    assert faulty.lists == 1
+    clock.advance(11)
+    child(0)
+    assert faulty.lists == 2
