@@ -12,14 +12,12 @@ from urllib.parse import urlsplit
 
 import luigi
 
-from luigi_pai.api.exit_codes import EXIT_CODES_ADVICE, exit_codes
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["kind_of", "problems", "split_urls", "task_problems", "tls_verify", "words_of"]
+__all__ = ["exit_codes", "kind_of", "problems", "split_urls", "task_problems", "tls_verify", "words_of"]
 
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _WORDS = {
@@ -35,6 +33,8 @@ _WORDS_OF_TASKS = ("on_forgotten", "on_kill", "logs")
 _NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
 _DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
 _OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
+_EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
+_CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
 _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
@@ -115,7 +115,7 @@ def _are_notifications(value: object) -> bool:
 _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "keep_logs": (lambda value: isinstance(value, bool), "True or False"),
     "max_attempts": (_is_count, "a whole number from 1 on"),
-    "retry_exit_codes": (_are_exit_codes, EXIT_CODES_ADVICE),
+    "retry_exit_codes": (_are_exit_codes, _EXIT_CODES),
     "tags": (_are_words, "texts without commas"),
     "notify": (_are_notifications, f"some of {', '.join(_NOTIFICATIONS)}"),
 }
@@ -187,3 +187,36 @@ def _is_redirect(rule: str) -> bool:
         return _is_http(rule.format(host="h", port=1))
     except (LookupError, ValueError):
         return False
+
+
+def exit_codes(value: object) -> tuple[range, ...]:
+    """Return the ranges of exit codes that a value stands for.
+
+    Args:
+        value: ``"1, 128-255"``, a code, or a list of codes, ranges and such texts.
+
+    Raises:
+        ValueError: it stands for none; the text says what is valid.
+    """
+    if isinstance(value, str):
+        parts: list[object] = [*value.split(",")]
+    elif isinstance(value, Iterable) and not isinstance(value, range):
+        parts = [*value]
+    else:
+        parts = [value]
+    found = tuple(_codes(part) for part in parts)
+    if not all(found):
+        raise ValueError(_EXIT_CODES)
+    return found
+
+
+def _codes(part: object) -> range:
+    if isinstance(part, range):
+        return part
+    if isinstance(part, int) and not isinstance(part, bool):
+        return range(part, part + 1)
+    written = _CODES.fullmatch(part) if isinstance(part, str) else None
+    if written is None:
+        raise ValueError(_EXIT_CODES)
+    first = int(written[1])
+    return range(first, int(written[2] or first) + 1)

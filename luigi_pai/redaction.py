@@ -1,4 +1,4 @@
-"""Redaction: the mask, the redactor of texts, and the filter for what urllib3 logs.
+"""Redaction: the mask, the redactor of texts, the filter for what urllib3 logs; and what is printable.
 
 A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
 log of a task, ``sig=`` for a log that is kept in Azure. urllib3 logs the URLs of its requests, and
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MASK", "logged_forms", "redact", "redact_urllib3_logs", "redact_values"]
+__all__ = ["MASK", "logged_forms", "printable", "redact", "redact_urllib3_logs", "redact_values"]
 
 MASK: Final = "******"
 """What is shown in place of a secret, by OpenPAI's servers too."""
@@ -25,6 +25,17 @@ _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return a text without escape sequences and control characters of a terminal.
+
+    Of a line that was overwritten with carriage returns, such as a progress bar, the last version is kept.
+    """
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPE.sub("", text).split("\n"))
+    return "\n".join(_CONTROL.sub("", line) for line in lines)
 
 
 def redact(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 __all__ = ["BoundedCache"]
@@ -33,12 +33,6 @@ class BoundedCache(Generic[K, V]):
         with self._lock():
             self._put(key, value)
 
-    def put_all(self, values: Mapping[K, V]) -> None:
-        """Store several values."""
-        with self._lock():
-            for key, value in values.items():
-                self._put(key, value)
-
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; make it, once, if there is none."""
         with self._lock():
@@ -52,11 +46,6 @@ class BoundedCache(Generic[K, V]):
         """Return all values."""
         with self._lock():
             return list(self._values.values())
-
-    def pop(self, key: K) -> None:
-        """Remove a key."""
-        with self._lock():
-            self._values.pop(key, None)
 
     def clear(self) -> None:
         """Remove everything."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.book import Book
 from luigi_pai.api.book.family import Family
@@ -11,26 +12,23 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.polling import Polling
-from luigi_pai.api.rest_api import RestApi
+from luigi_pai.api.rest_api import JobRequests, RestApi
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Account, Session
-from luigi_pai.api.submitting import Posting, validated_name
+from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import NameConflict
 from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
-    import builtins
-    from collections.abc import Iterable
-
-    from luigi_pai.api.dialects.ssh import SshAccess
-    from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["Cluster"]
 
+logger = logging.getLogger(__name__)
 
-class Cluster:
+
+class Cluster(JobRequests):
     """An OpenPAI cluster, as one user of it. Making one makes no request.
 
     It owns the connections, the token, the dialect and what is known of jobs. It is safe to share
@@ -99,8 +97,8 @@ class Cluster:
         self._family = Family()
         self._session = Session(account, self._family.server, self.clock)
         self._detector = DialectDetector(self._session, self._family.server, api_version, fs_uri)
-        portal = (portal_url or default_portal(url)).rstrip("/")
-        self._api = RestApi(self._session, self._detector, portal, self.polling, retention)
+        self._portal_url = (portal_url or default_portal(url)).rstrip("/")
+        self._api = RestApi(self._session, self._detector, self._portal_url, self.polling, retention)
         self.book = Book(self._api, self._family)
 
     def __repr__(self) -> str:
@@ -110,6 +108,7 @@ class Cluster:
         """Return this cluster with a fixed ``api_version``; connections, token and jobs are shared."""
         view = copy.copy(self)
         view._api = self._api.with_version(api_version)  # noqa: SLF001  of this class
+        view._detector = view._api.detector  # noqa: SLF001  as above
         view.book = self.book.with_api(view._api)  # noqa: SLF001  as above
         return view
 
@@ -132,7 +131,11 @@ class Cluster:
             PaiHttpError: the server refused the job; the text has the server's message.
             ClusterUnreachable: no reply; the job may have been submitted if ``answer_lost``.
         """
-        name, book = validated_name(job), self.book
+        from luigi_pai.spec.submission import check  # noqa: PLC0415  costs what only submitting needs
+
+        (name, warnings), book = check(job), self.book
+        for warning in warnings:
+            logger.warning("Job %s: %s", name, warning)
         if self._api.detector.given is None:
             version = self._api.detector.detect() if isinstance(job, PaiJob) else "v2"
             book = book.with_api(self._api.with_version(version))
@@ -146,50 +149,6 @@ class Cluster:
     def job(self, name: str) -> Job:
         """Return the handle of a job."""
         return Job(self.book, name)
-
-    def attempt(self, name: str, number: int) -> JobStatus:
-        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
-
-        Raises:
-            JobNotFound: there is no such job, or no such start of it.
-        """
-        return self._api.attempt(name, number)
-
-    def list(
-        self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
-    ) -> list[JobStatus]:
-        """Return the jobs that the server still knows, in its order.
-
-        Args:
-            username: whose; this user's where not given, all users' for None.
-            states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
-            tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
-        """
-        return self._api.list(self.username if username == "" else username, states, tags)
-
-    def stop(self, name: str) -> None:
-        """Ask the server to stop a job."""
-        self._api.stop(name)
-
-    def config(self, name: str) -> dict[str, Any]:
-        """Return a job as the server has stored it, secrets as ``******``."""
-        return self._api.config(name)
-
-    def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return the events of a job (1.3 and later; before, an empty list)."""
-        return self._api.events(name)
-
-    def ssh(self, name: str) -> SshAccess:
-        """Return how the running containers of a job are reached by ssh."""
-        return self._api.ssh(name)
-
-    def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
-        return self._api.virtual_clusters()
-
-    def page(self, name: str, username: str | None = None) -> str:
-        """Return the URL of a job's page in the web portal; the user is the Cluster's by default."""
-        return self._api.page(name, username)
 
     # state
 

@@ -52,15 +52,7 @@ class Timer:
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
     ) -> Timer:
-        """Return the timer of a job.
-
-        Args:
-            status: its last known status.
-            clock: measures.
-            new: it was submitted just now; else its age is taken from its time stamps.
-            queue_timeout: seconds; None for no limit.
-            run_timeout: likewise.
-        """
+        """Return the timer of a job; see ``Watcher.add``."""
         now = clock.monotonic()
         timer = cls(
             math.inf if queue_timeout is None else queue_timeout,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.deadlines import Deadline
-from luigi_pai.api.logs.failed_task import deciding_task, last_lines, printable
+from luigi_pai.api.logs.failed_task import deciding_task, last_lines
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
-from luigi_pai.redaction import redact_values
+from luigi_pai.redaction import printable, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -123,12 +123,6 @@ class Limits:
             window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
             state[_KEY] = {**state.get(_KEY, {}), kind.value: window}
 
-    def left(self) -> dict[str, tuple[int, float]]:
-        """Return of each window that is open how many requests are left, and for how many seconds."""
-        state, now = self._state.read(), self._clock.monotonic()
-        windows = {kind.value: self._window(state, kind) for kind in Kind}
-        return {name: (int(of["left"]), of["ends"] - now) for name, of in windows.items() if of is not None}
-
     def window(self, kind: Kind) -> Window | None:
         """Return the current window of a kind of request; None if none is known."""
         of = self._window(self._state.read(), kind)

@@ -23,7 +23,72 @@ if TYPE_CHECKING:
 __all__ = ["RestApi"]
 
 
-class RestApi:
+class JobRequests:
+    """The requests about jobs that ``RestApi`` and ``Cluster`` have in common.
+
+    Attributes:
+        username: whose jobs these are.
+    """
+
+    username: str
+    _detector: DialectDetector
+    _portal_url: str
+
+    def attempt(self, name: str, number: int) -> JobStatus:
+        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
+
+        Raises:
+            JobNotFound: there is no such job, or no such start of it.
+        """
+        return self._detector.call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+
+    def list(
+        self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
+    ) -> list[JobStatus]:
+        """Return the jobs that the server still knows, in its order.
+
+        Args:
+            username: whose; this user's where not given, all users' for None.
+            states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
+            tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
+        """
+        username = self.username if username == "" else username
+        wanted, tagged = frozenset(states), frozenset(tags)
+        jobs = self._detector.call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
+        return [
+            job
+            for job in jobs
+            if (username is None or job.username in (None, username))
+            and (not wanted or job.state.value in wanted)
+            and (not tagged or not tagged.isdisjoint(job.tags))
+        ]
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job."""
+        self._detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
+
+    def config(self, name: str) -> dict[str, Any]:
+        """Return a job as the server has stored it, secrets as ``******``."""
+        return self._detector.call(lambda dialect: dialect.config(dialect.job_name(name)))
+
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
+        """Return the events of a job (1.3 and later; before, an empty list)."""
+        return self._detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+
+    def ssh(self, name: str) -> SshAccess:
+        """Return how the running containers of a job are reached by ssh."""
+        return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
+
+    def virtual_clusters(self) -> dict[str, Any]:
+        """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
+        return self._detector.call(lambda dialect: dialect.virtual_clusters())
+
+    def page(self, name: str, username: str | None = None) -> str:
+        """Return the URL of a job's page in the web portal; the user is this one by default."""
+        return f"{self._portal_url}/{self._detector.current.page(name, username or self.username)}"
+
+
+class RestApi(JobRequests):
     """Requests to one rest-server. It remembers nothing of jobs; see ``book``.
 
     Args:
@@ -34,7 +99,7 @@ class RestApi:
         retention: seconds for which the server keeps an ended job; None: those of the release.
 
     Attributes:
-        session, detector, portal_url, polling: as given.
+        session, detector, polling: as given.
         url, username, section, clock: those of the session's account.
         log_files: fetches the logs that a dialect's ``task_logs`` names.
     """
@@ -48,8 +113,8 @@ class RestApi:
         retention: float | None = None,
     ) -> None:
         self.session = session
-        self.detector = detector
-        self.portal_url = portal_url
+        self._detector = self.detector = detector
+        self._portal_url = portal_url
         self.polling = polling
         self._retention = retention
         self.url = session.account.url
@@ -61,7 +126,7 @@ class RestApi:
     def with_version(self, api_version: str) -> RestApi:
         """Return the same API with a fixed dialect; the connections are shared."""
         view = copy.copy(self)
-        view.detector = self.detector.with_version(api_version)
+        view._detector = view.detector = self.detector.with_version(api_version)  # noqa: SLF001  of this class
         return view
 
     @property
@@ -80,10 +145,6 @@ class RestApi:
         """Return the name of a job on this cluster: v2 allows fewer characters than v1."""
         return self.dialect.job_name(name)
 
-    def page(self, name: str, username: str | None = None) -> str:
-        """Return the URL of a job's page in the web portal; the user is that of the API by default."""
-        return f"{self.portal_url}/{self.dialect.page(name, username or self.username)}"
-
     def status(self, name: str) -> JobStatus:
         """Return the status of a job.
 
@@ -97,53 +158,9 @@ class RestApi:
             self.detector.record("v1")
         return status
 
-    def attempt(self, name: str, number: int) -> JobStatus:
-        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
-
-        Raises:
-            JobNotFound: there is no such job, or no such start of it.
-        """
-        return self.detector.call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
-
-    def list(
-        self, username: str | None, states: Iterable[str] = (), tags: Iterable[str] = ()
-    ) -> list[JobStatus]:
-        """Return the jobs of a user, or of all users, that the server still knows, in its order."""
-        wanted, tagged = frozenset(states), frozenset(tags)
-        jobs = self.detector.call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
-        return [
-            job
-            for job in jobs
-            if (username is None or job.username in (None, username))
-            and (not wanted or job.state.value in wanted)
-            and (not tagged or not tagged.isdisjoint(job.tags))
-        ]
-
-    def stop(self, name: str) -> None:
-        """Ask the server to stop a job."""
-        self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
-
-    def config(self, name: str) -> dict[str, Any]:
-        """Return a job as the server has stored it, secrets as ``******``."""
-        return self.detector.call(lambda dialect: dialect.config(dialect.job_name(name)))
-
-    def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return the events of a job (1.3 and later; before, an empty list)."""
-        return self.detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
-
-    def ssh(self, name: str) -> SshAccess:
-        """Return how the running containers of a job are reached by ssh."""
-        return self.detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
-
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
         self.detector.call(lambda dialect: dialect.add_tag(dialect.job_name(name), tag))
-
-    # the server
-
-    def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
-        return self.detector.call(lambda dialect: dialect.virtual_clusters())
 
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.

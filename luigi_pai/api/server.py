@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from luigi_pai.api.request_limits import server_time
+from luigi_pai.api.request_limits import Kind, server_time
 from luigi_pai.api.wire.replies import error_of
 from luigi_pai.errors import PaiApiError
 
@@ -108,7 +108,8 @@ class Server:
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
         """Return of each request limit that the server has named how many are left, for how many seconds."""
-        return self._session.limits.left()
+        windows = {kind.value: self._session.limits.window(kind) for kind in Kind}
+        return {name: (window.left, window.ends_in) for name, window in windows.items() if window}
 
 
 def default_portal(url: str) -> str:

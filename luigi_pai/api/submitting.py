@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["Posting", "validated_name"]
+__all__ = ["Posting"]
 
 logger = logging.getLogger(__name__)
 
@@ -176,22 +176,3 @@ def _may_be_accepted(error: Exception) -> bool:
     if isinstance(error, ClusterUnreachable):
         return error.answer_lost
     return isinstance(error, (ServerFault, InvalidReply))
-
-
-def validated_name(job: PaiJob | JobProtocol) -> str:
-    """Validate a job, log warnings, and return its name.
-
-    Raises:
-        SpecError: the job is not valid.
-    """
-    if isinstance(job, PaiJob):
-        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  costs what only submitting needs
-
-        name, warnings = job.jobName, check_job(job)
-    else:
-        from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
-
-        name, warnings = str(job.name), check_protocol(job)
-    for warning in warnings:
-        logger.warning("Job %s: %s", name, warning)
-    return name

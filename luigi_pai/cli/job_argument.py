@@ -193,7 +193,7 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
             raise error from None
     if entry is not None and number in (1, entry.number):
         return entry
-    from luigi_pai.spec.nearest import closest  # noqa: PLC0415  only a mistake needs it
+    from luigi_pai.spec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
     near = closest(name, (each.name for each in cluster.list()))
     hint = f"did you mean {near}? " if near else ""

@@ -71,7 +71,7 @@ def logs(
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
     """Print lines of logs, without what a terminal would obey; with the task where there are several."""
-    from luigi_pai.api.logs.failed_task import printable  # noqa: PLC0415  as above
+    from luigi_pai.redaction import printable  # noqa: PLC0415  as above
 
     for line in lines:
         several = len(reader.tasks()) > 1

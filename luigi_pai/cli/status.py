@@ -81,8 +81,8 @@ def _headline(name: str, job: JobStatus) -> str:
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
-    from luigi_pai.api.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
-    from luigi_pai.api.logs.failed_task import printable  # noqa: PLC0415  as above
+    from luigi_pai.cli.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
+    from luigi_pai.redaction import printable  # noqa: PLC0415  as above
 
     yield "waits", reason or ""
     yield "user", job.username or ""

@@ -198,7 +198,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
     A key that is neither ends the command: the job would run without what was meant.
     """
-    from luigi_pai.spec.nearest import closest  # noqa: PLC0415  as above
+    from luigi_pai.spec.hints import closest  # noqa: PLC0415  as above
     from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
 
     given = document.get("parameters")
@@ -240,8 +240,8 @@ def _item(at: Any, step: str, path: str, source: str) -> Any:
 
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
-    from luigi_pai.api.waiting import oversize_warning  # noqa: PLC0415  as above
     from luigi_pai.errors import ClusterUnreachable, InvalidReply, PaiApiError  # noqa: PLC0415
+    from luigi_pai.spec.demand import oversize_warning  # noqa: PLC0415  as above
 
     try:
         warning = oversize_warning(cluster.book.virtual_clusters(), job)

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from luigi_pai.spec.methods import METHOD, is_method
-from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.hints import METHOD, is_method, nearest
 from luigi_pai.spec.paths import Path, path_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
-from luigi_pai.spec.methods import METHOD, is_method
+from luigi_pai.spec.hints import METHOD, is_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

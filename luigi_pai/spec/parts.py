@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects.source_text import Sourced, without_source
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.job import UNSET
-from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.plain_values import plain
 

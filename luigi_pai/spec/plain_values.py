@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects.source_text import Sourced
-from luigi_pai.spec.methods import METHOD, is_method
+from luigi_pai.spec.hints import METHOD, is_method
 from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_4
-from luigi_pai.spec.nearest import closest
+from luigi_pai.spec.hints import closest
 from luigi_pai.spec.releases import is_ltp, reader_of, release_number, release_title
 
 if TYPE_CHECKING:

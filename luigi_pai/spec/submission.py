@@ -17,7 +17,22 @@ from luigi_pai.spec.templates.secrets import fill_secrets, masked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["filled_commands", "rendered", "submission_text"]
+__all__ = ["check", "filled_commands", "rendered", "submission_text"]
+
+
+def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
+    """Check a job of either kind; return its name, and warnings.
+
+    Raises:
+        SpecError: it is not valid.
+    """
+    if isinstance(job, PaiJob):
+        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  one of the two is needed
+
+        return job.jobName, check_job(job)
+    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+
+    return str(job.name), check_protocol(job)
 
 
 def submission_text(protocol: JobProtocol) -> str:

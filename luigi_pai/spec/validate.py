@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.spec.dialects.javascript_text import javascript_number
 from luigi_pai.spec.dialects.mustache import SPACES
+from luigi_pai.spec.hints import METHOD, is_method
 from luigi_pai.spec.job import PaiJob, methods_in
-from luigi_pai.spec.methods import METHOD, is_method
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.paths import Path, line_of, path_text
 from luigi_pai.spec.releases import release_number

@@ -192,7 +192,7 @@ class _Pack(_ArrayUnit):
         for member in self._members.values():
             yield 0.0  # jobs that run are looked up meanwhile
             job = self._arrays.protocol(member.run.prepare(member.number))
-            if member.run.claim(member.number, self._name) == self._name:
+            if member.run.evidence.claim(member.number, self._name) == self._name:
                 claimed.append(member)
                 jobs.append(job)
             else:

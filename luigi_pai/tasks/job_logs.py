@@ -6,11 +6,11 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs.failed_task import log_end, printable
+from luigi_pai.api.logs.failed_task import log_end
 from luigi_pai.api.logs.reader import LogLine, LogReader
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
-from luigi_pai.redaction import redact, redact_values
+from luigi_pai.redaction import printable, redact, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

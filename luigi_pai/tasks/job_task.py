@@ -218,12 +218,7 @@ class JobTask(Task):
         return self._task_run().forecast()
 
     def _task_run(self) -> TaskRun:
-        """Return a run, or a lookup, of the task's job.
-
-        Raises:
-            ConfigError: a setting is wrong, of [OpenPai] or of the task's own.
-            SpecError: the task's name is not a valid job name.
-        """
+        """Return a run, or a lookup, of the task's job."""
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
         return TaskRun(self._definition())

@@ -26,7 +26,6 @@ __all__ = ["KeptLogs"]
 
 logger = logging.getLogger("luigi-interface")
 
-_REST = "rest-server"
 _FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore
 _PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 20.0  # seconds for which a transient error of the cluster is retried
@@ -49,7 +48,7 @@ class KeptLogs:
         self._book, self._api = book, book.api
         self._hdfs = hdfs
         self._folder = folder
-        self._given_up: dict[str, PaiApiError] = {}
+        self._given_up: PaiApiError | None = None  # why the server is not asked again
 
     def keep(self, status: JobStatus) -> None:
         """Keep the logs of a job's tasks. What fails is logged: the job's end does not depend on it."""
@@ -63,7 +62,8 @@ class KeptLogs:
         folder = f"{self._folder.rstrip('/')}/{_FOLDER}/{status.name}"
         unreadable = 0
         try:
-            status = status if status.tasks else self._with_tasks(status)
+            if not status.tasks:  # it is from a list
+                status = self._request(lambda: self._api.status(status.name))
             for task in status.tasks:
                 unreadable += not self._keep_task(self._hdfs, folder, status, task)
         except (PaiError, OSError) as error:
@@ -79,10 +79,6 @@ class KeptLogs:
             folder,
             lost,
         )
-
-    def _with_tasks(self, status: JobStatus) -> JobStatus:
-        """Return the status that a lookup of the job alone gives: lists have no tasks."""
-        return self._request(_REST, lambda: self._api.status(status.name), _PATIENCE)
 
     def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
         """Keep the logs of a task, or the reason why not; return whether they could be read."""
@@ -107,48 +103,33 @@ class KeptLogs:
 
     def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
         dialect = self._api.dialect
-        return self._request(
-            _REST, lambda: dialect.task_logs(status, task.role, task.index, tail=False), _PATIENCE
-        )
+        return self._request(lambda: dialect.task_logs(status, task.role, task.index, tail=False))
 
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
-        """Copy a log part by part; the file appears when it is complete.
-
-        Raises:
-            PaiApiError: the log cannot be read.
-            HdfsError: the file cannot be written.
-        """
+        """Copy a log part by part; the file appears when it is complete."""
         with hdfs.open_writer(path, overwrite=True) as target:
             start = 0
             while True:
-                part, whole = self._request(
-                    file.node,
-                    functools.partial(self._api.log_files.part, file, start, _PART),
-                    0.0 if file.paged else _PATIENCE,
-                )
+                fetch = functools.partial(self._api.log_files.part, file, start, _PART)
+                part, whole = fetch() if file.paged else self._request(fetch)
                 target.write(part)
                 start += len(part)
                 if not part or (len(part) < _PART and start >= whole):
                     return
 
-    def _request(self, node: str, request: Callable[[], T], patience: float) -> T:
-        """Return the result of a request; a node that did not answer one is not asked again.
+    def _request(self, request: Callable[[], T]) -> T:
+        """Return the result of a request to the server, which is not asked again if it did not answer one.
 
-        Args:
-            node: that is asked.
-            request: makes it.
-            patience: seconds for which transient errors are retried; 0 for not at all.
+        Transient errors are retried for 20 s.
         """
-        if node in self._given_up:
-            raise self._given_up[node]
+        if self._given_up is not None:
+            raise self._given_up
+        clock = self._api.clock
+        retry = Retry(_PATIENCE, clock, "", self._api.polling.patience)
         try:
-            if not patience:
-                return request()
-            clock = self._api.clock
-            retry = Retry(patience, clock, "", self._api.polling.patience)
             return run_steps(retry.call(request), clock.sleep)
         except PaiApiError as error:
             no_such_request = isinstance(error, PaiHttpError) and error.code == "NoApiError"  # 0.15 to 1.3
             if isinstance(error, ClusterUnreachable) or no_such_request:
-                self._given_up[node] = error
+                self._given_up = error
             raise

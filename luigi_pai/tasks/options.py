@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.exit_codes import exit_codes
-from luigi_pai.config_checks import task_problems, words_of
+from luigi_pai.config_checks import exit_codes, task_problems, words_of
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -51,26 +51,16 @@ class RunsInArrayError(PaiJobError):
     """A task's job waits or runs as an instance of an array, or was claimed for one."""
 
     @classmethod
-    def of(cls, name: str, entry: Entry, page: str) -> RunsInArrayError:
-        """Return the error.
-
-        Args:
-            name: of the task's job.
-            entry: of its submission, in the array.
-            page: of the array.
-        """
+    def of(cls, name: str, entry: Entry, page: str = "") -> RunsInArrayError:
+        """Return the error for a task's job; the page is that of the array, if the server has it."""
         if entry.status is None:
-            return cls(
-                f"job {name!r} was not submitted: it was claimed as a part of job {entry.job!r}, which has "
-                "several points of a sweep and is not on the server; run the sweep again, which submits it",
-                entry.job,
-            )
-        return cls(
-            f"job {name!r} was not submitted: it is {entry.status.raw_state} as a part of job {entry.job!r}, "
-            f"which has several points of a sweep ({page}); run the sweep, or run the task again when that "
-            "job has ended",
-            entry.job,
-        )
+            why = "it was claimed as a part of"
+            end = "and is not on the server; run the sweep again, which submits it"
+        else:
+            why = f"it is {entry.status.raw_state} as a part of"
+            end = f"({page}); run the sweep, or run the task again when that job has ended"
+        text = f"{why} job {entry.job!r}, which has several points of a sweep {end}"
+        return cls(f"job {name!r} was not submitted: {text}", entry.job)
 
 
 class TaskRun:
@@ -281,7 +271,7 @@ class TaskRun:
         """Claim and post a submission; return it, or what is there instead."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
-        if self.claim(number, name) != name:
+        if self.evidence.claim(number, name) != name:
             return (yield from self._in_array())
         posting = Posting(self.book, name, single=self._single)
         spoken = self.book.api.dialect.version
@@ -305,10 +295,6 @@ class TaskRun:
         self.evidence.posted()
         return self.book.posted(self._name, number, status)
 
-    def claim(self, number: int, job_name: str) -> str:
-        """Claim a submission for a job, and return the name of the job that it is claimed for."""
-        return self.evidence.claim(number, job_name)
-
     def _in_array(self) -> Steps[Entry]:
         """Return the submission that another process has claimed for an array.
 
@@ -319,7 +305,7 @@ class TaskRun:
         assert claim is not None
         entry = yield from self.book.submission(self._name, claim)
         if entry.status is None:
-            raise RunsInArrayError.of(self._name, entry, "")
+            raise RunsInArrayError.of(self._name, entry)
         return entry
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:

@@ -56,18 +56,6 @@ def test_a_value_is_made_once():
     assert len(made) == 1
 
 
-def test_a_removed_entry_is_gone():
-    """One key, or all; removing a missing key is fine."""
-    cache = BoundedCache()
-    cache.put("a", 1)
-    cache.put("b", 2)
-    cache.pop("a")
-    cache.pop("a")
-    assert (cache.get("a"), cache.get("b")) == (None, 2)
-    cache.clear()
-    assert len(cache) == 0
-
-
 def test_a_fork_is_not_held_up_by_a_thread_of_its_parent(in_forks):
     """The lock that a thread holds at that moment is not the child's."""
     cache = BoundedCache()

@@ -111,7 +111,6 @@ def test_stopping_goes_to_the_job(new_cluster, rest):
 def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal):
     """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
     cluster = new_cluster(url, portal_url=portal_url)
-    assert cluster.book.api.portal_url == portal
     assert cluster.page("j") == f"{portal}/view.html?jobName=j"
     assert cluster.with_api_version("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
     assert (

@@ -13,6 +13,7 @@ from ltp_answers import database_trouble, not_retrieved
 from places import DATA
 
 from luigi_pai.api.dialects.v2 import V2Dialect
+from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -57,7 +58,9 @@ CALLS = [
     pytest.param(lambda v2: v2.attempt("train", 0), "/attempts/0", id="attempt"),
     pytest.param(lambda v2: v2.config("train"), "/config", id="config"),
     pytest.param(lambda v2: v2.events("train"), "/events", id="events"),
-    pytest.param(lambda v2: v2.logs("train", "main"), TASK, id="logs"),
+    pytest.param(
+        lambda v2: v2.task_logs(JobStatus("train", JobState.RUNNING), "main", 0, tail=False), TASK, id="logs"
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ import yaml
 from places import DATA, ROOT
 
 from luigi_pai import errors
-from luigi_pai.api import exit_codes
+from luigi_pai.cli import exit_codes
 from luigi_pai.hdfs import errors as hdfs_errors
 
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.api.book.ends import Ends
 from luigi_pai.api.book.entries import Entry, NoEvidence
-from luigi_pai.api.book.lists import Lists
-from luigi_pai.api.book.outage import Outage
+from luigi_pai.api.book.jobs import Jobs
 from luigi_pai.api.book.search import Search
 from luigi_pai.api.caches import BoundedCache
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError
-from luigi_pai.spec.arrays.commands import jobs_in
-from luigi_pai.spec.names import attempt_name, is_array_name
+from luigi_pai.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable
 
     from luigi_pai.api.book.entries import Evidence, Recorded
     from luigi_pai.api.book.family import Family
-    from luigi_pai.api.book.lists import Listing
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
@@ -31,11 +25,8 @@ __all__ = ["Book"]
 
 T = TypeVar("T")
 
-_VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
-_NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, runs and ends
 
-
-class Book:
+class Book(Jobs):
     """What is known of a user's jobs on a cluster. Everybody asks it; it alone looks up and remembers.
 
     What never changes is remembered: the end of a job, while the same server replies. What may change is
@@ -55,20 +46,14 @@ class Book:
 
     Attributes:
         api: as given.
+        outage: of the server.
     """
 
     def __init__(self, api: RestApi, family: Family) -> None:
-        self.api = api
-        self._family = family
-        self._ends = Ends(lambda: api.session.connection_epoch, api.clock)
-        self._lists = Lists(family.jobs)
-        self._outage = Outage(family.server, api.clock)
+        super().__init__(api, family)
         self._answers: BoundedCache[tuple[str, str], tuple[float, Entry | None]] = BoundedCache()
-        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
-        self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
         self._counts: Counter[str] = Counter()
-        self._taken_at = -1.0  # when the list was made whose ends are known
 
     def with_api(self, api: RestApi) -> Book:
         """Return the same book for the same server in another dialect."""
@@ -78,11 +63,9 @@ class Book:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._lists.clear()
-        for cache in (self._ends, self._answers, self._asked, self._members, self._remembered):
-            cache.clear()
-
-    # pieces of work
+        super().clear()
+        self._answers.clear()
+        self._remembered.clear()
 
     def latest(
         self,
@@ -108,12 +91,12 @@ class Book:
         recent = self._answers.get(self._key(name))
         if recent is not None and self.api.clock.monotonic() - recent[0] < max_age:
             return recent[1]
-        self._outage.raise_if_unreachable()
+        self.outage.raise_if_unreachable()
         first = 1 if recent is None or recent[1] is None else recent[1].number
         try:
             entry = yield from self._search(name, patience).newest(first, evidence or NoEvidence())
         except ClusterUnreachable as error:
-            self._outage.record(error)
+            self.outage.record(error)
             raise
         self._remember(name, entry)
         return entry
@@ -148,17 +131,6 @@ class Book:
         """Record what is known of the newest submission of a piece of work, such as its end."""
         self._remember(name, entry)
 
-    def note_post(self, name: str) -> None:
-        """Record that a job was posted just now: the last list may be older."""
-        with self._family.server.update() as state:
-            state["posted"] = self.api.clock.monotonic()
-        if is_array_name(name):
-            self._lists.note_array(name)
-
-    def job_name(self, name: str, number: int) -> str:
-        """Return the name of a submission on this cluster."""
-        return attempt_name(self.api.job_name(name), number)
-
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what another module remembers of a piece of work; it is made if there is nothing."""
         kept: T = self._remembered.get_or_make(key, make)
@@ -173,174 +145,8 @@ class Book:
         self._counts[what] += 1
         return self._counts[what]
 
-    # jobs
-
-    def of(self, name: str) -> JobStatus:
-        """Return the status of a job. That of a finished one is remembered.
-
-        Raises:
-            JobNotFound: the server knows no job of this name.
-        """
-        known = self._ends.of(self._key(name))
-        if known is not None:
-            return known
-        try:
-            status = self.api.status(name)
-        except JobNotFound:
-            self._note(name, None)
-            raise
-        self._note(name, status)
-        return status
-
-    def one_of_many(self, name: str) -> JobStatus:
-        """Return the status of a job for a caller who may ask for many: as far as the list has it.
-
-        A status from a list has no tasks and no diagnostics.
-
-        Raises:
-            JobNotFound: the server knows no job of this name.
-        """
-        since = self._lists.made_at(self.api)  # a list that another thread makes from here on is new
-        known = self._listed(name)
-        if known is not None:
-            return known
-        if self._lists.is_worth_it(self.api, self.api.job_name(name)):
-            with contextlib.suppress(PaiApiError):
-                self._make_list(since)
-                known = self._listed(name)
-                if known is not None:
-                    return known
-        try:
-            status = self.of(name)
-        except JobNotFound as error:
-            if error.code is not None:  # not a bare 404 of a mocked test
-                self._lists.count(self.api)
-            raise
-        if status.identified:
-            self._lists.count(self.api)
-        return status
-
-    def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Return what a new list says of jobs, by their names as given. See ``list_wait``.
-
-        Raises:
-            PaiApiError: the list failed.
-        """
-        rows, full = self._lists.rows(self._make_list()), self.api.job_name
-        return {name: rows[full(name)] for name in names if full(name) in rows}
-
-    def list_wait(self) -> float | None:
-        """Return the seconds until ``statuses`` may be called, 0.0 for now; None if lists fail at present."""
-        return self._lists.wait(self.api)
-
-    def space_lists(self, waits: list[float]) -> None:
-        """Space lists by the seconds until each watched job is to be looked up again."""
-        self._lists.space(self.api, waits)
-
-    def members(self, array: str) -> list[str]:
-        """Return the submissions in an array, by index; none if it is another job.
-
-        Raises:
-            JobNotFound: the server has no such job.
-        """
-        members = self._members.get(array)
-        if members is None:
-            members = jobs_in(self.api.config(array)) or []
-            self._members.put(array, members)
-        return members
-
-    def arrays(self) -> list[str]:
-        """Return the names of the user's arrays, newest first, as far as the last list has them.
-
-        Raises:
-            PaiApiError: there is no list, and it failed.
-        """
-        return self._lists.arrays(self._newest_list())
-
-    def latest_number(self, name: str) -> int:
-        """Return the number of the newest submission after the first in the user's list; 0 if it has none.
-
-        Raises:
-            PaiApiError: there is no list, and it failed.
-        """
-        return self._newest_list().latest.get(self.api.job_name(name), 0)
-
-    def listed_number(self, name: str) -> int:
-        """Return the number of the newest submission after the first in the last list; 0 without one."""
-        listing = self._current_list()
-        return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
-
-    def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list of the last 2 s has a submission as the newest one of its work.
-
-        A list that is older than a post of any process of the family proves nothing.
-        """
-        listing = self._current_list()
-        if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
-            return False
-        posted = self._family.server.read().get("posted", -1.0)
-        is_new = posted < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
-        return is_new and listing.latest.get(self.api.job_name(name), 1) == number
-
-    def virtual_clusters(self) -> Mapping[str, Any]:
-        """Return the virtual clusters by name, at most 10 s old; forks share the answer."""
-        kept = self._family.jobs.read().get("virtual clusters")
-        now = self.api.clock.monotonic()
-        if kept is None or not 0 <= now - kept[0] < _VIRTUAL_CLUSTERS_KEPT:
-            kept = [now, self.api.dialect.virtual_clusters()]
-            with self._family.jobs.update() as state:
-                state["virtual clusters"] = kept
-        found: Mapping[str, Any] = kept[1]
-        return found
-
-    # private
-
     def _search(self, name: str, patience: float | None = None) -> Search:
         return Search(self, self.api, name, patience)
 
-    def _key(self, name: str) -> tuple[str, str]:
-        return self.api.dialect.version, self.api.job_name(name)
-
     def _remember(self, name: str, entry: Entry | None) -> None:
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
-
-    def _note(self, name: str, status: JobStatus | None) -> None:
-        """Note what a lookup of a job alone has said."""
-        key = self._key(name)
-        self._ends.take(key, status)
-        self._asked.put(key, self.api.clock.monotonic())
-        if status is not None and key[0] == "v1" and self._lists.note_v1(key[1]):
-            self._taken_at = -1.0
-        self._outage.end()
-
-    def _make_list(self, since: float | None = None) -> Listing:
-        listing = self._lists.make(self.api, since)
-        self._take_ends(listing)
-        return listing
-
-    def _newest_list(self) -> Listing:
-        return self._current_list() or self._make_list()
-
-    def _current_list(self) -> Listing | None:
-        """Return the last list of any process, if it is young enough."""
-        listing = self._lists.current(self.api)
-        if listing is not None and listing.at != self._taken_at:
-            self._take_ends(listing)
-        return listing
-
-    def _take_ends(self, listing: Listing) -> None:
-        rows = self._lists.rows(listing)
-        self._ends.take_listed({(listing.version, name): job for name, job in rows.items()})
-        self._taken_at = listing.at
-
-    def _listed(self, name: str) -> JobStatus | None:
-        """Return what is known of a job without a request; of an unfinished one only what is news."""
-        key, listing = self._key(name), self._current_list()
-        job = self._lists.rows(listing).get(key[1]) if listing is not None else None
-        known = self._ends.of(key, listed=True)
-        if known is not None or listing is None or job is None or job.finished:
-            return known
-        if (self._asked.get(key) or -1.0) >= listing.at:
-            return None
-        self._asked.put(key, listing.at)
-        return job

@@ -70,7 +70,8 @@ class Ends:
         before = [(status, job) for status, job in known if status is not None]
         if not all(_is_same(status, job) for status, job in before) or (not before and not self._is_valid()):
             self.clear()  # another server may reply
-        self._listed.put_all(ends)
+        for key, job in ends.items():
+            self._listed.put(key, job)
         if ends:
             self._renew()
 

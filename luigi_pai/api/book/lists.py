@@ -145,7 +145,7 @@ class Lists:
             if self._failure is not None and asked < self._failure[0] <= at:  # of another thread, meanwhile
                 raise self._failure[1]
             try:
-                jobs = api.list(api.username)
+                jobs = api.list()
             except PaiApiError as error:
                 self._record_failure(api, error)
                 raise

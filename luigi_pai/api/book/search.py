@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import TRANSIENT, Retry
@@ -12,50 +12,19 @@ from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken
 from luigi_pai.spec.names import attempt_name, may_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from luigi_pai.api.book.entries import Evidence, Recorded
+    from luigi_pai.api.book.jobs import Jobs
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Search", "Source", "check_owner"]
+__all__ = ["Search", "check_owner"]
 
 T = TypeVar("T")
 
 _MOST_ARRAYS = 200  # that are looked through for one piece of work
-
-
-class Source(Protocol):
-    """Where a search looks: the book, whose methods these are."""
-
-    def of(self, name: str) -> JobStatus:
-        """Return the status of a job."""
-        ...
-
-    def one_of_many(self, name: str) -> JobStatus:
-        """Return the status of a job, from a list perhaps."""
-        ...
-
-    def members(self, array: str) -> list[str]:
-        """Return the submissions in an array, by index."""
-        ...
-
-    def arrays(self) -> Sequence[str]:
-        """Return the names of the user's arrays, newest first."""
-        ...
-
-    def listed_number(self, name: str) -> int:
-        """Return the number of the newest submission in the last list; 0 without one."""
-        ...
-
-    def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list has just shown a submission as the newest one of its work."""
-        ...
-
-    def latest_number(self, name: str) -> int:
-        """Return the number of the newest submission after the first in the list; 0 for none."""
-        ...
 
 
 class Search:
@@ -64,14 +33,14 @@ class Search:
     Its methods are steps (``retries.Steps``): they retry transient errors, and never sleep.
 
     Args:
-        source: where to look.
+        jobs: what is known of single jobs.
         api: of the cluster.
         name: of the work.
         patience: seconds for which transient errors are retried; None: those of the cluster.
     """
 
-    def __init__(self, source: Source, api: RestApi, name: str, patience: float | None) -> None:
-        self._source = source
+    def __init__(self, jobs: Jobs, api: RestApi, name: str, patience: float | None) -> None:
+        self._jobs = jobs
         self._api = api
         self._name = name
         self._patience = api.polling.patience if patience is None else patience
@@ -90,9 +59,9 @@ class Search:
         if entry is not None and not _is_identified(entry):
             return entry
         if entry is not None and entry.failed:
-            listed = self._source.listed_number(self._name)
+            listed = self._jobs.listed_number(self._name)
             entry = ((yield from self.at(listed)) if listed > entry.number else None) or entry
-        if entry is not None and entry.failed and not self._source.is_newest(self._name, entry.number):
+        if entry is not None and entry.failed and not self._jobs.is_newest(self._name, entry.number):
             entry = yield from self.later_than(entry)
         if entry is None or entry.failed:
             entry = yield from self._by_evidence(entry, evidence)
@@ -109,7 +78,7 @@ class Search:
             PaiNameTaken: the name belongs to another user.
         """
         name = self._own_name(number)
-        request = self._source.of if single else self._source.one_of_many
+        request = self._jobs.of if single else self._jobs.one_of_many
         try:
             status = yield from self._retried(name, partial(request, name))
         except JobNotFound:
@@ -158,7 +127,7 @@ class Search:
     def _from_list(self, entry: Entry | None) -> Steps[Entry | None]:
         """Look for a later submission in the list, and for one in an array."""
         if entry is None:
-            number = yield from self._retried("", partial(self._source.latest_number, self._name))
+            number = yield from self._retried("", partial(self._jobs.latest_number, self._name))
             if number == 0 and not self._api.dialect.can.whole_lists:
                 number = 2
             if number > 1:
@@ -166,7 +135,7 @@ class Search:
                 entry = entry if entry is None else (yield from self.later_than(entry))
         if self._api.dialect.can.shared_names or (entry is not None and not entry.failed):
             return entry
-        listed = yield from self._retried("", self._source.arrays)
+        listed = yield from self._retried("", self._jobs.arrays)
         names = [name for name in listed if may_hold(name, self._api.job_name(self._name))]
         for array in reversed(names[:_MOST_ARRAYS]):
             while entry is None or entry.failed:
@@ -183,7 +152,7 @@ class Search:
         if name not in members:
             return None
         try:
-            status = yield from self._retried(array, partial(self._source.of, array))
+            status = yield from self._retried(array, partial(self._jobs.of, array))
         except JobNotFound:
             return None
         index = members.index(name)
@@ -192,7 +161,7 @@ class Search:
     def _members(self, array: str) -> Steps[list[str] | None]:
         """Return the submissions in an array; None if the server does not know it."""
         try:
-            return (yield from self._retried(array, partial(self._source.members, array)))
+            return (yield from self._retried(array, partial(self._jobs.members, array)))
         except JobNotFound:
             return None
 

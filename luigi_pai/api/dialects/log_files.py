@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from luigi_pai.api.wire.replies import is_success
-from luigi_pai.errors import PaiHttpError
+from luigi_pai.errors import ClusterUnreachable, PaiHttpError
 
 if TYPE_CHECKING:
     import requests
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["LogFiles"]
 
+_FIRST_REST, _LONGEST_REST = 10.0, 300.0  # seconds
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
 class LogFiles:
     """Fetches logs. No token is sent: their addresses carry what is needed to read them.
 
-    Every method raises ``ClusterUnreachable`` if there is no answer (nodes of 0.x are often out of
-    reach of a worker), and ``PaiHttpError`` if it is no success.
+    Every method raises ``ClusterUnreachable`` if there is no answer, and ``PaiHttpError`` if it is no
+    success. Nodes of 0.x are often out of reach of a worker: one that does not answer is not asked again for
+    10 s, then twice as long each time, up to 5 minutes.
 
     Args:
         session: the connections.
@@ -36,6 +38,7 @@ class LogFiles:
     def __init__(self, session: Session, site: str) -> None:
         self._session = session
         self._site = f"{site}/"
+        self._resting: dict[str, tuple[float, float, str]] = {}  # node -> until when, seconds, error
 
     def text(self, file: LogFile) -> str:
         """Return the text of a log."""
@@ -51,7 +54,7 @@ class LogFiles:
             size: how many bytes at most.
         """
         if file.paged:
-            content = _shown_by_page(self._get(file, f"?start={start}&end={start + size}"))[:size]
+            content = _shown_by_page(self._page(file, f"?start={start}&end={start + size}"))[:size]
             return content, start + len(content)
         wanted = f"bytes={start}" if start < 0 else f"bytes={start}-{start + size - 1}"
         response = self._get(file, part=wanted)
@@ -61,6 +64,24 @@ class LogFiles:
         if response.status_code == HTTPStatus.PARTIAL_CONTENT:
             return content, _whole_length(response, len(content))
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
+
+    def is_resting(self, file: LogFile) -> bool:
+        """Return whether a log is on a node that is not asked now."""
+        rest = self._resting.get(file.node) if file.paged else None
+        return rest is not None and self._session.clock.monotonic() < rest[0]
+
+    def _page(self, file: LogFile, query: str) -> requests.Response:
+        _, seconds, reason = self._resting.get(file.node, (0.0, _FIRST_REST / 2, ""))
+        if self.is_resting(file):
+            raise ClusterUnreachable(reason)
+        try:
+            response = self._get(file, query)
+        except ClusterUnreachable as error:
+            seconds = min(2 * seconds, _LONGEST_REST)
+            self._resting[file.node] = self._session.clock.monotonic() + seconds, seconds, str(error)
+            raise
+        self._resting.pop(file.node, None)
+        return response
 
     def _get(self, file: LogFile, query: str = "", part: str | None = None) -> requests.Response:
         url = urljoin(self._site, file.uri) + query

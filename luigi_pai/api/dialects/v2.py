@@ -116,61 +116,32 @@ class V2Dialect:
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return the status of an attempt of a job, counted from 0 (1.1 and later).
 
-        Raises:
-            JobNotFound: the job or the attempt does not exist.
-            ServerFault: the server failed; LTP 1.5 sends this for a missing attempt too.
+        LTP 1.5 sends the error of a server that has failed for a missing attempt, too.
         """
         return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
     def list(
-        self,
-        username: str | None = None,
-        *,
-        keyword: str | None = None,
-        states: Iterable[str] = (),
-        virtual_clusters: Iterable[str] = (),
-        tags: Iterable[str] = (),
-        order: str | None = None,
-        limit: int | None = None,
+        self, username: str | None = None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> list[JobStatus]:
-        """Return jobs that the server lists, in its order, page by page.
+        """Return the jobs of a user, or of all, in the server's order: the newest first; page by page.
 
-        Releases before 1.2 ignore all filters but ``username`` (0.16 and later), those before 1.3
-        ignore ``tags``.
-
-        Args:
-            username: their owner; default: all users.
-            keyword: part of their name, owner or virtual cluster.
-            states: ``WAITING``, ``RUNNING``, ...
-            virtual_clusters: names.
-            tags: jobs with at least one of them.
-            order: ``FIELD,ASC`` or ``FIELD,DESC``, FIELD of jobName, submissionTime,
-                username, vc, retries, totalTaskNumber, totalGpuNumber, state,
-                completionTime; default: newest first.
-            limit: maximum number; default: all.
+        Releases before 1.2 filter by ``username`` alone (0.16 and later), those before 1.3 not by ``tags``.
         """
-        several = {"state": states, "vc": virtual_clusters, "tagsContain": tags}
-        query = {key: ",".join(values) for key, values in several.items()}
-        query |= {"username": username or "", "keyword": keyword or "", "order": order or ""}
+        query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         query = {key: value for key, value in query.items() if value}
         jobs: dict[tuple[str | None, str], JobStatus] = {}
         offset = 0
         for page in range(_MOST_PAGES):
             size = _LATER_PAGES if page else _PAGE
-            size = size if limit is None else min(size, limit - len(jobs))
             shown = urlencode({**query, "offset": offset, "limit": size})
-            rows = listed_jobs(
-                self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST), full_names=True
-            )
-            known = len(jobs)
+            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST)
+            rows, known = listed_jobs(reply, full_names=True), len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)
-            enough = limit is not None and len(jobs) >= limit
-            if len(rows) != size or len(jobs) == known or enough:  # the last page, or a server without pages
+            if len(rows) != size or len(jobs) == known:  # the last page, or a server without pages
                 break
             offset += size
-        mine = [job for job in jobs.values() if username is None or job.username in (None, username)]
-        return mine[:limit]
+        return [job for job in jobs.values() if username is None or job.username in (None, username)]
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
@@ -198,56 +169,20 @@ class V2Dialect:
     # logs, attempts, events, tags
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
-        """Return the logs of the last attempt of a task."""
+        """Return the logs of the last attempt of a task (1.4 and later)."""
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
-        return self.logs(
-            status.name,
-            role,
-            index,
-            job_attempt=status.attempt or 0,
-            task_attempt=next(iter(attempts), None) or 0,
-            tail=tail,
-        )
-
-    def logs(
-        self,
-        name: str,
-        role: str,
-        index: int = 0,
-        *,
-        job_attempt: int = 0,
-        task_attempt: int = 0,
-        tail: bool = False,
-    ) -> tuple[LogFile, ...]:
-        """Return the logs of a task (1.4 and later; earlier releases have ``TaskStatus.log_url``).
-
-        Args:
-            name: of the job.
-            role: of the task, as the server shows it.
-            index: of the task in its role.
-            job_attempt: of the job, from 0.
-            task_attempt: of the task within it, from 0.
-            tail: only the end of them.
-        """
-        task = f"/attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
-        path = f"{task}/attempts/{task_attempt}/logs{'?tail-mode=true' if tail else ''}"
-        locations = self._object_of_job(name, path).get("locations")
+        task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
+        path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs{'?tail-mode=true' if tail else ''}"
+        locations = self._object_of_job(status.name, path).get("locations")
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
             for place in (locations if isinstance(locations, list) else ())
             if isinstance(place, dict) and isinstance(place.get("uri"), str)
         )
 
-    def task_attempts(self, name: str, role: str, index: int = 0, *, job_attempt: int = 0) -> dict[str, Any]:
-        """Return a task with all its attempts, as the server sends it (1.4 and later)."""
-        task = f"attempts/{job_attempt}/taskRoles/{quote(role, safe='')}/taskIndex/{index}/attempts"
-        return self._object(f"{self._path(name)}/{task}")
-
-    def events(self, name: str, kind: str | None = None) -> builtins.list[dict[str, Any]]:
-        """Return the Kubernetes events of a job (1.3 and later); ``kind`` is ``Warning`` or ``Normal``."""
-        query = f"?{urlencode({'type': kind})}" if kind else ""
-        rows = self._object_of_job(name, f"/events{query}").get("data")
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    def events(self, name: str) -> builtins.list[dict[str, Any]]:
+        """Return the Kubernetes events of a job (1.3 and later)."""
+        return _rows(self._object_of_job(name, "/events").get("data"))
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later)."""
@@ -267,18 +202,9 @@ class V2Dialect:
         """Return the virtual clusters by name, with their capacity and usage."""
         return self._object(f"{_API}/virtual-clusters")
 
-    def virtual_cluster(self, name: str) -> dict[str, Any]:
-        """Return one virtual cluster."""
-        return self._object(f"{_API}/virtual-clusters/{quote(name, safe='')}")
-
-    def storages(self, *, default: bool = False) -> builtins.list[dict[str, Any]]:
-        """Return the storages that the user may mount (1.0 and later), or the default ones only."""
-        rows = self._object(f"{_API}/storages{'?default=true' if default else ''}").get("storages")
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-
-    def storage(self, name: str) -> dict[str, Any]:
-        """Return one storage, with its server and path."""
-        return self._object(f"{_API}/storages/{quote(name, safe='')}")
+    def storages(self) -> builtins.list[dict[str, Any]]:
+        """Return the storages that the user may mount (1.0 and later)."""
+        return _rows(self._object(f"{_API}/storages").get("storages"))
 
     def _path(self, name: str) -> str:
         return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
@@ -328,3 +254,7 @@ class V2Dialect:
 
     def _object(self, path: str) -> dict[str, Any]:
         return object_of(self._session.request("GET", path), path)
+
+
+def _rows(given: object) -> list[dict[str, Any]]:
+    return [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []

@@ -1,34 +1,23 @@
-"""Logs of a job's tasks: the last lines, made printable."""
+"""Logs of a job's tasks: the last lines."""
 
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiApiError
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["deciding_task", "last_lines", "log_end", "printable"]
+__all__ = ["deciding_task", "last_lines", "log_end"]
 
 logger = logging.getLogger(__name__)
 
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROL = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-
-
-def printable(text: str) -> str:
-    """Return a text without escape sequences and control characters of a terminal.
-
-    Of a line that was overwritten with carriage returns, such as a progress bar, the last version is kept.
-    """
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPE.sub("", text).split("\n"))
-    return "\n".join(_CONTROL.sub("", line) for line in lines)
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:

@@ -33,7 +33,6 @@ _TAIL = 64 * 1024  # bytes that are looked through first for the last lines
 _LONGEST_LINE = 1024 * 1024
 _PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that says nothing
-_FIRST_BREAK, _LONGEST_BREAK = 10.0, 300.0  # seconds in which a node that does not answer is not asked
 _LAST_TRIES = 5  # rounds in which the logs of an ended job are tried again after a transient error
 _GONE = (403, 404, 410)  # an address that has expired, or a container that is not there (yet, any more)
 
@@ -67,21 +66,6 @@ class UnreadableLog:
     role: str
     index: int
     page: str | None
-    reason: str
-
-
-@dataclass
-class _Break:
-    """A node that does not answer.
-
-    Attributes:
-        until: on the monotonic clock; it is not asked before.
-        seconds: how long that is.
-        reason: its error.
-    """
-
-    until: float
-    seconds: float
     reason: str
 
 
@@ -147,7 +131,6 @@ class LogReader:
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._next_request = 0.0
         self._following = False
-        self._breaks: dict[str, _Break] = {}
         self._no_logs: str | None = None  # why the server gives no log out at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
@@ -312,40 +295,24 @@ class LogReader:
         stream.cut_short = False
         for is_last in (False, True):
             file = yield from self._file_of(stream)
-            if file is None or self._is_taking_a_break(stream, file):
+            if file is None:
                 return b"", stream.offset
             try:
-                yield from self._pace()
+                if not self._api.log_files.is_resting(file):
+                    yield from self._pace()
                 answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     self._forget_file(stream)  # its address may have expired
                     continue
-                self._record_failure(stream, file, error)
-                if not self._following and isinstance(error, TRANSIENT) and not file.paged:
+                stream.reason = str(error)
+                stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
+                if stream.cut_short and not self._following:
                     raise
                 return b"", stream.offset
             stream.reason = None
-            self._breaks.pop(file.node, None)
             return answer
         return b"", stream.offset
-
-    def _record_failure(self, stream: _Stream, file: LogFile, error: PaiApiError) -> None:
-        """Record why a stream could not be read; a node that does not answer is left alone for a while."""
-        stream.reason = str(error)
-        stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
-        if file.paged and isinstance(error, ClusterUnreachable):
-            last = self._breaks.get(file.node)
-            seconds = _FIRST_BREAK if last is None else min(2 * last.seconds, _LONGEST_BREAK)
-            until = self._api.clock.monotonic() + seconds
-            self._breaks[file.node] = _Break(until, seconds, stream.reason)
-
-    def _is_taking_a_break(self, stream: _Stream, file: LogFile) -> bool:
-        taken = self._breaks.get(file.node) if file.paged else None
-        if taken is None or self._api.clock.monotonic() >= taken.until:
-            return False
-        stream.reason = taken.reason
-        return True
 
     def _file_of(self, stream: _Stream) -> Reading[LogFile | None]:
         if stream.file is not None:

@@ -1,9 +1,8 @@
-"""The requests session of a transport: TLS failures, idle connections."""
+"""The requests session of a transport, and its idle connections."""
 
 from __future__ import annotations
 
 import functools
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -12,15 +11,12 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
-from luigi_pai.api.wire.probes import speaks_http
 from luigi_pai.timed_http import TimedAdapter, TimedConnection
 
 if TYPE_CHECKING:
-    import socket
-
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["QUICK_HANDSHAKE", "Connections", "NotTls"]
+__all__ = ["Connections"]
 
 _READ_RETRIES = Retry(
     total=2,
@@ -38,7 +34,6 @@ _READ_RETRIES = Retry(
 )
 """A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-QUICK_HANDSHAKE = 3.0  # seconds; then the port is probed for plain http
 _LOCK_SECONDS = 0.01  # it is held for microseconds, or, in a forked process, for ever
 
 
@@ -97,56 +92,8 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
     return bool(gone)
 
 
-class NotTls(Exception):
-    """An https request to a server of plain http. Not an error of urllib3, which would retry it."""
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(host, port)
-        self.url = f"https://{host}:{port}"
-
-
 class _TimedTlsConnection(TimedConnection, HTTPSConnection):
-    """The same with TLS; after a failed handshake the port is probed for plain http.
-
-    A server of plain http does not reply to a TLS handshake: it waits for the rest of a request. So the
-    first handshake has 3 s; if the port does not speak http, a second one has the whole timeout.
-    """
-
-    _handshake_timeout: float | None = None
-
-    def connect(self) -> None:
-        """Connect.
-
-        Raises:
-            NotTls: the server speaks http.
-        """
-        if self.proxy is not None:
-            super().connect()
-            return
-        whole = self.timeout
-        quick = not isinstance(whole, (int, float)) or whole > QUICK_HANDSHAKE
-        self._handshake_timeout = QUICK_HANDSHAKE if quick else None
-        try:
-            super().connect()
-        except (TimeoutError, ssl.SSLError, ConnectionError) as error:
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise
-            if speaks_http(self.host, self.port or 443):
-                raise NotTls(self.host, self.port or 443) from None
-            if not quick or not isinstance(error, TimeoutError):
-                raise
-            self.close()
-            self._handshake_timeout = None
-            super().connect()
-        if isinstance(whole, (int, float)) and self.sock is not None:
-            self.sock.settimeout(whole)
-
-    def _new_conn(self) -> socket.socket:
-        """Open the TCP connection; its timeout is that of the handshake."""
-        connected: socket.socket = super()._new_conn()
-        if self._handshake_timeout is not None:
-            connected.settimeout(self._handshake_timeout)
-        return connected
+    """The same with TLS."""
 
 
 class _TimedPool(HTTPConnectionPool):

@@ -11,7 +11,7 @@ import requests
 import requests.auth
 from urllib3.exceptions import HTTPError
 
-from luigi_pai.api.wire.connections import Connections, NotTls
+from luigi_pai.api.wire.connections import Connections
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
@@ -29,18 +29,9 @@ redact_urllib3_logs()
 
 @dataclass(frozen=True)
 class Account:
-    """The settings of a connection: the server, the user, timeouts.
+    """The settings of a connection, see ``Cluster``; a token is sent as it is, and never renewed.
 
-    Attributes:
-        url: the rest-server, with its path if it has one.
-        username: whose jobs these are.
-        password: for the login; not needed with ``token``.
-        token: an application token, sent as it is and never renewed.
-        expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
-        verify: as requests takes it: True, False, or a file of CA certificates.
-        connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of a
-            server; a reply may take at most four times as long in total.
-        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
+    ``read_timeout`` bounds each silence of a server; a reply may take at most four times as long in total.
     """
 
     url: str
@@ -140,7 +131,7 @@ class Transport:
                 response = self._http.send(request, **how)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
-        except (requests.RequestException, HTTPError, OSError, ValueError, NotTls) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             self._epoch += 1
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             failure = explain_failure(self._failed(method, url), error)

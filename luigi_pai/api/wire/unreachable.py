@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.wire.connections import NotTls
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import redact
@@ -87,12 +86,15 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
     Returns:
         ConfigError, InvalidReply or ClusterUnreachable.
     """
-    if isinstance(error, ConfigError):
-        return error
     causes = tuple(chain(error))
-    is_mocked = failed.sent is None and type(error) is requests.exceptions.ConnectionError
-    if isinstance(error, ValueError) or is_mocked:
-        return _not_connected(failed, error)
+    if isinstance(error, ValueError):
+        return error if isinstance(error, ConfigError) else _bad_url(failed, error)
+    if failed.sent is None and type(error) is requests.exceptions.ConnectionError:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return ClusterUnreachable(
+            f"{failed.method} {failed.url} was not sent: {lines[0]} A test that mocks the REST API has to "
+            "mock this address, too"
+        )
     failed = replace(failed, redirected_to=_redirect(failed, error))
     ca_problem = _ca_problem(failed, error, causes)
     if ca_problem:
@@ -108,17 +110,6 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
         f"the connection to {failed.target}{through} broke before a reply "
         f"({failed.method}): {_reason(causes)}",
         answer_lost=_is_lost(failed, error, causes),
-    )
-
-
-def _not_connected(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request for which no connection was asked for: of a bad URL, or of a mock."""
-    if isinstance(error, ValueError):
-        return _bad_url(failed, error)
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return ClusterUnreachable(
-        f"{failed.method} {failed.url} was not sent: {lines[0]} A test that mocks the REST API has to mock "
-        "this address, too"
     )
 
 
@@ -152,12 +143,9 @@ def _bad_url(failed: FailedRequest, error: Exception) -> PaiError:
 
 def _redirect(failed: FailedRequest, error: Exception) -> str | None:
     """Return the server of a redirect, if it is another one."""
-    if isinstance(error, NotTls):
-        asked = error.url
-    elif isinstance(error, requests.RequestException) and error.request is not None:
-        asked = error.request.url or ""
-    else:
+    if not isinstance(error, requests.RequestException) or error.request is None:
         return None
+    asked = error.request.url or ""
     try:
         first = requests.Request("GET", failed.url).prepare().url or ""
     except ValueError:
@@ -182,14 +170,6 @@ def _ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseEx
     except OSError as refused:
         return f"cannot be read ({refused.strerror})"
     return None
-
-
-def _plain_http(failed: FailedRequest, error: Exception, _: Sequence[BaseException]) -> str | None:
-    if not isinstance(error, NotTls):
-        return None
-    return f"{failed.target} speaks http, not TLS" + failed.hint(
-        f"write http:// in place of https:// in {_SETTING}"
-    )
 
 
 def _proxy(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
@@ -237,12 +217,12 @@ def _tls(failed: FailedRequest, error: Exception, causes: Sequence[BaseException
         return _certificate(failed, refused)
     if isinstance(error, requests.exceptions.SSLError):
         return f"TLS with {failed.target} failed: {_reason(causes)}" + failed.hint(
-            f"check host and port of {_SETTING}"
+            f"check https://, host and port of {_SETTING}"
         )
     if failed.url.startswith("https:") and failed.sent is False and _is_timeout(causes):
         return (
             f"{failed.target} accepted the connection but did not complete the TLS handshake within "
-            f"{failed.connect_timeout:g} s" + failed.hint(f"check host and port of {_SETTING}")
+            f"{failed.connect_timeout:g} s" + failed.hint(f"check https://, host and port of {_SETTING}")
         )
     return None
 
@@ -279,7 +259,6 @@ def _timeouts(failed: FailedRequest, error: Exception, causes: Sequence[BaseExce
 
 
 _EXPLANATIONS: tuple[Callable[[FailedRequest, Exception, Sequence[BaseException]], str | None], ...] = (
-    _plain_http,
     _proxy,
     _tls,
     _timeouts,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luigi_pai.errors import Level
 from luigi_pai.spec.dialects.mustache import TemplateError
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.names import folded
-from luigi_pai.spec.nearest import nearest
 from luigi_pai.spec.paths import list_of, mapping_of
 from luigi_pai.spec.schema_problems import Finding
 from luigi_pai.spec.templates.callbacks import PLUGIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
-from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
-from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.nearest import nearest
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.paths import path_text
 from luigi_pai.spec.templates.callbacks import CMD_PLUGIN, callback_problems, with_event_of_releases
 from luigi_pai.spec.templates.own_references import filled, reference_to_self_problems

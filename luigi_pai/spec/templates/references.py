@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from luigi_pai.errors import Level
 from luigi_pai.spec.dialects import mustache
 from luigi_pai.spec.dialects.javascript_text import javascript_text
-from luigi_pai.spec.nearest import closest
+from luigi_pai.spec.hints import closest
 from luigi_pai.spec.paths import item_of, list_of
 from luigi_pai.spec.schema_problems import Finding, named_nearest
 from luigi_pai.spec.templates.callbacks import PLUGIN

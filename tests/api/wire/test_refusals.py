@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from luigi_pai.api.wire.refusals import HINTS, with_explanation
+from luigi_pai.api.wire.refusals import with_explanation
 from luigi_pai.errors import PaiHttpError, PermissionRefused
+from luigi_pai.spec.rules.refusals import HINTS
 
 REQUEST = "POST http://pai.test/api/v2/jobs"
 

@@ -1,14 +1,18 @@
-"""Suggestions for misspelt names."""
+"""Hints at likely mistakes: a misspelt name, a method whose ``@property`` was forgotten."""
 
 from __future__ import annotations
 
+import inspect
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["closest", "nearest"]
+__all__ = ["METHOD", "closest", "is_method", "nearest"]
+
+METHOD: Final = "is a method; put @property above it"
+"""Message for a field that holds a method."""
 
 _MOST_SHOWN = 12
 _MOST_COMPARED = 200
@@ -38,3 +42,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return ""
     further = ", ..." if len(names) > _MOST_SHOWN else ""
     return f" (known: {', '.join(map(repr, names[:_MOST_SHOWN]))}{further})"
+
+
+def is_method(value: Any) -> bool:
+    """Return whether a value is a method or a function."""
+    return inspect.isroutine(value)

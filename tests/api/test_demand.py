@@ -1,0 +1,89 @@
+"""What a job asks for, and what virtual clusters have."""
+
+from __future__ import annotations
+
+import pytest
+import responses
+
+from luigi_pai.api.cluster import Cluster
+from luigi_pai.spec.demand import Demand, free_in, oversize_warning, shortage
+from luigi_pai.spec.job import PaiJob, TaskRole
+
+TOTAL = {"GPUs": 8, "vCores": 64, "memory": 1000}
+
+
+def cluster_with(**used):
+    """Return the answer of a server with one virtual cluster."""
+    return {
+        "default": {"resourcesTotal": TOTAL, "resourcesUsed": {"GPUs": 0, "vCores": 0, "memory": 0, **used}}
+    }
+
+
+def v1_config(number=1, gpus=0, cpus=1, memory=100, **further):
+    role = {"name": "main", "taskNumber": number, "gpuNumber": gpus, "cpuNumber": cpus, "memoryMB": memory}
+    return {"jobName": "a", "taskRoles": [role], **further}
+
+
+def protocol(instances, gpu, *, gang=True):
+    extras = {} if gang else {"extras": {"gangAllocation": False}}
+    resources = {"cpu": 1, "memoryMB": 10, "gpu": gpu}
+    role = {"instances": instances, "resourcePerInstance": resources}
+    return {"protocolVersion": 2, "name": "a", "taskRoles": {"w": role}, **extras}
+
+
+@pytest.mark.parametrize(
+    ("config", "used", "text"),
+    [
+        (v1_config(2, gpus=2), {"GPUs": 6}, "has 2 of 8 GPUs free, the job wants 4"),
+        (v1_config(gpus=4), {"GPUs": 4}, None),
+        (v1_config(cpus=4), {"vCores": 63}, "has 1 of 64 CPUs free, the job wants 4"),
+        (v1_config(memory=200), {"memory": 900}, "has 100 of 1000 MB of memory free, the job wants 200"),
+        (
+            v1_config(gpus=9, cpus=60),
+            {"vCores": 60},
+            "has 8 GPUs in all, the job wants 9; it can never start there",
+        ),
+        (protocol(3, 2), {"GPUs": 4}, "has 4 of 8 GPUs free, the job wants 6"),
+        (protocol(3, 2, gang=False), {"GPUs": 4}, None),
+        (protocol(3, 2, gang=False), {"GPUs": 7}, "has 1 of 8 GPUs free, the job wants 2"),
+    ],
+)
+def test_what_is_free_and_what_is_wanted(config, used, text):
+    """Of a gang all its instances together; without, one instance."""
+    expected = None if text is None else f"virtual cluster default {text}"
+    assert shortage(Demand.of_config(config), cluster_with(**used)) == expected
+
+
+def test_releases_that_say_only_what_is_in_use():
+    """To 0.8 there are no totals."""
+    clusters = {"default": {"numPendingJobs": 2, "resourcesUsed": {"GPUs": 6, "vCores": 1, "memory": 1}}}
+    text = "virtual cluster default has 6 GPUs in use and 2 jobs pending, the job wants 4"
+    assert shortage(Demand.of_config(v1_config(gpus=4)), clusters) == text
+
+
+@pytest.mark.parametrize(
+    "clusters", [{}, {"default": None}, {"default": {}}, {"default": {"resourcesTotal": []}}]
+)
+def test_a_server_that_does_not_say(clusters):
+    """No guess is made."""
+    assert shortage(Demand.of_config(v1_config(gpus=4)), clusters) is None
+    assert free_in(clusters.get("default")) is None
+
+
+def test_what_is_free_in_short():
+    assert free_in(cluster_with(GPUs=6)["default"]) == "2 of 8 GPUs and 64 of 64 CPUs free"
+
+
+@responses.activate
+def test_a_job_that_is_larger_than_its_virtual_cluster_is_warned_of():
+    """Before it is submitted."""
+    responses.get("http://pai/api/v1/virtual-clusters", json=cluster_with())
+    here = Cluster("http://pai", "anna", token="t0ken", api_version="v1")
+    job = PaiJob("a", "x", [TaskRole("main", "true", taskNumber=3, gpuNumber=3)])
+    texts = "8 GPUs in all, the job wants 9; 1000 MB of memory in all, the job wants 6144"
+    expected = f"virtual cluster default has {texts}: it would wait for ever"
+    assert oversize_warning(here.virtual_clusters(), job) == expected
+    assert (
+        oversize_warning(here.virtual_clusters(), PaiJob("a", "x", [TaskRole("main", "true", memoryMB=9)]))
+        is None
+    )
