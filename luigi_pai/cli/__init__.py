@@ -9,7 +9,7 @@ import click
 from luigi_pai import __version__
 from luigi_pai.cli.doctor import doctor
 from luigi_pai.cli.files import get, ls, put
-from luigi_pai.cli.jobs import convert, render, validate
+from luigi_pai.cli.jobs import config, convert, render, validate
 from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
 from luigi_pai.cli.logs import logs
@@ -34,6 +34,7 @@ def main() -> None:
 
 
 for _command in (
+    config,
     convert,
     doctor,
     get,

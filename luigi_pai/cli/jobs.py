@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell
 from luigi_pai.cli.task_argument import task_named
+from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["convert", "refuse", "refused", "render", "validate"]
+__all__ = ["config", "convert", "refuse", "refused", "render", "validate"]
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
@@ -109,6 +111,35 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     for loss in conversion.losses:
         tell(f"{file}: {_in_one_line(loss)}", err=True)
     click.echo(conversion.protocol.to_yaml().encode(), nl=False)  # in UTF-8, whatever a terminal has
+
+
+@click.command(short_help="Write the stored job as a file for submit.")
+@click.argument("job", type=JOB)
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@on_cluster
+def config(job: str, *, output: Path | None) -> None:
+    """Write JOB as the server has stored it: a v1 job config in JSON, or a job protocol in YAML.
+
+    It is a file that submit takes, under another --name. Secrets are ******, and have to be filled in.
+    """
+    with plain_failures("config", "stopped"):
+        from luigi_pai.spec.dialects.yaml_text import write_yaml  # noqa: PLC0415  heavy with what it needs
+
+        cluster = connect()
+        name = asked_for(cluster, job).job
+        document = cluster.config(name)
+        lacks_secrets = MASK in json.dumps(document.get("secrets", ""))
+        if lacks_secrets:
+            used = re.findall(r"\$secrets\.(\w+)", json.dumps(document))
+            document["secrets"] = dict.fromkeys(used, MASK)
+        is_protocol = "protocolVersion" in document
+        text = write_yaml(document) if is_protocol else f"{json.dumps(document, indent=2)}\n"
+        if output is None:
+            click.echo(text.encode(), nl=False)  # as in convert
+        else:
+            output.write_bytes(text.encode())
+        if lacks_secrets:
+            tell(f"job {name} has secrets, which servers do not give out: fill them in", err=True)
 
 
 @click.command(

@@ -75,6 +75,7 @@ def submit(
             source = f"--like {like}"
         else:
             document, source = _of_file(str(file))
+            _check_secrets(document, source, "servers do not give secrets out: fill them in")
         job = _job(document, changes, name, source)
         _warn_of_size(cluster, job)
         handle = _submitted(cluster, job)
@@ -128,16 +129,17 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 
     name = asked_for(cluster, text).job
     document = cluster.config(name)
-    if MASK in json.dumps(document.get("secrets", "")):
-        give_up(
-            "submit",
-            f"job {name} has secrets, which the server does not give out: submit its file instead",
-            EXIT_USAGE,
-        )
+    _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
     return document
+
+
+def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
+    """End the command if a document's secrets are those that a server shows."""
+    if MASK in json.dumps(document.get("secrets", "")):
+        give_up("submit", f"{source} has {MASK} in place of secrets: {advice}", EXIT_USAGE)
 
 
 def _change(text: str) -> tuple[list[str], Any]:

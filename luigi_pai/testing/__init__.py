@@ -5,6 +5,7 @@ pytest loads this module whenever it starts. Whatever takes time to import is im
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     if config.getoption("--pai-url") == "":
         raise pytest.UsageError("--pai-url is empty: give the URL of a cluster, or leave it out")
+
+
+def pytest_runtest_setup() -> None:
+    """Forget what is known of clusters and jobs: what one test mocks is nothing to the next."""
+    registry = sys.modules.get("luigi_pai.api.registry")
+    if registry is not None:
+        registry.reset_clusters()
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,41 @@ def test_like_submits_an_earlier_job_under_a_name_of_its_own(pai_command, job_fi
 
 
 @both
+def test_a_stored_job_is_a_file_that_is_submitted_again(pai_command, job_file, name, here, tmp_path):
+    """On standard output, or in a file."""
+    pai_command("submit", job_file(name, "echo again"), "--wait")
+    written = str(tmp_path / "stored")
+    assert pai_command("config", name, "-o", written).stdout == ""
+    assert Path(written).read_text() == pai_command("config", name).stdout
+    pai_command("submit", written, "--name", f"{name}-b", "--wait")
+    mine, other = here.config(name), here.config(f"{name}-b")
+    for key in ("name", "jobName", "outputDir"):  # 0.7 names the folder after the job
+        mine.pop(key, None)
+        other.pop(key, None)
+    assert mine == other
+    assert "nosuch" in pai_command("config", "nosuch", expect=1).stderr
+
+
+@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, job_file, name, tmp_path):
+    """The file says which they are, and submit refuses it as it is."""
+    path = Path(job_file(name))
+    path.write_text(
+        path.read_text().replace("true", "use <% $secrets.key %>") + "secrets: {key: hush-hush}\n"
+    )
+    pai_command("submit", str(path))
+    result = pai_command("config", name)
+    assert result.stderr.endswith("has secrets, which servers do not give out: fill them in\n")
+    assert "hush-hush" not in result.stdout
+    stored = tmp_path / "stored.yaml"
+    stored.write_text(result.stdout)
+    refused = pai_command("submit", str(stored), "--name", f"{name}-b", expect=2).stderr
+    assert (
+        f"{stored} has ****** in place of secrets: servers do not give secrets out: fill them in" in refused
+    )
+
+
+@both
 def test_set_changes_a_place_in_the_file(pai_command, job_file, name, here, dialect):
     path = "taskRoles.worker.instances" if dialect == "v2" else "taskRoles.0.taskNumber"
     pai_command("submit", job_file(name, "true"), "--set", f"{path}=3", "--wait")

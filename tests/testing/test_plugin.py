@@ -219,6 +219,37 @@ def test_it(pai_server, pai):
 
 
 @pytest.mark.slow
+def test_what_one_test_mocks_is_nothing_to_the_next(run):
+    """The same name succeeds in one test, and is not there in the next."""
+    code, out = run("""
+import luigi, responses
+from luigi_pai import PaiTask, TaskRole
+
+class Mocked(PaiTask):
+    name, image, tasks = "mocked", "x", [TaskRole("main", "true")]
+
+def settings():
+    config = luigi.configuration.get_config()
+    for key, value in {"pai_url": "http://pai", "username": "anna", "password": "p"}.items():
+        config.set("OpenPai", key, value)
+
+@responses.activate
+def test_done():
+    settings()
+    status = {"state": "SUCCEEDED", "username": "anna", "createdTime": 1}
+    responses.get("http://pai/api/v1/jobs/mocked", json={"jobStatus": status})
+    assert Mocked().complete()
+
+@responses.activate
+def test_missing():
+    settings()
+    responses.get("http://pai/api/v1/jobs/mocked", status=404, json={})
+    assert not Mocked().complete()
+""")
+    assert code == 0, out
+
+
+@pytest.mark.slow
 def test_mocked_routes(run):
     """No server is started."""
     code, out = run("""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import subprocess
 import sys
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from places import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from luigi_pai.local import LocalPai
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["Race", "rounds"]
 
 _PIPELINE = '''
+import json
 import os
 import signal
 import sys
 
 import luigi
 
-from luigi_pai import PaiTask, TaskRole
+from luigi_pai import PaiSweep, PaiTask, TaskRole
 from luigi_pai.api.wire.transport import Transport
 from luigi_pai.hdfs.connection import Connection
 
-prefix, folder, workers, seconds, points, kill_at, scheduler = sys.argv[1:8]
+given = json.loads(sys.argv[1])
+folder, prefix = given["folder"], given["prefix"]
 
 
 class First(PaiTask):
@@ -47,15 +49,30 @@ class First(PaiTask):
     @property
     def tasks(self):
         ran = f"{folder}/{self.name}"
-        command = f"echo $PAI_JOB_NAME >> {ran}; sleep {seconds}; ! test -e {folder}/fail"
+        command = f"echo $PAI_JOB_NAME >> {ran}; sleep {given['seconds']}; ! test -e {folder}/fail"
         return [TaskRole("main", command, memoryMB=100)]
+
+
+numbers = range(given["first"], given["first"] + given["points"])
+
+
+class Study(PaiSweep):
+    """All of them as the points of a sweep."""
+
+    name = f"study-{prefix}"
+    points_per_job = given["points_per_job"]
+    tolerance = given["points"] if os.path.exists(f"{folder}/fail") else 0  # else it ends before all have run
+    results_dir = f"{folder}/results-{os.getpid()}"
+
+    def points(self):
+        return [First(number=number) for number in numbers]
 
 
 class Down(luigi.Task):
     """Comes after all of them."""
 
     def requires(self):
-        return [First(number=number) for number in range(int(points))]
+        return Study() if given["points_per_job"] else [First(number=number) for number in numbers]
 
     def output(self):
         return luigi.LocalTarget(f"{folder}/down-{os.getppid()}")
@@ -87,12 +104,12 @@ class Killed:
         return counted
 
 
-if int(kill_at):
-    killed = Killed(int(kill_at))
+if given["kill_at"]:
+    killed = Killed(given["kill_at"])
     Transport.send = killed(Transport.send)
     Connection.send_once = killed(Connection.send_once)
-where = {"scheduler_url": scheduler} if scheduler else {"local_scheduler": True}
-done = luigi.build([Down()], workers=int(workers), no_lock=True, log_level="INFO", **where)
+where = {"scheduler_url": given["scheduler"]} if given["scheduler"] else {"local_scheduler": True}
+done = luigi.build([Down()], workers=given["workers"], no_lock=True, log_level="INFO", **where)
 sys.exit(0 if done else 30)
 '''
 
@@ -113,6 +130,7 @@ class Race:
         with_hdfs: whether webhdfs_url is set.
         points: number of tasks.
         prefix: of the names of their jobs.
+        processes: those that were started last.
     """
 
     folder: Path
@@ -121,25 +139,41 @@ class Race:
     with_hdfs: bool = True
     points: int = 2
     prefix: str = field(default_factory=lambda: f"race-{uuid.uuid4().hex[:8]}")
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def run(
+    def run(self, count: int = 1, **options: Any) -> list[int]:
+        """Run the pipeline in some processes at once, see ``start``; return their exit codes."""
+        for _ in range(count):
+            self.start(**options)
+        return self.wait()
+
+    def wait(self) -> list[int]:
+        """Wait for the processes that were started, and return their exit codes."""
+        codes = [process.wait(150) for process in self.processes]
+        self.processes.clear()
+        return codes
+
+    def start(
         self,
-        count: int = 1,
         *,
         workers: int = 2,
         seconds: float = 0.3,
         kill_at: int = 0,
         scheduler: str = "",
-    ) -> list[int]:
-        """Run the pipeline in some processes at once; return their exit codes.
+        first: int = 0,
+        points: int = 0,
+        points_per_job: int = 0,
+    ) -> None:
+        """Start the pipeline in a process.
 
         Args:
-            count: of processes.
-            workers: of each.
+            workers: of Luigi.
             seconds: that each job takes.
-            kill_at: kill a process and its workers before its request of this number, or after it, if
+            kill_at: kill the process and its workers before its request of this number, or after it, if
                 negative; 0 for not at all.
             scheduler: URL of luigid; without one, each process schedules for itself.
+            first, points: the tasks, by their numbers; all where not given.
+            points_per_job: the tasks are the points of a sweep; 0: they are not.
         """
         script, config = self.folder / "pipeline.py", self.folder / "luigi.cfg"
         script.write_text(_PIPELINE)
@@ -151,21 +185,26 @@ class Race:
         parser["worker"] = {"wait_interval": "0.2", "ping_interval": "0.5"}
         with config.open("w") as file:
             parser.write(file)
-        words = [self.prefix, self.folder, workers, seconds, self.points, kill_at, scheduler]
-        return self._together([sys.executable, str(script), *map(str, words)], str(config), count)
-
-    def _together(self, command: Sequence[str], config: str, count: int) -> list[int]:
+        words = {
+            "folder": str(self.folder),
+            "prefix": self.prefix,
+            "workers": workers,
+            "seconds": seconds,
+            "kill_at": kill_at,
+            "scheduler": scheduler,
+            "first": first,
+            "points": points or self.points,
+            "points_per_job": points_per_job,
+        }
         env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        env |= {"LUIGI_CONFIG_PATH": config, "PYTHONPATH": str(ROOT)}
-        processes = []
-        for number in range(count):
-            with (self.folder / f"log-{number}").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
-                    )
+        env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, str(script), json.dumps(words)]
+        with (self.folder / f"log-{len(self.processes)}").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(
+                    command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
                 )
-        return [process.wait(150) for process in processes]
+            )
 
     def fail(self, *, fail: bool) -> None:
         """Let the jobs fail from now on, or succeed."""

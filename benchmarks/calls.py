@@ -1,0 +1,121 @@
+"""How many of its own functions luigi_pai calls for one job, counted with ``sys.setprofile``.
+
+In a fresh process each: ``complete()`` of a task whose job has succeeded, and ``run()`` of a job of 1 s, on
+`luigi-pai local` (0.7.1). A call is the begin of a function of luigi_pai, or the resumption of a generator;
+the frames are those of luigi_pai on the way from ``run()`` to the socket when the job is posted. Counts, not
+times: they are the same on every machine, but for a lookup more or less of the running job.
+
+Promised, and the exit code is 1 if not: the numbers of LIMITS.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import luigi
+
+import luigi_pai
+from luigi_pai import PaiTask, TaskRole, reset_clusters
+from luigi_pai.local import LocalPai
+
+LIMITS = {"complete": {"calls": 200, "files": 20}, "run": {"calls": 1000, "files": 30, "frames": 10}}
+PACKAGE = str(Path(luigi_pai.__file__).parent)
+
+
+class Job(PaiTask):
+    """A job of 1 s."""
+
+    name = "calls"
+    image = "x"
+    tasks = [TaskRole("main", "sleep 1", memoryMB=100)]
+
+
+class Count:
+    """Counts calls of luigi_pai's functions.
+
+    Attributes:
+        calls: by file and function.
+        frames: how many of luigi_pai's frames were on the stack when a job was posted.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.frames = 0
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(PACKAGE) or not code.co_flags & inspect.CO_OPTIMIZED:
+            return
+        self.calls[code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_name] += 1
+        if code.co_name == "send" and frame.f_locals.get("method") == "POST":
+            if str(frame.f_locals.get("url")).endswith("/jobs"):
+                self.frames = sum(each.f_code.co_filename.startswith(PACKAGE) for each in _stack(frame))
+
+
+def _stack(frame: FrameType | None) -> list[FrameType]:
+    found = []
+    while frame is not None:
+        found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def counted(what: str, settings: dict[str, object]) -> dict[str, int]:
+    """Run a part of a job's life in this process, and count the calls."""
+    config = luigi.configuration.get_config()
+    for key, value in settings.items():
+        config.set("OpenPai", key, str(value))
+    reset_clusters()
+    count = Count()
+    task = Job()
+    sys.setprofile(count)
+    try:
+        result = getattr(task, what)()
+    finally:
+        sys.setprofile(None)
+    assert what != "complete" or result, "the job has not succeeded"
+    if "--show" in sys.argv:
+        for (file, name), number in count.calls.most_common():
+            print(f"{number:5} {file.removeprefix(PACKAGE)}: {name}", file=sys.stderr)
+    files = {file for file, _ in count.calls}
+    return {"calls": count.calls.total(), "files": len(files), "frames": count.frames}
+
+
+def measure() -> tuple[dict[str, dict[str, int]], list[str]]:
+    """Count each part in a process of its own; return the counts, and what is broken."""
+    counts, broken = {}, []
+    with LocalPai(api="v1") as server:
+        settings = {key: value for key, value in server.luigi_section.items() if key not in ("webhdfs_url", "fs_uri")}
+        for what in ("run", "complete"):
+            command = [sys.executable, __file__, "--part", what, json.dumps(settings), *sys.argv[1:]]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+            counts[what] = json.loads(done.stdout.splitlines()[-1])
+            broken += [
+                f"{what}() takes {counts[what][key]} {key}, promised are {limit}"
+                for key, limit in LIMITS[what].items()
+                if counts[what][key] > limit
+            ]
+    return counts, broken
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--part"]:
+        print(json.dumps(counted(sys.argv[2], json.loads(sys.argv[3]))))
+        return 0
+    counts, broken = measure()
+    for what, numbers in counts.items():
+        print(f"{what}(): {numbers['calls']} calls in {numbers['files']} files", end="")
+        print(f", {numbers['frames']} frames to the POST" if numbers["frames"] else "")
+    for failure in broken:
+        print(f"broken: {failure}")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Sweeps that meet, and sweeps that are killed, with points that share jobs: each point runs once.
+
+LUIGI_PAI_ROUNDS=25 runs each race 25 times.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from racing import Race, rounds
+
+pytestmark = pytest.mark.slow
+
+SERVERS = {"v2": "local_pai_v2", "ltp": "local_pai_ltp"}
+
+
+@pytest.fixture(params=SERVERS)
+def race(request, tmp_path):
+    """Ten points, with HDFS."""
+    return Race(tmp_path, request.getfixturevalue(SERVERS[request.param]), "v2", points=10)
+
+
+@pytest.mark.parametrize("turn", range(rounds()))
+@pytest.mark.parametrize("packs", [(3, 3), (5, 4), (5, 1), (5, 7)])
+def test_sweeps_that_overlap_run_each_point_once(race, packs, turn):
+    """Each point is claimed before its job is sent."""
+    del turn
+    for first, points_per_job in zip((0, 2), packs, strict=True):
+        race.start(first=first, points=8, points_per_job=points_per_job)
+    assert race.wait() == [0, 0], race.log()
+    assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()
+
+
+@pytest.mark.parametrize("turn", range(rounds()))
+def test_sweeps_that_overlap_after_failures_run_each_point_once_more(race, turn):
+    """What has failed is packed anew by both."""
+    del turn
+    race.fail(fail=True)
+    assert race.run(points_per_job=4) == [0], race.log()
+    assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()
+    race.fail(fail=False)
+    for points_per_job in (3, 5):
+        race.start(points_per_job=points_per_job)
+    assert race.wait() == [0, 0], race.log()
+    assert [len(ran) for ran in race.ran()] == [2] * 10, race.log()
+
+
+@pytest.mark.parametrize("turn", range(rounds()))
+def test_a_sweep_that_is_killed_and_packed_otherwise_runs_each_point_once(race, turn):
+    """Before a request was sent, or when it was answered: of the server, and of HDFS."""
+    del turn
+    race.run(points_per_job=4, kill_at=random.choice((-1, 1)) * random.randint(1, 90))
+    assert race.run(points_per_job=random.choice((1, 3, 5))) == [0], race.log()
+    assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()
