@@ -16,13 +16,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING, ClassVar
 
 import luigi
 
 import luigi_pai
 from luigi_pai import PaiTask, TaskRole, reset_clusters
 from luigi_pai.local import LocalPai
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 LIMITS = {"complete": {"calls": 200, "files": 20}, "run": {"calls": 1000, "files": 30, "frames": 10}}
 PACKAGE = str(Path(luigi_pai.__file__).parent)
@@ -33,7 +36,7 @@ class Job(PaiTask):
 
     name = "calls"
     image = "x"
-    tasks = [TaskRole("main", "sleep 1", memoryMB=100)]
+    tasks: ClassVar = [TaskRole("main", "sleep 1", memoryMB=100)]
 
 
 class Count:
@@ -50,12 +53,20 @@ class Count:
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(PACKAGE) or not code.co_flags & inspect.CO_OPTIMIZED:
+        if (
+            event != "call"
+            or not code.co_filename.startswith(PACKAGE)
+            or not code.co_flags & inspect.CO_OPTIMIZED
+        ):
             return
         self.calls[code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_name] += 1
-        if code.co_name == "send" and frame.f_locals.get("method") == "POST":
-            if str(frame.f_locals.get("url")).endswith("/jobs"):
-                self.frames = sum(each.f_code.co_filename.startswith(PACKAGE) for each in _stack(frame))
+        about = frame.f_locals
+        if (
+            code.co_name == "send"
+            and about.get("method") == "POST"
+            and str(about.get("url")).endswith("/jobs")
+        ):
+            self.frames = sum(each.f_code.co_filename.startswith(PACKAGE) for each in _stack(frame))
 
 
 def _stack(frame: FrameType | None) -> list[FrameType]:
@@ -91,7 +102,9 @@ def measure() -> tuple[dict[str, dict[str, int]], list[str]]:
     """Count each part in a process of its own; return the counts, and what is broken."""
     counts, broken = {}, []
     with LocalPai(api="v1") as server:
-        settings = {key: value for key, value in server.luigi_section.items() if key not in ("webhdfs_url", "fs_uri")}
+        settings = {
+            key: value for key, value in server.luigi_section.items() if key not in ("webhdfs_url", "fs_uri")
+        }
         for what in ("run", "complete"):
             command = [sys.executable, __file__, "--part", what, json.dumps(settings), *sys.argv[1:]]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)

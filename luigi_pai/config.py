@@ -226,7 +226,7 @@ class OpenPai(luigi.Config):
         try:
             shared = {
                 name: parameter.task_value(SECTION, name)
-                for name, parameter in params
+                for name, parameter in (params if cls.section != SECTION else ())
                 if name not in kwargs and cls._source(name) != cls.section
             }
             return super().get_param_values(params, args, {**shared, **kwargs})  # type: ignore[no-untyped-call]

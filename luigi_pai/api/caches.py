@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 __all__ = ["BoundedCache"]
 
@@ -16,50 +16,37 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class BoundedCache(Generic[K, V]):
-    """A mapping that drops its oldest entries. Safe to share between threads and over a fork."""
+class BoundedCache(OrderedDict[K, V]):
+    """A mapping that drops its oldest entries. Safe to share between threads and over a fork.
+
+    Read it as a dict; change it by these methods and ``clear`` alone.
+    """
 
     def __init__(self, most: int = _MOST) -> None:
+        super().__init__()
         self._most = most
-        self._values: OrderedDict[K, V] = OrderedDict()
         self._locks: dict[int, threading.Lock] = {}  # of each process
 
-    def get(self, key: K) -> V | None:
-        """Return the value of a key; None if there is none."""
-        return self._values.get(key)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} entries)"  # not what they hold: settings, for example
 
     def put(self, key: K, value: V) -> None:
         """Store a value."""
         with self._lock():
-            self._put(key, value)
+            self[key] = value
+            self.move_to_end(key)
+            while len(self) > self._most:
+                self.popitem(last=False)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; make it, once, if there is none."""
         with self._lock():
-            value = self._values.get(key)
+            value = self.get(key)
             if value is None:
-                value = make()
-                self._put(key, value)
+                value = self[key] = make()
+            while len(self) > self._most:
+                self.popitem(last=False)
             return value
-
-    def values(self) -> list[V]:
-        """Return all values."""
-        with self._lock():
-            return list(self._values.values())
-
-    def clear(self) -> None:
-        """Remove everything."""
-        with self._lock():
-            self._values.clear()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def _put(self, key: K, value: V) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        while len(self._values) > self._most:
-            self._values.popitem(last=False)
 
     def _lock(self) -> threading.Lock:
         # one for each process: a thread of the parent that holds the lock does not exist in a fork

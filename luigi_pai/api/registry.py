@@ -33,7 +33,7 @@ class Clusters:
 
     def reset(self) -> None:
         """Close all connections and forget all clusters, so that the process is as new."""
-        for cluster in self._clusters.values():
+        for cluster in list(self._clusters.values()):
             cluster.close()
         self._clusters.clear()
         self.cache.clear()

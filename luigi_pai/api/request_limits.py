@@ -108,6 +108,8 @@ class Limits:
             headers: of its reply.
             refused: the reply is a 429.
         """
+        if "X-RateLimit-Remaining" not in headers and not refused:
+            return
         left, size = _number(headers.get("X-RateLimit-Remaining")), _number(headers.get("X-RateLimit-Limit"))
         wait = reset_after(headers, self._clock.time(), _WINDOWS[kind])
         if wait is None or (left is None and not refused):

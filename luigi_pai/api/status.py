@@ -46,7 +46,10 @@ class JobState(str, Enum):
     @property
     def finished(self) -> bool:
         """Whether a job in this state has ended for good."""
-        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+        return self in _FINISHED
+
+
+_FINISHED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ class JobStatus:
     @property
     def finished(self) -> bool:
         """Whether the job has ended for good."""
-        return self.state.finished
+        return self.state in _FINISHED
 
     @property
     def succeeded(self) -> bool:

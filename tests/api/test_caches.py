@@ -18,7 +18,7 @@ def test_the_oldest_entries_are_dropped():
     for number in range(10):
         cache.put(number, str(number))
     assert len(cache) == 3
-    assert cache.values() == ["7", "8", "9"]
+    assert list(cache.values()) == ["7", "8", "9"]
     assert cache.get(0) is None
 
 
@@ -27,7 +27,7 @@ def test_an_entry_that_is_renewed_is_not_the_oldest():
     cache = BoundedCache(most=2)
     for key in ("a", "b", "a", "c"):
         cache.put(key, key)
-    assert cache.values() == ["a", "c"]
+    assert list(cache.values()) == ["a", "c"]
 
 
 def test_what_is_made_is_bounded_too():
@@ -35,7 +35,7 @@ def test_what_is_made_is_bounded_too():
     cache = BoundedCache(most=3)
     for number in range(10):
         cache.get_or_make(number, lambda number=number: str(number))
-    assert cache.values() == ["7", "8", "9"]
+    assert list(cache.values()) == ["7", "8", "9"]
 
 
 def test_a_value_is_made_once():

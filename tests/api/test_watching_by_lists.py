@@ -401,6 +401,20 @@ def test_lists_are_made_again_soon_after_an_outage(faulty, known_cluster, follow
     assert 5 < faulty.lists < 20
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [502, "reset"])
+def test_an_outage_is_met_by_one_request_for_all_jobs(faulty, known_cluster, follow, fault):
+    """Not by one for each: 50 jobs, a minute."""
+    for number in range(50):
+        faulty.add(f"m{number}", runs_for=36_000)
+    watcher = watching(known_cluster(), [f"m{number}" for number in range(50)])
+    follow(watcher, 300)
+    faulty.fail("*", "", fault, times=float("inf"))
+    faulty.calls.clear()
+    follow(watcher, 60)
+    assert 3 < len(faulty.calls) < 60
+
+
 def test_a_step_ends_though_more_jobs_are_due(faulty, known_cluster, clock, monkeypatch):
     """Lists fail, and a round of lookups takes longer than the longest wait of a job."""
     names = [f"j{number}" for number in range(400)]

@@ -58,6 +58,31 @@ def test_no_modules_import_each_other_in_a_circle():
     TopologicalSorter(imports).prepare()
 
 
+@pytest.mark.tree
+def test_no_modules_of_api_name_each_other_in_a_circle():
+    """Nor in imports for type checking alone: what a class is given, it does not know."""
+    import grimp  # noqa: PLC0415  as above
+
+    graph = grimp.build_graph("luigi_pai", cache_dir=None)
+    modules = {module for module in graph.modules if module.startswith("luigi_pai.api.")}
+    assert len(modules) > 30
+    imports = {module: graph.find_modules_directly_imported_by(module) & modules for module in modules}
+    TopologicalSorter(imports).prepare()
+
+
+@pytest.mark.tree
+def test_the_book_alone_looks_up_and_shares_what_is_known():
+    """Nobody else imports the document of the forks, or has a function of such a name."""
+    lookup = re.compile(r"def (find|lookup|latest|status_of)\(")
+    document = re.compile(r"^\s*(from|import) \S*book\.document\b", re.MULTILINE)
+    book = ROOT / "luigi_pai/api/book"
+    modules = [file for file in (ROOT / "luigi_pai").rglob("*.py") if book not in file.parents]
+    modules = [file for file in modules if ROOT / "luigi_pai/local" not in file.parents]
+    assert len(modules) > 100
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in modules}
+    assert [name for name, text in texts.items() if lookup.search(text) or document.search(text)] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("room", ["luigi_pai.spec", "luigi_pai.api"])
 def test_every_module_of_the_inner_rooms_imports_without_luigi(room, tmp_path):

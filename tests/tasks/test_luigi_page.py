@@ -59,6 +59,7 @@ def test_without_a_page_no_queue_is_opened_for_each_task(said):
 
 def test_the_settings_are_read_once_for_many_tasks(pai, monkeypatch):
     """They are read anew when the configuration has changed, and only then."""
+    luigi.task_register.Register.clear_instance_cache()  # which may have read these settings before
     made = []
     original = OpenPai.get_param_values.__func__
     monkeypatch.setattr(

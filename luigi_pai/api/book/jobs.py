@@ -226,4 +226,5 @@ class Jobs:
         return job
 
     def _key(self, name: str) -> tuple[str, str]:
-        return self.api.dialect.version, self.api.job_name(name)
+        dialect = self.api.dialect
+        return dialect.version, dialect.job_name(name)

@@ -71,7 +71,7 @@ class DialectDetector:
     @property
     def current(self) -> Dialect:
         """The dialect; v1 as long as it is not known."""
-        return self._dialects[self.known or "v1"]
+        return self._dialects[self.given or self._detected or self.known or "v1"]
 
     def call(self, request: Callable[[Dialect], T]) -> T:
         """Make a request in the current dialect; repeat it in v2 if the reply shows a v2 server."""

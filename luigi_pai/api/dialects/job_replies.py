@@ -58,54 +58,49 @@ def _plain_name(row: dict[str, Any]) -> str:
 
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
+    texts, numbers = _texts(fields), _integers(fields)
     exit_type, exit_reason, exit_solution = _exit_spec(fields.get("appExitSpec"))
-    tracking_url = _text(fields.get("appTrackingUrl"))
+    role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
     return JobStatus(
         name=name,
         state=JobState.of(fields.get("state")),
         raw_state=str(fields.get("state") or ""),
-        username=_text(fields.get("username")),
-        retries=_integer(fields.get("retries")) or 0,
-        exit_code=_integer(fields.get("appExitCode")),
-        diagnostics=_text(fields.get("appExitDiagnostics")),
-        exit_type=exit_type or _text(fields.get("appExitType")),
+        username=texts.get("username"),
+        retries=numbers.get("retries", 0),
+        exit_code=numbers.get("appExitCode"),
+        diagnostics=texts.get("appExitDiagnostics"),
+        exit_type=exit_type or texts.get("appExitType"),
         exit_reason=exit_reason,
         exit_solution=exit_solution,
-        exit_task=_exit_task(fields),
-        created_ms=_integer(fields.get("createdTime")) or _integer(fields.get("submissionTime")),
-        launched_ms=_integer(fields.get("launchedTime")) or _integer(fields.get("appLaunchedTime")) or None,
-        completed_ms=_integer(fields.get("completedTime")) or None,
+        exit_task=None if role is None or index is None else (role, index),
+        created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
+        launched_ms=numbers.get("launchedTime") or numbers.get("appLaunchedTime") or None,
+        completed_ms=numbers.get("completedTime") or None,
         # v2 servers send 0 and 1 only
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
-        tracking_url=tracking_url,
-        virtual_cluster=_text(fields.get("virtualCluster")),
-        sub_state=_text(fields.get("subState")),
-        attempt=_integer(fields.get("attemptId")),
+        tracking_url=texts.get("appTrackingUrl"),
+        virtual_cluster=texts.get("virtualCluster"),
+        sub_state=texts.get("subState"),
+        attempt=numbers.get("attemptId"),
         tasks=tasks,
         retry_causes=_retry_causes(fields.get("retryDetails")),
-        tags=tuple(tag for tag in fields.get("tags") or () if isinstance(tag, str)),
+        tags=tuple([tag for tag in fields.get("tags") or () if isinstance(tag, str)]),
         takes_tags="tags" in fields,
-        gpus=_integer(fields.get("totalGpuNumber")),
+        gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
     )
 
 
 def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
-    given = details if isinstance(details, dict) else {}
-    counts = ((cause, _integer(given.get(cause)) or 0) for cause in ("user", "platform", "resource"))
-    return tuple((cause, count) for cause, count in counts if count)
-
-
-def _exit_task(fields: dict[str, Any]) -> tuple[str, int] | None:
-    role, index = fields.get("appExitTriggerTaskRoleName"), _integer(fields.get("appExitTriggerTaskIndex"))
-    return (role, index) if isinstance(role, str) and role and index is not None else None
+    counts = _integers(details) if isinstance(details, dict) else {}
+    return tuple([(cause, counts[cause]) for cause in ("user", "platform", "resource") if counts.get(cause)])
 
 
 def _exit_spec(spec: Any) -> tuple[str | None, str | None, str | None]:
     """Return the class of an end, its explanation, and what may help."""
     if not isinstance(spec, dict):
         return None, None, None
-    return _text(spec.get("phrase")), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
+    return _texts(spec).get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
 
 
 def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
@@ -119,44 +114,48 @@ def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
+    texts, numbers = _texts(fields), _integers(fields)
     exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
+    page = texts.get("containerLog", "")  # from 1.4 on a path of the API
     return TaskStatus(
         role=role,
-        index=_integer(fields.get("taskIndex")) or 0,
-        log_url=_address(fields.get("containerLog")),
-        state=_text(fields.get("taskState")),
-        exit_code=_integer(fields.get("containerExitCode")),
-        attempt=_integer(fields.get("attemptId")),
-        diagnostics=_text(fields.get("containerExitDiagnostics")),
+        index=numbers.get("taskIndex", 0),
+        log_url=page if page.startswith(("http://", "https://")) else None,
+        state=texts.get("taskState"),
+        exit_code=numbers.get("containerExitCode"),
+        attempt=numbers.get("attemptId"),
+        diagnostics=texts.get("containerExitDiagnostics"),
         exit_type=exit_type,
         exit_reason=exit_reason,
         exit_solution=exit_solution,
-        launched_ms=_integer(fields.get("launchedTime")) or None,
-        completed_ms=_integer(fields.get("completedTime")) or None,
+        launched_ms=numbers.get("launchedTime") or None,
+        completed_ms=numbers.get("completedTime") or None,
     )
-
-
-def _address(value: Any) -> str | None:
-    """Return the URL of a page; from 1.4 on, ``containerLog`` is a path of the API instead."""
-    text = _text(value)
-    return text if text and text.startswith(("http://", "https://")) else None
 
 
 def _sentence(value: Any) -> str | None:
     """Return a text, or several joined: ``solution`` is a list."""
     if isinstance(value, list):
         return "; ".join(text for text in value if isinstance(text, str) and text) or None
-    return _text(value)
-
-
-def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _integer(value: Any) -> int | None:
-    """Return a number that a server sends as a number or as a string."""
-    number = _number(value)
-    return None if number is None else int(number)
+def _texts(fields: dict[str, Any]) -> dict[str, str]:
+    """Return the fields that are texts, and not empty."""
+    return {name: value for name, value in fields.items() if isinstance(value, str) and value}
+
+
+def _integers(fields: dict[str, Any]) -> dict[str, int]:
+    """Return the fields that are numbers; servers send some of them as texts."""
+    found = {}
+    for name, value in fields.items():
+        if type(value) is int:
+            found[name] = value
+        elif isinstance(value, float) or (isinstance(value, str) and value.strip("+-0123456789.") == ""):
+            number = _number(value)
+            if number is not None:
+                found[name] = int(number)
+    return found
 
 
 def _number(value: Any) -> float | None:
