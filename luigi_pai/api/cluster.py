@@ -62,7 +62,7 @@ class Cluster(JobRequests):
 
     Attributes:
         url, username, polling, section, clock: as given.
-        book: what is known of jobs, for the other rooms of this package.
+        book: what is known of jobs; ``LogReader`` and ``WaitingReasons`` take it.
     """
 
     def __init__(

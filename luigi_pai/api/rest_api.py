@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["RestApi"]
+__all__ = ["JobRequests", "RestApi"]
 
 
 class JobRequests:

@@ -1,6 +1,6 @@
 """The same pipeline in several processes at once, and killed at any request: each command runs once.
 
-LUIGI_PAI_ROUNDS=25 runs each race 25 times.
+LUIGI_PAI_ROUNDS=25 runs each race 25 times, of two and of four processes or workers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from racing import Race, rounds
 
 pytestmark = pytest.mark.slow
 
+SEVERAL = (2, 4) if rounds() > 1 else (3,)
+SECONDS = (0.2, 2, 10, 35) if rounds() > 1 else (0.2,)
 SERVERS = {"v1": "local_pai", "v2": "local_pai_v2", "ltp": "local_pai_ltp"}
 
 
@@ -24,7 +26,7 @@ def race(request, tmp_path):
 
 
 @pytest.mark.parametrize("turn", range(rounds()))
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", SEVERAL)
 def test_a_first_run_in_several_processes_submits_once(race, processes, turn):
     """Who loses the claim, or the name, takes over what the other has submitted."""
     del turn
@@ -33,7 +35,7 @@ def test_a_first_run_in_several_processes_submits_once(race, processes, turn):
 
 
 @pytest.mark.parametrize("turn", range(rounds()))
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", SEVERAL)
 def test_a_rerun_after_a_failure_submits_once(race, processes, turn):
     """All of them find the same failed jobs."""
     del turn
@@ -45,28 +47,25 @@ def test_a_rerun_after_a_failure_submits_once(race, processes, turn):
     assert race.ran() == [[name, f"{name}__attempt2"] for name in names], race.log()
 
 
-@pytest.mark.parametrize("seconds", [0.2, 2])
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("seconds", SECONDS)
+@pytest.mark.parametrize("workers", SEVERAL)
 @pytest.mark.parametrize("with_luigid", [False, True])
 def test_what_comes_after_a_rerun_is_run_in_the_same_run(race, tmp_path, workers, seconds, with_luigid):
-    """Luigi asks in another fork whether it is complete; LUIGI_PAI_ROUNDS adds 10 and 35 seconds."""
-    further = [10, 35] if rounds() > 1 and seconds == 2 else []
+    """Luigi asks in another fork whether it is complete."""
     race.points = 1
-    for each in [seconds, *further]:
-        race.prefix = f"{race.prefix}x"
-        race.fail(fail=True)
-        race.run(workers=workers)
-        race.fail(fail=False)
-        if with_luigid:
-            (tmp_path / "luigid").mkdir(exist_ok=True)
-            with Luigid(tmp_path / "luigid") as scheduler:
-                assert race.run(workers=workers, seconds=each, scheduler=scheduler.url) == [0], race.log()
-        else:
-            assert race.run(workers=workers, seconds=each) == [0], race.log()
-        assert race.ran() == [[f"{race.prefix}-0", f"{race.prefix}-0__attempt2"]]
+    race.fail(fail=True)
+    race.run(workers=workers)
+    race.fail(fail=False)
+    if with_luigid:
+        (tmp_path / "luigid").mkdir()
+        with Luigid(tmp_path / "luigid") as scheduler:
+            assert race.run(workers=workers, seconds=seconds, scheduler=scheduler.url) == [0], race.log()
+    else:
+        assert race.run(workers=workers, seconds=seconds) == [0], race.log()
+    assert race.ran() == [[f"{race.prefix}-0", f"{race.prefix}-0__attempt2"]]
 
 
-@pytest.mark.parametrize("turn", range(3 * rounds()))
+@pytest.mark.parametrize("turn", range(rounds()))
 def test_a_pipeline_that_is_killed_at_a_request_is_ended_by_the_next_run(race, turn):
     """Before the request is sent, or when it was answered: of the server, and of HDFS."""
     del turn

@@ -98,12 +98,14 @@ class Search:
 
     def recorded(self, record: Recorded) -> Steps[Entry]:
         """Look up a submission that was recorded; its status is None if the server does not know it."""
-        if record.job == self._own_name(record.number):
+        name = self._own_name(record.number)
+        if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            entry = yield from self._in_array(record.number, record.job)
-            if entry is None and (yield from self._members(record.job)) is not None:
+            members = yield from self._members(record.job)  # once: it may appear at any time
+            if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
+            entry = None if members is None else (yield from self._in_array(record.number, record.job))
         return entry or Entry(record.number, record.job, None)
 
     def _by_evidence(self, entry: Entry | None, evidence: Evidence) -> Steps[Entry | None]:

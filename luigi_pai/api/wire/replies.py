@@ -100,7 +100,7 @@ def raise_error(
         credentials: the keys of [OpenPai] that were used for the request.
         redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: it is a test's: any 404 without a code of OpenPAI's is about a job that is not there.
+        mocked: it is a test's: any 404 to a GET is about a job that is not there, but for ``NoApiError``.
 
     Raises:
         InvalidReply: it is not a reply of an OpenPAI.
@@ -123,7 +123,8 @@ def raise_error(
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
-    if status == HTTPStatus.NOT_FOUND and (_is_job_not_found(response, code) or (mocked and code is None)):
+    is_mocked_job = mocked and method == "GET" and code != "NoApiError"
+    if status == HTTPStatus.NOT_FOUND and (is_mocked_job or _is_job_not_found(response, code)):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
         raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(server)}")

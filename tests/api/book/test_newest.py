@@ -9,7 +9,7 @@ import pytest
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
-from luigi_pai.errors import ClusterUnreachable, PaiNameTaken, ServerFault
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
 from luigi_pai.spec.job import PaiJob, TaskRole
 from luigi_pai.spec.names import attempt_name
 
@@ -285,3 +285,31 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_fo
     clock.advance(11)
     child(0)
     assert faulty.lists == 2
+
+
+@dataclass
+class Claimed:
+    """A submission that was claimed for an array."""
+
+    number: int = 1
+    job: str = "train-array-0123456789ab"
+
+
+def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_point(cluster, do, monkeypatch):
+    """Else the point would be submitted once more, under the next number."""
+    looks = iter([JobNotFound("not there yet")])
+
+    def members(_book, _array):
+        for error in looks:
+            raise error
+        return ["train"]
+
+    monkeypatch.setattr(type(cluster.book), "members", members)
+    entry = do(cluster.book.submission("train", Claimed()))
+    assert (entry.status, entry.void) == (None, False)
+
+
+def test_an_array_without_the_point_will_never_run_it(cluster, do, monkeypatch):
+    """It was sent with fewer points than were claimed for it."""
+    monkeypatch.setattr(type(cluster.book), "members", lambda *_: ["other"])
+    assert do(cluster.book.submission("train", Claimed())).void

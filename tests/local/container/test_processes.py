@@ -162,7 +162,7 @@ def test_without_environments_the_session_of_a_task_is_known(tmp_path):
     """By its first process, which is known, or by the command of that."""
     bash = shutil.which("bash")
     script = tmp_path / "run-task.sh"
-    script.write_text("sleep 60 & wait\n")
+    script.write_text("sleep 60 & while :; do wait; done\n")
     folder = str(tmp_path / "data/jobs/a")
     with subprocess.Popen([bash, str(script), folder], start_new_session=True) as first:
         children = wait_until(lambda: psutil.Process(first.pid).children())
