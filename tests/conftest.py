@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import signal
 import time
@@ -23,6 +24,9 @@ from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# A server that an earlier test has left to the garbage collector logs in the middle of another test.
+logging.getLogger("asyncio").propagate = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)
