@@ -152,7 +152,7 @@ class _Converter:
     def _retry_count(self) -> int:
         count = int(self._job.get("retryCount") or 0)
         if count < 0:
-            meaning = "for ever" if count == -1 else "until it succeeds"
+            meaning = "no limit" if count == -1 else "also after a success"
             self._lose("retryCount", f"{count} ({meaning}) becomes 0: v2 has no negative count")
         return max(count, 0)
 

@@ -204,7 +204,7 @@ class PaiJob(_Fields):
         virtualCluster: where to run; ``default`` on the server.
         gpuType: type of GPU to ask for.
         retryCount: how often a failed job is started again by the cluster; -1
-            for ever, -2 until it succeeds.
+            without a limit, -2 also after a success.
         killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
             ``minSucceededTaskCount`` of a role.
         jobEnvs: environment variables of all tasks (0.9 and later; refused before).

@@ -1,0 +1,257 @@
+"""What the documents of OpenPAI and Luigi say of a task, as far as no other test holds it."""
+
+from __future__ import annotations
+
+import json
+
+import luigi
+import luigi.contrib.hdfs
+import luigi.target
+import pytest
+import responses
+from clocks import MovableClock
+from process_state import install_clock
+from train_task import Train, build
+
+from luigi_pai import HdfsTarget, PaiProtocolTask, PaiTask, Port, TaskRole
+
+PLAIN = {
+    "jobName": "plain",
+    "image": "openpai/pai.example.sklearn",
+    "outputDir": "$PAI_DEFAULT_FS_URI/plain/output",
+    "virtualCluster": "default",
+    "taskRoles": [
+        {
+            "name": "main",
+            "taskNumber": 1,
+            "cpuNumber": 1,
+            "memoryMB": 2048,
+            "shmMB": 64,
+            "gpuNumber": 0,
+            "portList": [],
+            "command": "true",
+        }
+    ],
+    "retryCount": 0,
+}
+
+PROTOCOL = """\
+protocolVersion: 2
+name: weather
+type: job
+version: torch1.1-py3.5
+contributor: a group
+description: |
+  Fetches maps,
+  then draws them.
+jobRetryCount: 0
+parameters:
+  scale: 4
+prerequisites:
+  - type: script
+    name: renderer
+    plugin: com.microsoft.pai.runtimeplugin.cmd
+    callbacks:
+      - event: taskStarts
+        commands:
+          - apt update
+          - apt install -y renderer
+  - type: data
+    name: maps
+    plugin: com.microsoft.pai.runtimeplugin.cmd
+    callbacks:
+      - event: taskStarts
+        commands:
+          - mkdir -p /maps
+          - >-
+            fetch-maps
+            --into /maps
+  - type: dockerimage
+    uri: 'ubuntu:18.04'
+    name: system
+taskRoles:
+  draw:
+    instances: 1
+    completion:
+      minFailedInstances: 1
+    taskRetryCount: 0
+    prerequisites:
+      - renderer
+      - maps
+    dockerImage: system
+    resourcePerInstance:
+      gpu: 1
+      cpu: 3
+      memoryMB: 29065
+    commands:
+      - draw --scale <% $parameters.scale %> /maps
+defaults:
+  virtualCluster: default
+extras:
+  com.microsoft.pai.runtimeplugin:
+    - plugin: ssh
+      parameters:
+        jobssh: true
+  jobStatusChangeNotification:
+    running: true
+    succeeded: true
+    stopped: false
+    failed: true
+    retried: false
+"""
+
+
+def test_what_a_task_does_not_say_is_left_out_or_has_its_default(pai):
+    """No folders, no account of a registry, any GPU."""
+
+    class Plain(PaiTask):
+        name = "plain"
+        image = "openpai/pai.example.sklearn"
+        tasks = [TaskRole("main", "true")]
+
+    Plain().run()
+    assert pai.jobs["plain"].config == PLAIN
+    assert list(pai.jobs["plain"].config) == list(PLAIN)
+
+
+def test_roles_of_a_distributed_training(pai):
+    """Each has its own instances, resources and ports; a command names variables of the container."""
+    serve = "python serve.py --hosts $PAI_TASK_ROLE_ps_HOST_LIST"
+
+    class Distributed(PaiTask):
+        @property
+        def name(self):
+            return "distributed"
+
+        @property
+        def image(self):
+            return "registry.example/tensorflow:latest"
+
+        @property
+        def tasks(self):
+            return [
+                TaskRole(
+                    name="ps", command=serve, taskNumber=2, cpuNumber=4, memoryMB=4096, shmMB=64, gpuNumber=0
+                ),
+                TaskRole(
+                    name="worker",
+                    command="python work.py",
+                    taskNumber=4,
+                    cpuNumber=8,
+                    memoryMB=16384,
+                    gpuNumber=2,
+                    portList=[Port(label="web", begin_at=8080, port_number=1)],
+                ),
+            ]
+
+        @property
+        def data_dir(self):
+            return "/data/training"
+
+        @property
+        def code_dir(self):
+            return "/code/example"
+
+        @property
+        def virtual_cluster(self):
+            return "gpu-cluster"
+
+        @property
+        def gpu_type(self):
+            return "K80"
+
+        @property
+        def retry_count(self):
+            return 3
+
+    assert build(Distributed())
+    sent = pai.jobs["distributed"].config
+    about = ("dataDir", "codeDir", "virtualCluster", "gpuType", "retryCount")
+    assert [sent[field] for field in about] == ["/data/training", "/code/example", "gpu-cluster", "K80", 3]
+    assert "authFile" not in sent
+    keys = ("name", "taskNumber", "cpuNumber", "memoryMB", "shmMB", "gpuNumber", "portList")
+    assert [[role[key] for key in keys] for role in sent["taskRoles"]] == [
+        ["ps", 2, 4, 4096, 64, 0, []],
+        ["worker", 4, 8, 16384, 64, 2, [{"label": "web", "beginAt": 8080, "portNumber": 1}]],
+    ]
+    assert sent["taskRoles"][0]["command"] == serve
+
+
+@pytest.mark.parametrize(("keys", "expiration"), [({}, 3600), ({"expiration": 600}, 600)])
+def test_the_login_of_a_run_asks_for_the_configured_expiration(keys, expiration, settings, monkeypatch):
+    """In seconds; an hour where luigi.cfg says nothing."""
+    install_clock(MovableClock(), monkeypatch)
+    url = "http://pai.test:9186"
+    settings(pai_url=url, username="anna", password="hunter2", **keys)
+    with responses.RequestsMock() as mock:
+        mock.post(f"{url}/api/v1/token", json={"token": "t", "user": "anna", "admin": False})
+        mock.get(f"{url}/api/v1/jobs/train", status=404, json={})
+        mock.post(f"{url}/api/v1/jobs", status=202, json={})
+        mock.get(f"{url}/api/v1/jobs/train", json={"jobStatus": {"state": "SUCCEEDED"}})
+        Train().run()
+        (login,) = [call.request for call in mock.calls if call.request.url.endswith("/token")]
+    assert json.loads(login.body) == {"username": "anna", "password": "hunter2", "expiration": expiration}
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"), [({}, "$PAI_DEFAULT_FS_URI/train/output"), ({"output_dir": "/out"}, "/out")]
+)
+def test_the_output_is_luigis_hdfs_target_of_the_output_folder(folder, path, pai):
+    """Nothing is asked for it."""
+    target = type("Own", (Train,), folder)().output()
+    assert isinstance(target, HdfsTarget)
+    assert isinstance(target, (luigi.contrib.hdfs.HdfsTarget, luigi.target.FileSystemTarget))
+    assert target.path == path
+    assert pai.calls == []
+
+
+def test_run_and_complete_may_be_overridden(pai):
+    """Luigi goes by the complete() of a subclass; its run() may do more around the job."""
+    done = []
+
+    class Own(Train):
+        def run(self):
+            done.append("before")
+            super().run()
+            done.append("after")
+
+        def complete(self):
+            return done[-1:] == ["after"]
+
+    assert not Own().complete()
+    assert pai.calls == []
+    assert build(Own())
+    assert done == ["before", "after"]
+    assert pai.posts() == ["train"]
+    asked = len(pai.calls)
+    assert build(Own())
+    assert done == ["before", "after"]
+    assert len(pai.calls) == asked
+
+
+def test_a_protocol_with_prerequisites_and_a_plugin_is_sent_without_a_warning(pai, caplog):
+    """The role's prerequisites in their order, and all flags of notifications, false ones too."""
+    pai.release = "1.8.0"
+
+    class Weather(PaiProtocolTask):
+        protocol = PROTOCOL
+
+    with caplog.at_level("WARNING"):
+        assert luigi.build([Weather()], local_scheduler=True, log_level="WARNING")
+    assert caplog.messages == []
+    sent = pai.jobs["weather"].config
+    assert sent["taskRoles"]["draw"]["prerequisites"] == ["renderer", "maps"]
+    assert sent["prerequisites"][1]["callbacks"] == [
+        {"event": "taskStarts", "commands": ["mkdir -p /maps", "fetch-maps --into /maps"]}
+    ]
+    assert sent["extras"] == {
+        "com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": {"jobssh": True}}],
+        "jobStatusChangeNotification": {
+            "running": True,
+            "succeeded": True,
+            "stopped": False,
+            "failed": True,
+            "retried": False,
+        },
+    }
+    assert sent["description"] == "Fetches maps,\nthen draws them.\n"
