@@ -189,7 +189,7 @@ def test_every_loss_is_said():
         f"taskRoles[0].{ABSENT_SHM}",
         "jobEnvs.my-key: is left out: a shell has no variable of this name",
         f"taskRoles[1].{ABSENT_SHM}",
-        "retryCount: -1 (for ever) becomes 0: v2 has no negative count",
+        "retryCount: -1 (no limit) becomes 0: v2 has no negative count",
     ]
 
 
