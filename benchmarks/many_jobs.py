@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import against_contrib
+import calls
 import luigi
 import polling
 import psutil
@@ -295,10 +296,10 @@ def measure_in_flight(url: str) -> tuple[Table, list[str]]:
     requests.get(f"{url}/counts", timeout=10)
     clock = SetClock()
     cluster = Cluster(url, "admin", password="admin-password", clock=clock, api_version="v1")
-    watcher = Watcher(cluster)
+    watcher = Watcher(cluster.book)
     for number in range(IN_FLIGHT):
         name = f"{FINISHED}long-{number}"
-        status = cluster.status(name) if number == 0 else JobStatus(name, JobState.RUNNING)
+        status = cluster.job(name).status() if number == 0 else JobStatus(name, JobState.RUNNING)
         watcher.add(status, new=True)
     with requests.Session() as control:
         control.get(f"{url}/counts", timeout=10)
@@ -359,7 +360,7 @@ def measure_short() -> tuple[Table, list[str]]:
     late = []
     with LocalPai() as server:
         cluster = Cluster(server.url, server.username, password=server.password, fs_uri=server.fs_uri)
-        watcher = Watcher(cluster)
+        watcher = Watcher(cluster.book)
         begin = time.perf_counter()
         submitted = 0
         while submitted < SHORT_JOBS or len(watcher):
@@ -423,7 +424,12 @@ def main() -> int:
         server.join(10)
     short, missed = measure_short()
     broken += missed
-    tables += [one, in_flight, short]
+    counts, missed = calls.measure()
+    broken += missed
+    steps = Table("Own functions of luigi_pai", ("", "calls", "in files", "frames from run() to the POST"))
+    for what, numbers in counts.items():
+        steps.add(f"`{what}()`", f"{numbers['calls']:,}", str(numbers["files"]), str(numbers["frames"] or ""))
+    tables += [one, in_flight, short, steps]
     for table in tables:
         print(f"\n{table}")
     for promise in broken:

@@ -77,7 +77,7 @@ def bare(server: LocalPai, count: int, at_once: int) -> float:
     posted = ended = 0
     while ended < count:
         while posted < count and posted - ended < at_once:
-            cluster.post(points[posted].job())
+            cluster.book.api.dialect.submit(points[posted].job())
             posted += 1
         listed = time.monotonic()
         ended = sum(job.finished for job in cluster.list())

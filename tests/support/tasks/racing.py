@@ -175,7 +175,8 @@ class Race:
             first, points: the tasks, by their numbers; all where not given.
             points_per_job: the tasks are the points of a sweep; 0: they are not.
         """
-        script, config = self.folder / "pipeline.py", self.folder / "luigi.cfg"
+        number = len(self.processes)  # others may be reading their files
+        script, config = self.folder / f"pipeline-{number}.py", self.folder / f"luigi-{number}.cfg"
         script.write_text(_PIPELINE)
         given = {**self.server.luigi_section, "api_version": self.api_version, "poll_max": 0.3}
         if not self.with_hdfs:
@@ -199,7 +200,7 @@ class Race:
         env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": str(ROOT)}
         command = [sys.executable, str(script), json.dumps(words)]
-        with (self.folder / f"log-{len(self.processes)}").open("wb") as log:
+        with (self.folder / f"log-{number}").open("wb") as log:
             self.processes.append(
                 subprocess.Popen(
                     command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
