@@ -71,14 +71,8 @@ class KeptLogs:
             return
         count = len(status.tasks)
         lost = f"; those of {unreadable} could not be read" if unreadable else ""
-        logger.info(
-            "Kept the logs of job %s, %d task%s, in %s%s",
-            status.name,
-            count,
-            "" if count == 1 else "s",
-            folder,
-            lost,
-        )
+        tasks = f"{count} task{'' if count == 1 else 's'}"
+        logger.info("Kept the logs of job %s, %s, in %s%s", status.name, tasks, folder, lost)
 
     def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
         """Keep the logs of a task, or the reason why not; return whether they could be read."""

@@ -161,11 +161,7 @@ def _is_json(response: requests.Response) -> bool:
 
 
 def _is_job_not_found(response: requests.Response, code: str | None) -> bool:
-    """Return whether a 404 means that the job does not exist.
-
-    OpenPAI sends a code, mocked tests send ``{}`` or an empty body. Any other text comes from a proxy or
-    gateway and says nothing about the job.
-    """
+    """Return whether a 404 means that the job does not exist; any other text is that of a gateway."""
     return code == "NoJobError" or response.content.strip() in (b"", b"{}")
 
 
