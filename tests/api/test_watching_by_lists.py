@@ -277,7 +277,7 @@ def test_young_jobs_do_not_wait_for_slow_lists(faulty, known_cluster, slow_lists
         ended = [update.name for update in watcher.step() if update.outcome is Outcome.ENDED]
         late += [clock.time() - began - 20 - NAMES.index(name) for name in ended]
     assert len(late) == len(NAMES)
-    assert max(late) < 15
+    assert max(late) < 20  # with the lists alone it would be 33
     assert faulty.lists <= 3
     assert sum(lookups(faulty).values()) < 4 * 60
 
