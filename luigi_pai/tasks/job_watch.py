@@ -97,7 +97,7 @@ class JobWatch:
         last: Update | None = None
         try:
             with before_signals(self._killed) as check_signals:
-                self._show(status)
+                self.show(status)
                 self._tell(status)
                 while last is None:
                     check_signals()
@@ -105,7 +105,7 @@ class JobWatch:
                     for update in watcher.step():
                         status = update.status
                         last = update if update.outcome is not Outcome.CHANGED else None
-                    self._show(status)
+                    self.show(status)
                     self._tell(status)
                     if last is None:
                         logs.step(status)
@@ -147,7 +147,7 @@ class JobWatch:
         page = self._api.page(name)
         return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
 
-    def _show(self, status: JobStatus) -> None:
+    def show(self, status: JobStatus) -> None:
         """Log a changed status, and show it on Luigi's web page."""
         summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
         if summary != self._logged:

@@ -203,6 +203,8 @@ class TaskRun:
             update = Update(entry.job, entry.status, Outcome.ENDED)
             if not entry.status.finished:
                 update = yield from self._watch.steps(entry.status, submitted=entry.posted)
+            elif entry.posted:  # it has ended before it was watched
+                self._watch.show(entry.status)
             try:
                 self.finish(entry, update, next_step=self._next_step(update))
             except PaiJobFailed as error:
