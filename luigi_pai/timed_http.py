@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator, Mapping
 
+    import requests
+
     _Pools = Mapping[str, Callable[..., Any]]
 
 __all__ = [
@@ -103,9 +105,11 @@ class _Progress(threading.local):
 
     Attributes:
         sent: whether a connected socket took any of it; None before a connection is asked for.
+        read_timeout: seconds that the server may take for a part of the body; None: no limit.
     """
 
     sent: bool | None = None
+    read_timeout: float | None = None
 
 
 progress = _Progress()
@@ -128,7 +132,9 @@ class TimedConnection(HTTPConnection):
             self._connecting = False
 
     def send(self, data: Any) -> None:
-        """Send a part of a request."""
+        """Send a part of a request within the read timeout; urllib3 leaves the connect timeout in place."""
+        if self.sock is not None and not self._connecting:
+            self.sock.settimeout(progress.read_timeout)
         try:
             super().send(data)
         finally:
@@ -148,6 +154,11 @@ class TimedAdapter(HTTPAdapter):
     def __init__(self, direct: _Pools, proxied: _Pools, **options: Any) -> None:
         self._direct, self._proxied = direct, proxied
         super().__init__(**options)
+
+    def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
+        """Send a request; its ``timeout`` is a pair, in seconds: for the connection, and for each silence."""
+        progress.read_timeout = options["timeout"][1]
+        return super().send(request, **options)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of direct connections."""

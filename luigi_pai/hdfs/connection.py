@@ -51,7 +51,7 @@ class Connection(Transport):
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
-        found: dict[str, Any] = self._get_file_status(path).value
+        found: dict[str, Any] = self.library.status(path)
         return found
 
     def status(self, path: str) -> dict[str, Any] | None:
@@ -67,7 +67,7 @@ class Connection(Transport):
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
         """Return the FileStatus of each entry of a folder; of a file its own, without a name."""
-        found: list[dict[str, Any]] = self._list_status(path).value["FileStatus"]
+        found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 
     def list_folder(self, path: str) -> list[dict[str, Any]]:
@@ -92,17 +92,17 @@ class Connection(Transport):
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
-        found: dict[str, Any] = self._get_content_summary(path).value
+        found: dict[str, Any] = self.library.content(path)
         return found
 
     def home(self) -> str:
         """Return the home folder of the user."""
-        return str(self._get_home_directory("/").value)
+        return str(self.library.resolve("."))
 
     def make_folders(self, path: str, permission: str | None = None) -> None:
         """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
         try:
-            done = self._mkdirs(path, permission=permission).value
+            done = self.ask("PUT", path, "MKDIRS", permission=permission).value
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
             if not file:
@@ -123,8 +123,7 @@ class Connection(Transport):
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        answer = self._delete(path, recursive=str(recursive).lower())
-        return bool(answer.value or answer.maybe_done)
+        return bool(self.library.delete(path, recursive=recursive))
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
@@ -133,21 +132,21 @@ class Connection(Transport):
             None after a rename2; true or false after a first rename, which is also
             what a server answers that does not know the options.
         """
-        done: bool | None = self._rename(path, destination=destination, renameoptions=options).value
+        answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
+        done: bool | None = answer.value
         return done
 
     def change_mode(self, path: str, permission: str) -> None:
         """Set mode bits, written in octal."""
-        self._set_permission(path, permission=permission)
+        self.library.set_permission(path, permission)
 
     def change_owner(self, path: str, owner: str | None, group: str | None) -> None:
         """Set owner or group."""
-        self._set_owner(path, owner=owner, group=group)
+        self.library.set_owner(path, owner=owner, group=group)
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
         """Return the reply whose body is the file from an offset on; to be closed."""
-        reply: requests.Response = self._open(path, offset=offset or None).reply
-        return reply
+        return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
         """Write a file; its folder is made where it is missing. Return the address that it was written to.
@@ -155,7 +154,7 @@ class Connection(Transport):
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            answer = self._create(path, overwrite=str(overwrite).lower())
+            answer = self.ask("PUT", path, "CREATE", overwrite=str(overwrite).lower())
             address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
                 self.write_to(address, path, data)

@@ -238,11 +238,12 @@ def _shown(body: bytes) -> str:
 
 
 def unanswered(
-    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], *, unsent: bool
+    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], waited: float | None
 ) -> HdfsError:
     """Return the error for a request that got no answer, or no whole one, from a host and port.
 
-    Any that is not one of the NameNodes is a DataNode.
+    Any that is not one of the NameNodes is a DataNode. ``waited`` is the read timeout in seconds, None for
+    a request that has surely not reached the server.
     """
     causes = list(chain(error))
     for cause in causes:
@@ -250,19 +251,32 @@ def unanswered(
             divide = ", or divide the folder: it may hold too many files for one listing"
             step = "check webhdfs_url in [OpenPai]" + (divide if operation == "LISTSTATUS" else "")
             return failed(operation, path, server, str(cause), next_step=step)
+    is_silent = waited is not None and any(_is_timeout(cause) for cause in causes)
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if server not in namenodes:
         step = (
             f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
             "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
         )
+        if is_silent:
+            step = "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
     what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
     reason = f"{what} ({_why(error)})"
+    if is_silent:
+        is_read = any(isinstance(cause, (requests.ReadTimeout, ReadTimeoutError)) for cause in causes)
+        reason = f"{'no answer' if is_read else 'it took no more data'} within {waited:g} s (read_timeout)"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
-    unreachable.unsent = unsent
+    unreachable.unsent = waited is None
     untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
     unreachable.transient = isinstance(error, _TRANSIENT) and not untrusted
     return unreachable
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Return whether a limit of ours has passed, not one of the system (ETIMEDOUT)."""
+    if isinstance(error, TimeoutError):
+        return error.errno is None
+    return isinstance(error, (requests.ReadTimeout, ReadTimeoutError))
 
 
 def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:

@@ -41,18 +41,26 @@ AS_SENT = {"user.name": None}
 
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # What may be done twice. CREATE: what a NameNode answers to it is where to send the data; it has done
-# nothing yet. DELETE: a retry that finds nothing counts as done.
+# nothing yet.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
-_LIBRARYS_URL = "namenode:"  # the library has one prefix for all; what stands here is replaced
+_LIBRARYS_URL = "namenode:"  # what the library puts before ``/webhdfs/v1`` and the path; it is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
 redact_urllib3_logs()
 
 
-class Transport(Client):  # type: ignore[misc]  # the library has no types
-    """The requests of the library to one HDFS, as one account.
+class _Library(Client):  # type: ignore[misc]  # the library has no types
+    """The client of the ``hdfs`` library."""
+
+    def resolve(self, hdfs_path: str) -> str:
+        """Return an absolute path as it is, as ``#LATEST`` is a name like any other; make others absolute."""
+        return hdfs_path if hdfs_path.startswith("/") else str(super().resolve(hdfs_path))
+
+
+class Transport:
+    """The requests to one HDFS, as one account.
 
     What is refused, and what gets no answer, is an HdfsError. Requests that may be done twice are retried
     after transient errors; any other is sent once.
@@ -60,16 +68,21 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
     Of several NameNodes, the one that answered last is asked first. One that is on standby, or did not get
     the request, is passed over; a request that changes something and whose answer is lost is an error,
     for it may be done.
+
+    Attributes:
+        account: as given.
+        library: the ``hdfs`` library, whose requests are sent by ``request``. ``ask`` makes those for which
+            it has no public method, or one that takes more requests or drops what is needed of the answer.
     """
 
     def __init__(self, account: Account) -> None:
         self.account = account
+        self._session = new_session(account)
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
         self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
         self._twice: bool | None = None  # whether DataNodes decode paths twice
-        timeout = (account.connect_timeout, account.read_timeout)
-        super().__init__(_LIBRARYS_URL, session=new_session(account), timeout=timeout)
+        self.library = _Library(_LIBRARYS_URL, session=self)
 
     @property
     def server(self) -> str:
@@ -80,25 +93,25 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         """Return the error for what this HDFS did not do, see ``errors.failed``."""
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
-    def resolve(self, hdfs_path: str) -> str:
-        """Return the path as it is: ``#LATEST`` is a name like any other."""
-        return hdfs_path
-
     def close(self) -> None:
         """Close what is kept open; it opens again when it is needed."""
         self._session.close()
 
-    def _request(self, method: str, url: str, **about: Any) -> Answer:
-        """Send a request of the library's to the active NameNode, and follow it to a DataNode."""
-        quoted = url.removeprefix(_LIBRARYS_BASE)
-        path, operation = unquote(quoted), about["params"]["op"]
-        answer = self._ask_namenodes(method, quoted, path, operation, {**about, "allow_redirects": False})
+    def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> Answer:
+        """Send a request of the library's."""
+        about = {name: str(one).lower() if isinstance(one, bool) else one for name, one in params.items()}
+        return self.ask(method, unquote(url.removeprefix(_LIBRARYS_BASE)), about.pop("op"), **about)
+
+    def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
+        """Send a request to the active NameNode, and follow it to a DataNode. Parameters may be None."""
+        stream = operation == "OPEN"
+        about = {"params": {"op": operation, **params}, "stream": stream, "allow_redirects": False}
+        answer = self._ask_namenodes(method, quote(path), path, operation, about)
         if answer.leads_to is None:
             return answer
         answer.reply.close()
         address = self.datanode(answer.reply, answer.leads_to, path, operation)
-        alone = self._alone and operation != "OPEN"  # for which a reader asks for another DataNode
-        stream = about.get("stream", False)
+        alone = self._alone and not stream  # a reader asks for another DataNode
         answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=AS_SENT)
         if answer.leads_to is not None:
             error = malformed(operation, path, answer.reply, "it was redirected to nowhere")
@@ -165,11 +178,13 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
         unsent, maybe_done = 0, False
         while True:
             try:
-                reply = self.send_once(method, url, path, operation, **about)
-                self._limited_since = None
-                return replace(answer_of(operation, path, reply), maybe_done=maybe_done)
+                answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
             except HdfsError as error:
                 failure = error.in_section(self.account.section)
+            else:
+                self._limited_since = None
+                # of a repeated DELETE, that nothing is there means that it was done
+                return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             if failure.retry_after and self._limited_since is None:
                 self._limited_since = time.monotonic()
             unsent += failure.unsent
@@ -197,15 +212,16 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             "Accept-Encoding": "identity",  # what arrives is counted
         }
         progress.sent = False
-        namenodes = [urlsplit(base).netloc for base in self.account.bases]
+        account = self.account
+        namenodes = [urlsplit(base).netloc for base in account.bases]
         failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
                 method,
                 url,
-                timeout=self._timeout,
+                timeout=(account.connect_timeout, account.read_timeout),
                 headers=headers,
-                verify=self.account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
+                verify=account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
                 **about,
             )
             if reply.ok:
@@ -213,9 +229,10 @@ class Transport(Client):  # type: ignore[misc]  # the library has no types
             failure = refused(operation, path, reply)
         except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
             server = urlsplit(url).netloc
-            failure = unanswered(operation, path, server, error, namenodes, unsent=not progress.sent)
+            waited = account.read_timeout if progress.sent else None
+            failure = unanswered(operation, path, server, error, namenodes, waited)
         # not in the except block: the text of its error has the address, and that a delegation token
-        raise failure.in_section(self.account.section)
+        raise failure.in_section(account.section)
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:

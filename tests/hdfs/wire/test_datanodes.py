@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 SIZE = 64 * 2**20
+PAUSE = 3.0  # seconds
 
 
 @pytest.fixture(scope="module", params=EACH_HADOOP)
@@ -75,6 +77,18 @@ def test_datanodes_that_die_in_a_write(own: RealHdfs, fs: WebHdfs, home: str) ->
             own.start_datanode(number)
     assert content(fs, f"{home}/f") == "old"
     assert names(fs, home) == ["f"]
+
+
+def test_datanodes_that_pause_in_a_write(own: RealHdfs, home: str) -> None:
+    """For longer than connect_timeout: the rest is written when they go on."""
+    fs = Backend("own", own.url, own.user).fs(connect_timeout=PAUSE / 3, read_timeout=60)
+    with fs.open_writer(f"{home}/f") as file:
+        file.write(bytes(4 * 2**20))
+        with ThreadPoolExecutor(1) as pool, own.paused_datanodes():
+            rest = pool.submit(file.write, bytes(SIZE))
+            assert not wait([rest], PAUSE).done
+        rest.result()
+    assert fs.count(f"{home}/f")["content_size"] == 4 * 2**20 + SIZE
 
 
 def test_safe_mode(own: RealHdfs, fs: WebHdfs, home: str) -> None:

@@ -184,10 +184,10 @@ def _serve(port: int, script: Callable[[Any], None]) -> Any:
 def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
     """A certificate does not become right."""
     error = requests.exceptions.SSLError(ssl.SSLCertVerificationError(1, "certificate verify failed"))
-    failure = unanswered("OPEN", "/p", "h:1", error, ["h:1"], unsent=True)
+    failure = unanswered("OPEN", "/p", "h:1", error, ["h:1"], None)
     assert str(failure).startswith("HDFS OPEN /p on h:1: no answer (certificate verify failed); ")
     assert not failure.transient
-    other = unanswered("OPEN", "/p", "h:1", requests.ConnectionError("cut"), ["h:1"], unsent=False)
+    other = unanswered("OPEN", "/p", "h:1", requests.ConnectionError("cut"), ["h:1"], 30.0)
     assert other.transient
 
 

@@ -7,6 +7,7 @@ import getpass
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from real_hdfs.class_files import with_long
 from real_hdfs.configuration import LOGGING, QUIET, make_pages, write_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -120,6 +121,17 @@ class RealHdfs:
         """Start a DataNode and wait until the NameNode knows it."""
         self._datanodes[number] = self._launch(f"datanode{number}", _DATANODE)
         self._wait_for_datanode(number, time.monotonic() + self._timeout)
+
+    @contextlib.contextmanager
+    def paused_datanodes(self) -> Iterator[None]:
+        """Stop all DataNodes for the length of ``with``, as a machine that is out of memory does."""
+        for process in self._datanodes.values():
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in self._datanodes.values():
+                process.send_signal(signal.SIGCONT)
 
     def datanode_of(self, netloc: str) -> int:
         """Return the number of the DataNode that serves WebHDFS at a host and port."""
