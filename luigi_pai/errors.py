@@ -222,12 +222,14 @@ class PaiJobFailed(PaiJobError):
 
     Attributes:
         status: the job's last status.
+        last_line: of the log of the task that decided its end; empty where that is not known.
     """
 
-    def __init__(self, message: str, status: JobStatus) -> None:
+    def __init__(self, message: str, status: JobStatus, last_line: str = "") -> None:
         super().__init__(message, status.name)
-        self.args = (message, status)
+        self.args = (message, status, last_line)
         self.status = status
+        self.last_line = last_line
 
 
 class PaiJobTimeout(PaiJobFailed):

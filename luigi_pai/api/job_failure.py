@@ -60,7 +60,10 @@ def job_failure(
     lines += _output_pages(status)
     lines += [next_step] if next_step else []
     kind = PaiJobFailed if missed is None else PaiJobTimeout
-    return kind(_joined(lines), status)
+    log_lines = [] if last is None else redact_values(last[1], secrets).splitlines()
+    return kind(
+        _joined(lines), status, next((line.strip() for line in reversed(log_lines) if line.strip()), "")
+    )
 
 
 def _joined(lines: Sequence[str]) -> str:

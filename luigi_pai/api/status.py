@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
-__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status", "listed_status"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status", "instance_statuses", "listed_status"]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
 _LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
@@ -196,7 +200,16 @@ def instance_status(array: JobStatus, index: int) -> JobStatus:
     It has the array's name, for that is what the server knows, and the state, the exit code and the
     one task of the instance. When the array has ended, each instance has.
     """
-    task = next((task for task in array.tasks if task.index == index), None)
+    return instance_statuses(array)(index)
+
+
+def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
+    """Return a function that returns the status of an instance of an array, see ``instance_status``."""
+    tasks = {task.index: task for task in array.tasks}
+    return lambda index: _instance_status(array, tasks.get(index))
+
+
+def _instance_status(array: JobStatus, task: TaskStatus | None) -> JobStatus:
     state = _state(array, task)
     if task is None:
         return replace(array, state=state, raw_state=state.value, tasks=())

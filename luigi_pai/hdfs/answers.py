@@ -54,7 +54,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
         HdfsError: it is not what a WebHDFS answers to this operation.
     """
     status, location = reply.status_code, reply.headers.get("Location")
-    if location is not None and operation == "CREATE":  # which waits for its data
+    if location is not None and operation in ("APPEND", "CREATE"):  # which wait for their data
         return Answer(reply, location)
     if location is not None and status >= requests.codes.multiple_choices:
         return Answer(reply, leads_to=location)

@@ -165,6 +165,12 @@ class Connection(Transport):
                 break
         return address
 
+    def append_file(self, path: str, data: bytes) -> None:
+        """Append to a file, in one request to a DataNode: all of it is there then, or perhaps nothing."""
+        answer = self.ask("POST", path, "APPEND")
+        address = self.datanode(answer.reply, answer.value, path, "APPEND")
+        self.send_once("POST", address, path, "APPEND", data=data, params=AS_SENT).close()
+
     def write_to(self, address: str, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a file to an address on a DataNode, as ``create_file`` returns them."""
         self.send_once("PUT", address, path, "CREATE", data=data, params=AS_SENT).close()

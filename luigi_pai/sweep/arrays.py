@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import Retry
 from luigi_pai.config import OpenPai
@@ -14,20 +14,19 @@ from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.convert import Conversion, convert
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name
-from luigi_pai.sweep.units import run_of
+from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.sweep.units import Point
+    from luigi_pai.sweep.jobs import Point
 
 __all__ = ["Arrays", "check_cluster", "check_points"]
 
 logger = logging.getLogger("luigi-interface")
-
-T = TypeVar("T")
 
 _ON_ITS_WAY = 10.0  # seconds from the claim of an array to its arrival on the server
 _LEAVE_OUT = "leave points_per_job out"
@@ -62,9 +61,13 @@ def check_cluster(point: Point) -> None:
         ConfigError: it is one of v1.
         PaiApiError: it does not answer.
     """
-    api = run_of(point).book.api
+    api = _book_of(point).api
     if api.detector.detect() == "v1":
         raise _no_arrays(f"{api.url} is an OpenPAI 0.7 to 0.14")
+
+
+def _book_of(point: Point) -> Book:
+    return TaskRun(point.task._definition(), single=False).book  # noqa: SLF001  of this package
 
 
 def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
@@ -90,18 +93,16 @@ class Arrays:
 
     Attributes:
         book: of the cluster, in v2.
-        waiting: points to submit that wait for others to share a job with.
     """
 
     def __init__(self, sweep: str, point: Point) -> None:
         self._settings = OpenPai.current(point.task.cluster)
-        self._given = run_of(point).book
+        self._given = _book_of(point)
         self.book = self._given.with_api(self._given.api.with_version("v2"))
         self._sweep = sweep
         self._is_checked = False
         self._losses_logged = False
         self._unposted: dict[str, float] = {}  # jobs that are claimed and not there, by when that was seen
-        self.waiting: list[Any] = []
 
     def check(self) -> Steps[None]:
         """Check that the cluster takes arrays, once.
@@ -110,8 +111,11 @@ class Arrays:
             ConfigError: it is one of v1.
             PaiApiError: it does not answer.
         """
-        if not self._is_checked and (yield from self.retried(self._given.api.detector.detect)) == "v1":
-            raise _no_arrays(f"{self.book.api.url} is an OpenPAI 0.7 to 0.14")
+        api = self.book.api
+        if not self._is_checked:
+            retry = Retry(api.polling.patience, api.clock, f"sweep {self._sweep}")
+            if (yield from retry.call(self._given.api.detector.detect)) == "v1":
+                raise _no_arrays(f"{api.url} is an OpenPAI 0.7 to 0.14")
         self._is_checked = True
 
     def is_on_its_way(self, array: str) -> bool:
@@ -129,11 +133,6 @@ class Arrays:
             logger.warning("%s, jobs of a v2 cluster: %s", self._sweep, loss)
         self._losses_logged = True
         return conversion.protocol
-
-    def retried(self, request: Callable[[], T]) -> Steps[T]:
-        """Make a request of a sweep; transient errors are retried."""
-        api = self.book.api
-        return (yield from Retry(api.polling.patience, api.clock, f"sweep {self._sweep}").call(request))
 
 
 def _converted(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:

@@ -1,4 +1,4 @@
-"""Engine: begins the jobs of a sweep where places are free, and watches them to their ends."""
+"""Engine: starts the points of a sweep where places are free, and watches their jobs to the end."""
 
 from __future__ import annotations
 
@@ -9,67 +9,71 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.units import OF_ALL, Ended, first_line
+from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line
+from luigi_pai.sweep.journal import JournalClaims
+from luigi_pai.sweep.starting import Pack, Started, find, submit
+from luigi_pai.sweep.user_code import user_error
+from luigi_pai.sweep.workers import Start, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.request_limits import Window
-    from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watching import Update
+    from luigi_pai.sweep.arrays import Arrays
+    from luigi_pai.sweep.jobs import SweepJob
+    from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sources import Source
-    from luigi_pai.sweep.units import Point, Unit
 
 __all__ = ["Engine", "Listener"]
 
 logger = logging.getLogger("luigi-interface")
 
-_SLICE = 0.5  # seconds of submitting, or of reading reports, before running jobs are looked up again
+_AT_ONCE = 8  # points or packs that are being started
+_SLICE = 0.5  # seconds of starting, or of reading reports, before running jobs are looked up again
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds, while HDFS or the server does not answer
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
+_CLAIMED_AGAIN = 1.0  # seconds until points are looked up again whose array may be on its way
 
 
 class Listener(Protocol):
     """What a sweep reports its progress to."""
 
-    def changed(self, unit: Unit, status: JobStatus) -> None:
-        """Take the status of a job that waits or runs."""
+    def changed(self, job: SweepJob, point: Point, status: JobStatus) -> None:
+        """Take the status of a point that waits or runs."""
         ...
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Take the end of a point, and return its row of the table."""
         ...
 
-    def retried(self, ended: Ended) -> None:
-        """Take the failure of a point that will be submitted again."""
+    def retried(self, ended: Ended, most: int) -> None:
+        """Take the failure of a point that will be submitted again, ``most`` times in all."""
         ...
 
-    def pruned(self, point: Point, job: str) -> None:
-        """Take it that the job of a point is being stopped, as the point is not kept."""
+    def failed_code(self, error: str, point: Point) -> None:
+        """Take an error of the user's ``keep()``."""
         ...
 
 
 class Engine:
-    """Runs the points of a sweep. ``step()`` does what is due and does not sleep.
+    """Runs the points of a sweep. ``step()`` does what is due; it waits a twentieth of a second at most.
 
-    One unit is begun after the other. While the first request of one is being retried no other is begun,
-    so that an outage is met, and logged, once; an outage of HDFS likewise. A server's limit of submissions
-    is kept without being hit.
+    Up to eight starts are on their way at once, in threads. While HDFS or the server does not answer there
+    is one, so that an outage is met, and logged, once. A server's limit of submissions is kept.
 
     Args:
         source: of the points.
         limits: of the sweep; they may change at any time.
         clock: says when something is due.
-        units_of: returns units for points, each point in one of them; for no points, once the source is
-            exhausted, units for those that it has kept back.
+        journal: of the sweep.
+        arrays_of: returns the arrays of the sweep, which are on the cluster of a point.
         listener: gets every event.
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
@@ -77,7 +81,7 @@ class Engine:
     Attributes:
         failed: the points that have failed, with their reasons, in the order of their ends.
         stopping: no more jobs are begun.
-        book: that of the last unit's cluster; None before the first.
+        book: that of the last cluster; None before the first.
     """
 
     def __init__(
@@ -85,26 +89,30 @@ class Engine:
         source: Source,
         limits: SweepLimits,
         clock: Clock,
-        units_of: Callable[[Sequence[Point]], Sequence[Unit]],
+        journal: Journal,
+        arrays_of: Callable[[Point], Arrays],
         listener: Listener,
         keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
     ) -> None:
         self.failed: list[Ended] = []
         self.stopping = False
+        self.book: Book | None = None
         self._source = source
         self._limits = limits
         self._clock = clock
-        self._units_of = units_of
+        self._journal = journal
+        self._arrays_of = arrays_of
         self._listener = listener
         self._keep = keep
-        self._ready: list[Unit] = []
-        # with the time of its next step, and that of its first
-        self._starting: tuple[Unit, Steps[Entry | None], float, float] | None = None
+        self._workers = Workers()
+        self._starts: dict[Start[Started], list[Member]] = {}
+        self._packs: list[Pack] = []
+        self._waiting: list[Member] = []  # for others to share a job with
+        self._again: list[tuple[float, list[Member]]] = []  # to look up again, with the time
         self._watchers: dict[Hashable, Watcher] = {}
-        self._units: dict[tuple[Hashable, str], list[Unit]] = {}  # of each job that is watched
+        self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
         self._reports_due: dict[tuple[Hashable, str], float] = {}
-        self._pruned: set[tuple[Hashable, str]] = set()
-        self.book: Book | None = None
+        self._is_proven = False  # one start has come to its end
         self._outage: tuple[float, float, float] | None = None  # since, end of the pause, its length
 
     # for its user
@@ -112,9 +120,11 @@ class Engine:
     @property
     def done(self) -> bool:
         """Whether nothing runs, and nothing is left to begin."""
-        if self._units or self._starting is not None:
+        if self._jobs or self._starts:
             return False
-        return self.stopping or (self._source.exhausted and not self._ready)
+        return self.stopping or not (
+            self._packs or self._waiting or self._again or not self._source.exhausted
+        )
 
     @property
     def is_hopeless(self) -> bool:
@@ -127,16 +137,24 @@ class Engine:
         """How many submissions the server takes, where that is known."""
         return None if self.book is None else self.book.api.submission_window()
 
-    def watched(self) -> list[tuple[Unit, str]]:
-        """Return the names of the jobs that wait or run, each with a unit of it."""
-        return [(units[0], name) for (_, name), units in self._units.items()]
+    def watched(self) -> list[SweepJob]:
+        """Return the jobs that wait or run."""
+        return list(self._jobs.values())
+
+    def starting(self) -> int:
+        """Return the number of points that are being started."""
+        return sum(map(len, self._starts.values()))
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._workers.close()
 
     def stop(self) -> str:
         """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
         self.stopping = True
         asked, problem, watched = 0, None, self.watched()
-        for each in watched:
-            error = _stop(each)
+        for job in watched:
+            error = _stop(job)
             asked += error is None
             problem = problem or error
             if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
@@ -148,12 +166,14 @@ class Engine:
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
+        if any(start.future is not None for start in self._starts):
+            return 0.0
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
-        waits += [max(0.0, due - now) for due in self._reports_due.values()] if self._keep else []
-        if self._starting is not None:
-            waits.append(max(0.0, self._starting[2] - now))
-        elif self._may_begin():
+        waits += [max(0.0, due - now) for due in self._reports_due.values()]
+        waits += [max(0.0, start.due - now) for start in self._starts]
+        waits += [max(0.0, due - now) for due, _ in self._again]
+        if self._may_begin():
             waits.append(self._held_for())
         return min(waits, default=math.inf)
 
@@ -168,60 +188,90 @@ class Engine:
         for key, watcher in self._watchers.items():
             for update in watcher.step():
                 self._update(key, update)
-        if self._keep is not None:
-            self._read_reports(self._keep)
+        self._read_reports()
 
     # beginning
 
     def _may_begin(self) -> bool:
         """Return whether there is a place, and perhaps a point for it."""
-        if self.stopping or len(self._units) >= self._limits.places:
+        at_once = _AT_ONCE if self._is_proven and self._outage is None else 1
+        busy = len(self._starts)
+        if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
             return False
-        return bool(self._ready) or not (self._source.exhausted or self._source.waits)
+        if self._packs or any(due <= self._clock.monotonic() for due, _ in self._again):
+            return True
+        return not (self._source.exhausted or self._source.waits) or self._is_last_pack()
+
+    def _is_last_pack(self) -> bool:
+        """Return whether points wait for others with which to share a job, and none come."""
+        return bool(self._waiting) and not self._again and not self._starts and self._source.exhausted
 
     def _held_for(self) -> float:
         """Return the seconds for which the server takes no further submission, or does not answer."""
         window = self.window
-        held = window.ends_in if window is not None and window.left <= 0 else 0.0
+        held = window.ends_in if window is not None and window.left <= len(self._starts) else 0.0
         pause = self._outage[1] - self._clock.monotonic() if self._outage is not None else 0.0
         return max(held, pause, 0.0)
 
     def _begin(self) -> None:
         end = self._clock.monotonic() + _SLICE
-        while self._clock.monotonic() < end:
-            if self._starting is None and not (self._may_begin() and self._held_for() <= 0):
+        while True:
+            for start in [each for each in self._starts if each.future is not None and each.future.done()]:
+                self._taken(start)
+            while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
+                self._start_next()
+            now = self._clock.monotonic()
+            for start in [each for each in self._starts if each.future is None and each.due <= now]:
+                self._workers.take(start, sum(each.future is not None for each in self._starts) + 1)
+            if not any(each.future is not None for each in self._starts):
                 break
-            if self._starting is None:
-                unit = self._next_unit()
-                if unit is not None:
-                    self.book = unit.book
-                    now = self._clock.monotonic()
-                    self._starting = unit, unit.begin(), now, now
-            elif self._starting[2] > self._clock.monotonic():
+            self._workers.wait(self._starts)
+            if self._clock.monotonic() >= end:
                 break
-            else:
-                self._advance(*self._starting)
-        if self._source.waits and not self._units and self._starting is None and not self._ready:
+        if self._source.waits and self._is_idle():
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
 
-    def _next_unit(self) -> Unit | None:
-        """Return the next unit; None if a draw gave none."""
-        if self._ready:
-            return self._ready.pop(0)
+    def _is_idle(self) -> bool:
+        return not (self._jobs or self._starts or self._packs or self._again or self._waiting)
+
+    def _start_next(self) -> None:
+        """Begin to submit the next pack, or to look up the next points."""
+        now = self._clock.monotonic()
+        due = next((each for each in self._again if each[0] <= now), None)
+        if not self._packs and due is None and self._is_last_pack():
+            self._pack(0)
+        if self._packs:
+            pack = self._packs.pop(0)
+            arrays = self._arrays_of(pack.members[0].point)
+            self.book = arrays.book
+            self._starts[Start(submit(pack, arrays), now)] = pack.members
+            return
+        if due is not None:
+            self._again.remove(due)
+            self._find(due[1])
+            return
         points: list[Point] = []
         try:
             self._draw(points)
         except (*TRANSIENT, HdfsError) as error:
-            if self.book is None or not self._waits_out(error, points, self.book):
+            if self.book is None or not self._retries(error, points, self.book, now):
                 raise
-            return None
-        try:
-            self._ready += self._units_of(points) if points or self._source.exhausted else ()
-        except OF_ALL:
-            raise
-        except Exception as error:  # noqa: BLE001  as in _advance
-            self._fail(points, error)
-        return self._ready.pop(0) if self._ready else None
+            return
+        members = []
+        for point in points:
+            try:
+                members.append(Member(point, JournalClaims(self._journal, point.name)))
+            except OF_ALL:
+                raise
+            except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
+                self._fail(point, error)
+        if members:
+            self._find(members)
+
+    def _find(self, members: list[Member]) -> None:
+        arrays = self._arrays_of(members[0].point) if self._limits.points_per_job > 1 else None
+        self.book = members[0].run.book if arrays is None else arrays.book
+        self._starts[Start(find(members, arrays), self._clock.monotonic())] = members
 
     def _draw(self, points: list[Point]) -> None:
         """Draw points for a job."""
@@ -232,126 +282,164 @@ class Engine:
             if isinstance(drawn, Ended):
                 self._end(drawn)
             else:
-                drawn.attempts += 1
                 points.append(drawn)
 
-    def _advance(self, unit: Unit, steps: Steps[Entry | None], _: float, began: float) -> None:
-        """Take the next step of the unit that is being begun."""
+    def _taken(self, start: Start[Started]) -> None:
+        """Handle a step that was taken."""
+        future, start.future = start.future, None
+        members = self._starts[start]
+        book = members[0].run.book
+        assert future is not None
         try:
-            wait = next(steps)
-        except StopIteration as end:
-            self._starting = None
-            self._begun(unit, end.value)
+            start.due = self._clock.monotonic() + future.result()
         except (ClusterUnreachable, HdfsError) as error:  # other tasks may have given the server up just now
-            self._starting = None
-            if self._waits_out(error, unit.points, unit.book, began):
+            del self._starts[start]
+            if self._retries(error, [member.point for member in members], book, start.began):
                 return
             if isinstance(error, ClusterUnreachable):
                 raise
-            self._fail(unit.points, error)
+            self._fail_all(members, error)
         except OF_ALL:
-            self._starting = None
+            del self._starts[start]
             raise
         except Exception as error:  # noqa: BLE001  of the job, or of the user's own code
-            self._starting = None
-            self._fail(unit.points, error)
+            del self._starts[start]
+            self._fail_all(members, error)
         else:
-            self._starting = unit, steps, self._clock.monotonic() + wait, began
+            if start.result is not None:
+                del self._starts[start]
+                self._started(start.result)
 
-    def _waits_out(
-        self, error: PaiError, points: Sequence[Point], book: Book, since: float | None = None
-    ) -> bool:
+    def _retries(self, error: PaiError, points: Sequence[Point], book: Book, began: float) -> bool:
         """Draw points again later: HDFS or the server does not answer. False for other errors, and too long.
 
         Args:
             error: what was raised for them.
             points: the points.
             book: of their cluster.
-            since: when they were begun.
+            began: when they were begun.
         """
         if not (error.transient if isinstance(error, HdfsError) else book.api.answered):
             return False
         now = self._clock.monotonic()
-        since, _, pause = self._outage or (now if since is None else since, now, _FIRST_PAUSE / 2)
+        since, until, pause = self._outage or (began, -math.inf, _FIRST_PAUSE / 2)
         limit = book.api.polling.patience
         if now - since >= limit:
             return False
         if self._outage is None:
             logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-        self._outage = since, now + pause, pause
+        if began >= until or self._outage is None:  # else it was on its way already
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._outage = since, now + pause, pause
         for point in points:
-            point.attempts -= 1
             self._source.put_back(point)
         return True
 
-    def _fail(self, points: Sequence[Point], error: Exception) -> None:
-        logger.debug("A point cannot be begun", exc_info=error)
-        text = first_line(error)
-        text = text if isinstance(error, PaiError) else f"{type(error).__name__}: {text}"
-        for point in points:
-            self._end(Ended(point, "FAILED", error=text))
+    def _fail_all(self, members: Iterable[Member], error: Exception) -> None:
+        for member in members:
+            self._fail(member.point, error)
 
-    def _begun(self, unit: Unit, entry: Entry | None) -> None:
-        self._outage = None
-        self._ready[:0] = unit.further()  # they have been looked up just now
-        status = None if entry is None else entry.status
-        if entry is None or status is None or status.finished:
-            self._end_all(unit.finish(None))
+    def _fail(self, point: Point, error: Exception) -> None:
+        logger.debug("A point cannot be begun", exc_info=error)
+        text = first_line(error) if isinstance(error, PaiError) else user_error(error)
+        self._end(Ended(point, "FAILED", error=text))
+
+    def _started(self, started: Started) -> None:
+        self._outage, self._is_proven = None, True
+        for job in started.jobs:
+            self._add(job)
+        for ended in started.ended:
+            self._end(ended)
+        for member, error in started.failed:
+            self._fail(member.point, error)
+        if started.again:
+            self._again.append((self._clock.monotonic(), started.again))
+        for name, members in started.claimed.items():
+            if self._arrays_of(members[0].point).is_on_its_way(name):
+                self._again.append((self._clock.monotonic() + _CLAIMED_AGAIN, members))
+            else:
+                self._packs.append(Pack(members, name))
+        self._waiting += started.to_submit
+        self._pack(self._limits.points_per_job if self._source.fills_packs else 0)
+
+    def _pack(self, least: int) -> None:
+        """Make packs of the points that wait, as long as there are so many."""
+        size = self._limits.points_per_job
+        while self._waiting and len(self._waiting) >= least:
+            self._packs.append(Pack(self._waiting[:size]))
+            self._waiting = self._waiting[size:]
+
+    def _add(self, job: SweepJob) -> None:
+        """Watch a job, or take its end."""
+        if not job.status.finished or job.posted:
+            job.announce()
+        if job.status.finished:
+            self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
-        watcher = self._watchers.setdefault(unit.key, Watcher(unit.book, isolated=True))
-        units = self._units.setdefault((unit.key, status.name), [])
-        units.append(unit)
-        if len(units) == 1:  # else other points of this job were begun before
+        known = self._jobs.get((job.key, job.name))
+        if known is not None:  # other points of this job were begun before
+            known.members += job.members
+        else:
+            self._jobs[job.key, job.name] = job
+            watcher = self._watchers.setdefault(job.key, Watcher(job.book, isolated=True))
             watcher.add(
-                status,
-                new=entry.posted,
-                with_tasks=unit.with_tasks,
-                queue_timeout=unit.options["queue_timeout"],
-                run_timeout=unit.options["run_timeout"],
+                job.status,
+                new=job.posted,
+                with_tasks=job.shared,
+                queue_timeout=job.options["queue_timeout"],
+                run_timeout=job.options["run_timeout"],
             )
-        self._changed(unit, status)
+        self._changed(job, job.status)
         if self.stopping:  # while it was begun
-            _stop((unit, status.name))
+            _stop(job)
 
     # watching
 
     def _update(self, key: Hashable, update: Update) -> None:
-        job = key, update.name
+        job = self._jobs[key, update.name]
         if update.outcome is Outcome.CHANGED:
-            for unit in self._units[job]:
-                self._changed(unit, update.status)
+            job.status = update.status
+            self._end_all(job, update)
+            self._changed(job, update.status)
             return
-        units = self._units.pop(job)
-        self._reports_due.pop(job, None)
-        if update.error is not None:  # its lookup is refused; what becomes of it is not known
-            if isinstance(update.error, OF_ALL):
-                raise update.error
-            for unit in units:
-                self._fail([point for point, _ in unit.statuses(update.status)], update.error)
+        del self._jobs[key, update.name]
+        self._reports_due.pop((key, update.name), None)
+        if update.error is None:
+            self._end_all(job, update)
+        elif isinstance(update.error, OF_ALL):
+            raise update.error
+        else:  # its lookup is refused; what becomes of it is not known
+            self._fail_all(job.members, update.error)
+
+    def _changed(self, job: SweepJob, status: JobStatus) -> None:
+        for member, own in job.statuses(status):
+            self._listener.changed(job, member.point, own)
+        if job.shared:
             return
-        ended = [each for unit in units for each in unit.finish(update)]
-        if job in self._pruned:
-            self._pruned.discard(job)
-            ended = [
-                replace(each, state="PRUNED", error="") if each.state == "STOPPED" else each for each in ended
-            ]
-        self._end_all(ended)
+        now = self._clock.monotonic()
+        if job.members[0].point.record.pruned:  # before a kill
+            self._reports_due.setdefault((job.key, job.name), now)
+        elif self._keep is not None and status.state is JobState.RUNNING:
+            self._reports_due.setdefault((job.key, job.name), now + _REPORTS_EVERY)
 
-    def _changed(self, unit: Unit, status: JobStatus) -> None:
-        self._end_all(unit.changed(status))
-        self._listener.changed(unit, status)
-        job = unit.key, status.name
-        if self._keep and job not in self._pruned and status.state is JobState.RUNNING:
-            self._reports_due.setdefault(job, self._clock.monotonic() + _REPORTS_EVERY)
+    def _end_all(self, job: SweepJob, update: Update) -> None:
+        kept = [member for member in job.members if self._has_attempts(member.point)]
+        for ended in list(job.ended(update, kept)):
+            if ended.state == "STOPPED" and ended.point.record.pruned:
+                self._end(replace(ended, state="PRUNED", error=""))
+            else:
+                self._end(ended)
 
-    def _end_all(self, ended: Sequence[Ended]) -> None:
-        for each in ended:
-            self._end(each)
+    def _has_attempts(self, point: Point) -> bool:
+        return len(point.record.made) < self._most(point)
+
+    def _most(self, point: Point) -> int:
+        return max(self._limits.max_attempts, point.max_attempts)
 
     def _end(self, ended: Ended) -> None:
-        if ended.may_retry and ended.point.attempts < self._limits.max_attempts and not self.stopping:
-            self._listener.retried(ended)
+        if ended.may_retry and self._has_attempts(ended.point) and not self.stopping:
+            ended.point.handled = max(ended.point.record.made, default=0)
+            self._listener.retried(ended, self._most(ended.point))
             self._source.put_back(ended.point)
             return
         if ended.state not in ("SUCCEEDED", "PRUNED"):
@@ -360,37 +448,39 @@ class Engine:
 
     # pruning
 
-    def _read_reports(self, keep: Callable[[Any, list[dict[str, Any]]], bool | None]) -> None:
+    def _read_reports(self) -> None:
         """Show the reports of running jobs to ``keep``, and stop those that it does not keep."""
         now = self._clock.monotonic()
-        for job, unit in list(self._due_reports(now)):
+        for key in [key for key, due in self._reports_due.items() if due <= now]:
             if self._clock.monotonic() > now + _SLICE:
                 break
-            self._reports_due[job] = self._clock.monotonic() + _REPORTS_EVERY
+            job, point = self._jobs[key], self._jobs[key].members[0].point
+            self._reports_due[key] = self._clock.monotonic() + _REPORTS_EVERY
             try:
-                reports = unit.reports()
-            except PaiError as error:
-                logger.debug("Job %s: its reports cannot be read: %s", job[1], error)
-                continue
-            if not reports or keep(unit.points[0].task, reports) is not False:
-                continue
-            if _stop((unit, job[1])) is None:
-                self._pruned.add(job)
-                del self._reports_due[job]
-                self._listener.pruned(unit.points[0], job[1])
+                if not point.record.pruned:
+                    if self._is_kept(point, job.reports()):
+                        continue
+                    self._journal.write({"event": "pruned", "point": point.name, "job": job.name})
+            except (PaiError, OSError) as error:
+                logger.debug("Job %s: its reports cannot be read: %s", job.name, error)
+            else:
+                if _stop(job) is None:
+                    self._reports_due[key] = math.inf
 
-    def _due_reports(self, now: float) -> Iterator[tuple[tuple[Hashable, str], Unit]]:
-        for job, due in self._reports_due.items():
-            unit = self._units[job][0]
-            if due <= now and len(unit.points) == 1:
-                yield job, unit
+    def _is_kept(self, point: Point, reports: list[dict[str, Any]]) -> bool:
+        if not reports or self._keep is None:
+            return True
+        try:
+            return self._keep(point.task, reports) is not False
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything
+            self._listener.failed_code(user_error(error, "keep()"), point)
+            return True
 
 
-def _stop(watched: tuple[Unit, str]) -> PaiApiError | None:
+def _stop(job: SweepJob) -> PaiApiError | None:
     """Ask the server to stop a job, and return the error, if that failed."""
-    unit, name = watched
     try:
-        unit.book.api.stop(name)
+        job.book.api.stop(job.name)
     except JobNotFound:
         return None
     except PaiApiError as error:

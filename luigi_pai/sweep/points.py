@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -12,21 +14,26 @@ import luigi.task
 from luigi.parameter import ParameterVisibility
 
 from luigi_pai.errors import PaiError, Problem, SpecError
-from luigi_pai.sweep.units import Point, first_line
+from luigi_pai.spec.hints import closest
+from luigi_pai.sweep.jobs import Point, first_line
+from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = [
     "checked_point",
     "checked_points",
     "describe",
+    "file_of",
     "parameters_of",
     "problem_texts",
     "requirements_of",
+    "sweep_problems",
     "too_many_points",
 ]
 
@@ -34,13 +41,13 @@ _MOST_LINES = 20  # of an error
 
 
 def checked_points(
-    name: str, points: Iterable[Any], limits: SweepLimits, problems: Sequence[Problem]
+    name: str, points: Callable[[], Any], limits: SweepLimits, problems: Sequence[Problem]
 ) -> tuple[list[Point], list[str]]:
     """Return the points of a sweep, and warnings about their jobs; nothing is sent.
 
     Args:
         name: of the sweep.
-        points: what ``points()`` of the sweep returned.
+        points: ``points()`` of the sweep.
         limits: of the sweep.
         problems: of the sweep itself; raised together with those of its points.
 
@@ -49,7 +56,13 @@ def checked_points(
     """
     found = [*problems]
     most = limits.max_points if isinstance(limits.max_points, int) else None
-    listed = list(itertools.islice(points, None if most is None else most + 1))
+    try:
+        given = points()
+        if given is None:
+            raise TypeError("returned None; return a list of tasks")  # noqa: TRY301
+        listed = list(itertools.islice(given, None if most is None else most + 1))
+    except Exception as error:
+        raise SpecError(name, [*found, Problem("points", user_error(error, "points()"))], "sweep") from error
     if most is not None and len(listed) > most:
         raise SpecError(name, [*found, too_many_points(most)], "sweep")
     if not listed:
@@ -159,3 +172,36 @@ def problem_texts(error: Exception) -> list[str]:
     if isinstance(error, (PaiError, ValueError)):
         return [first_line(error)]
     return [f"{type(error).__name__}: {first_line(error)}"]
+
+
+def sweep_problems(sweep: PaiSweep) -> list[Problem]:
+    """Return attributes of a sweep's class that belong to its points, or that no sweep has."""
+    from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  imports this module
+    from luigi_pai.task import PaiTask  # noqa: PLC0415
+    from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415
+
+    own = {name for kind in type(sweep).__mro__ if not issubclass(PaiSweep, kind) for name in vars(kind)}
+    known = {name for name in dir(PaiSweep) if not name.startswith("_")}
+    of_tasks = {
+        name for kind in (JobTask, PaiTask) for name in vars(kind) if not name.startswith("_")
+    } - known
+    problems = []
+    for name in sorted(name for name in own if not name.startswith("_")):
+        value = inspect.getattr_static(sweep, name)
+        if name in of_tasks and not inspect.isroutine(value):
+            problems.append(Problem(name, "is an attribute of tasks; set it in the class of the points"))
+        elif (
+            name not in known
+            and not inspect.isroutine(value)
+            and (near := closest(name, known, likeness=0.85))
+        ):
+            problems.append(Problem(name, f"is no attribute of a sweep (did you mean {near!r}?)"))
+    return problems
+
+
+def file_of(sweep: PaiSweep) -> str:
+    """Return the name of the file that defines a sweep; empty where it has none."""
+    try:
+        return Path(inspect.getfile(type(sweep))).name
+    except (TypeError, OSError):
+        return ""

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
+from luigi_pai.spec.hints import nearest
+from luigi_pai.sweep.results import FIXED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +44,7 @@ class Best:
         self._sign = 1 if words[0] == "max" else -1
         self.column = words[1]
         self._row: Mapping[str, Any] | None = None
+        self._columns: set[str] = set()
         self._seen: dict[str, set[str]] = {}
 
     def add(self, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
@@ -52,10 +55,18 @@ class Best:
             parameters: the point's.
         """
         self.note(parameters)
+        if row["state"] == "SUCCEEDED":
+            self._columns |= {column for column in row if _is_number(row[column])} - {*parameters, *FIXED}
         if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
             return
         if self._row is None or self._sign * row[self.column] > self._sign * self._row[self.column]:
             self._row = {**parameters, self.column: row[self.column]}
+
+    def missing(self) -> str:
+        """Return why no point is the best, where none has the column; else an empty text."""
+        if self._row is not None or not self._columns:
+            return ""
+        return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
 
     def note(self, parameters: Mapping[str, Any]) -> None:
         """Take the parameters of a point; those that vary are shown."""
@@ -88,22 +99,19 @@ class Progress:
         self._clock = clock
         self._began = clock.monotonic()
         self._ended: Counter[str] = Counter()
-        self._jobs: dict[str, bool] = {}
-        self._seen: set[str] = set()  # jobs that have waited or run
+        self._going: dict[str, bool] = {}  # points that wait or run, by whether they run
         self._ends: deque[float] = deque(maxlen=_RATE_OF)
         self._shown: dict[str, int] = {}
         self._shown_at = -math.inf
         self._last = ""
 
-    def changed(self, status: JobStatus) -> None:
-        """Take the status of a job that waits or runs."""
-        self._jobs[status.name] = status.state is not JobState.WAITING
-        self._seen.add(status.name)
+    def changed(self, point: str, status: JobStatus) -> None:
+        """Take the status of a point that waits or runs."""
+        self._going[point] = status.state is not JobState.WAITING
 
-    def left(self, job: str) -> None:
-        """Take it that a job, or a point in it, has ended."""
-        self._jobs.pop(job, None)
-        if job in self._seen:
+    def left(self, point: str) -> None:
+        """Record that the job of a point has ended."""
+        if self._going.pop(point, None) is not None:
             self._ends.append(self._clock.monotonic())
 
     def ended(self, state: str) -> None:
@@ -112,10 +120,10 @@ class Progress:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of jobs ``running`` and ``waiting``, and of points ``done``, ``failed`` and ``pruned``."""
-        running = sum(self._jobs.values())
-        jobs = {"running": running, "waiting": len(self._jobs) - running}
-        return {"done": 0, **jobs, "failed": 0, "pruned": 0, **self._ended}
+        """Number of points ``done``, ``running``, ``waiting``, ``failed`` and ``pruned``."""
+        running = sum(self._going.values())
+        going = {"running": running, "waiting": len(self._going) - running}
+        return {"done": 0, **going, "failed": 0, "pruned": 0, **self._ended}
 
     def percentage(self, total: int | None) -> int | None:
         """Return how much of a number of points has ended."""
@@ -144,7 +152,7 @@ class Progress:
             f"{count:,} {what}{self._difference(what, count)}"
             for what, count in counts.items()
             if count or self._shown.get(what)
-        ]
+        ] or ["none begun"]
         self._shown, self._shown_at, self._last = counts, self._clock.monotonic(), text
         ends = [str(self.best)] if self.best is not None and str(self.best) else []
         left = 0 if total is None else total - sum(self._ended.values())

@@ -20,8 +20,8 @@ A sweep gives it a `Row` for each point, and a `Summary`::
 A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``,
 ``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
 parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
-infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; anything else
-becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
+infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; a scalar of
+numpy or torch becomes the number that it is; anything else becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
 that has the name of a parameter or a fixed column ``result.NAME``.
 """
 
@@ -30,11 +30,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -43,7 +46,17 @@ import luigi.format
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FIXED", "Row", "Summary", "SweepResults", "csv_text", "flattened", "points_digest"]
+__all__ = [
+    "FIXED",
+    "Row",
+    "Summary",
+    "SweepResults",
+    "csv_text",
+    "flattened",
+    "is_on_hdfs",
+    "plain_values",
+    "points_digest",
+]
 
 FIXED = ("state", "seconds", "job", "page", "error")
 """The columns of every table."""
@@ -129,7 +142,7 @@ class SweepResults(luigi.Target):
     @property
     def is_on_hdfs(self) -> bool:
         """Whether the folder is on HDFS."""
-        return self.folder.startswith(_ON_HDFS)
+        return is_on_hdfs(self.folder)
 
     def path(self, ending: str) -> str:
         """Return the path of a file: of ``json``, ``csv`` or ``html``."""
@@ -216,16 +229,21 @@ class SweepResults(luigi.Target):
         )
 
 
+def is_on_hdfs(folder: str) -> bool:
+    """Return whether a folder is on HDFS."""
+    return folder.startswith(_ON_HDFS)
+
+
 def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the columns of a table, and its rows with a value of JSON in each of them."""
     parameters: list[dict[str, Any]] = []
     for row in rows:
-        plain = dict(_plain(row.parameters, ""))
+        plain = _plain(row.parameters)
         parameters.append({f"parameter.{key}" if key in FIXED else key: plain[key] for key in plain})
     names = list(dict.fromkeys(key for own in parameters for key in own))
     taken = {*names, *FIXED}
     results = [
-        {f"result.{key}" if key in taken else key: value for key, value in _plain(row.result, "")}
+        {f"result.{key}" if key in taken else key: value for key, value in _plain(row.result).items()}
         for row in rows
     ]
     values = list(dict.fromkeys(key for own in results for key in own))
@@ -244,16 +262,43 @@ def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
     return columns, table
 
 
-def _plain(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def plain_values(value: Any) -> Any:
+    """Return a value with what JSON has in it: mappings, lists, texts, numbers, bools and None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_values(one) for one in value]
+    value = _number(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _number(value: Any) -> Any:
+    """Return a scalar of numpy or torch as the number that it is; anything else as it is."""
+    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
+        return value.item()
+    return float(value) if isinstance(value, (Decimal, Fraction)) else value
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of values; of two with one name, ``a.b`` and ``{"a": {"b"}}``, one gets a number."""
+    columns: dict[str, Any] = {}
+    for key, value in _flat(values, ""):
+        names = itertools.chain([key], (f"{key}_{number}" for number in itertools.count(2)))
+        columns[next(name for name in names if name not in columns)] = value
+    return columns
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _plain(value, f"{prefix}{key}.")
+            yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", _value(value)
 
 
 def _value(value: Any) -> Any:
     """Return a value as one of JSON."""
+    value = _number(value)
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -263,7 +308,7 @@ def _value(value: Any) -> Any:
             return float(value)
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (list, tuple)):
-        return json.dumps(value, default=str)
+        return json.dumps(plain_values(value))
     return str(value)
 
 

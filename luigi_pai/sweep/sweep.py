@@ -11,7 +11,6 @@ import luigi
 
 from luigi_pai.config import OpenPai
 from luigi_pai.sweep.limits import LIMITS
-from luigi_pai.sweep.points import requirements_of
 from luigi_pai.sweep.results import SweepResults, points_digest
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiSweep", "default_folder"]
 
 _HASH = 10  # characters
+_PATIENCE = 2.0  # seconds for which complete() retries transient errors of HDFS
 
 
 def default_folder(name: str) -> str:
@@ -179,27 +179,44 @@ class PaiSweep(Task):
 
     def requires(self) -> Any:
         """Return what the points require; nothing for a search, whose points are not known beforehand."""
-        return [] if self.is_search else list(requirements_of(self.points()))
+        if self.is_search:
+            return []
+        from luigi_pai.sweep.points import requirements_of  # noqa: PLC0415  loads what only runs need
+
+        return list(requirements_of(self.points() or ()))
 
     def output(self) -> Any:
         """Return the table, a ``SweepResults``; its ``rows()`` are dicts, column -> value."""
         return self.results
 
     def complete(self) -> bool:
-        """Return whether there is a table of exactly the current points; for a search, of any points.
+        """Return whether all points have ended, by the journal, no more failed than may, and the table has them.
+
+        A search is complete once its ``points()`` has ended.
 
         Raises:
             HdfsError: HDFS failed.
-            ValueError: the table cannot be read.
+            ValueError: the journal cannot be read.
         """
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
-        results = self.results
-        if not results.exists():
+        from luigi_pai.sweep.journal import Journal, retried  # noqa: PLC0415  loads HDFS
+        from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415
+
+        clock, results, limits = OpenPai.current().cluster().clock, self.results, SweepLimits.of(self)
+        names = [] if self.is_search else [getattr(point, "name", "") for point in self.points() or ()]
+        if not self.is_search:
+            self._points_before = set(names)
+        journal = Journal(results.folder, clock)
+        retried(journal.read, clock, _PATIENCE)
+        if self.is_search:
+            is_over = journal.over and journal.complete
+            names = journal.asked
+        else:
+            is_over = bool(names)
+        if not is_over or not journal.is_complete(names, limits.failures(len(names))):
             return False
-        return self.is_search or results.summary().digest == points_digest(
-            getattr(point, "name", "") for point in self.points()
-        )
+        return SweepResults(results.folder, points_digest(names)).exists()
 
     def run(self) -> None:
         """Run the points that are not complete, and collect the results of all.
@@ -207,10 +224,17 @@ class PaiSweep(Task):
         Raises:
             SpecError: the sweep or points of it are not valid; nothing was sent.
             ConfigError: a setting is wrong.
-            PaiSweepFailed: more points failed than the tolerance allows.
+            PaiSweepFailed: more points failed than the tolerance allows, or the user's code did.
             PaiApiError: the cluster cannot be reached, or refuses the user; jobs that run continue.
-            HdfsError, OSError: the table cannot be written.
+            HdfsError, OSError: the journal or the table cannot be written.
         """
         from luigi_pai.sweep.sweep_run import SweepRun  # noqa: PLC0415  only runs need it
 
         SweepRun(self).execute()
+
+    def _note(self, task: JobTask) -> Any:
+        """Return what is recorded of a point that a search has proposed, as JSON."""
+        del task
+
+    def _replay(self, notes: list[Any]) -> None:
+        """Take the notes of the points that were proposed before a kill, before ``points()`` is called."""

@@ -7,32 +7,40 @@ import logging
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.array_units import Lookup, packed
-from luigi_pai.sweep.arrays import Arrays, check_cluster, check_points
+from luigi_pai.sweep.arrays import Arrays, check_points
+from luigi_pai.sweep.control import Control
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.jobs import Ended
+from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.pacing import pace, seconds_to_submit
-from luigi_pai.sweep.points import checked_points, describe, parameters_of, requirements_of
+from luigi_pai.sweep.points import (
+    checked_points,
+    describe,
+    file_of,
+    parameters_of,
+    requirements_of,
+    sweep_problems,
+)
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
 from luigi_pai.sweep.table import Table
-from luigi_pai.sweep.units import Ended, PointUnit
 from luigi_pai.tasks.luigi_page import LuigiPage
-from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.sweep.jobs import Point, SweepJob
     from luigi_pai.sweep.sources import Source
     from luigi_pai.sweep.sweep import PaiSweep
-    from luigi_pai.sweep.units import Point, Unit
 
 __all__ = ["SweepRun"]
 
@@ -40,10 +48,8 @@ logger = logging.getLogger("luigi-interface")
 
 _SHOWN_FAILURES = 10  # in an error, and in the log
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
-_LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
 _STOPPERS = 16  # threads that stop jobs when the process is ended
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
-_RESOURCE = "pai"
 
 
 class SweepRun:
@@ -55,6 +61,7 @@ class SweepRun:
     Raises:
         SpecError: the sweep or points of it are not valid; names all problems.
         ConfigError: a setting is wrong.
+        HdfsError, OSError, ValueError: its journal cannot be read.
     """
 
     def __init__(self, sweep: PaiSweep) -> None:
@@ -62,24 +69,43 @@ class SweepRun:
         self._name = sweep.name
         self._clock = OpenPai.current().cluster().clock
         self._limits = SweepLimits.of(sweep)
-        resources: Mapping[str, float] = sweep.resources or {}
-        held = resources.get(_RESOURCE)
-        self._limits.resource = None if held is None else int(held)
         self._complete: dict[str, bool] = {}
-        self._progress, self._source, self._table = self._checked()
-        self._arrays: Arrays | None = None
+        self._arrays: dict[str | None, Arrays] = {}
+        self._journal = Journal(sweep.results.folder, self._clock)
+        self._table = Table(sweep.results, self._name, self._journal, self._clock)
+        best, points = self._checked()
+        retried(self._journal.read, self._clock, OpenPai.current().poll_patience)
+        self._check_journal(points)
+        self._progress = Progress(self._clock, best)
+        self._is_complete = not sweep.is_search and self._journal.is_complete(
+            (point.name for point in points), self._limits.failures(len(points))
+        )
+        if not self._is_complete:
+            file = file_of(sweep)
+            retried(
+                lambda: self._journal.start(self._name, file), self._clock, OpenPai.current().poll_patience
+            )
+        self._source = self._source_of(points)
+        self._table.points = self._source.points
         self._engine = Engine(
             self._source,
             self._limits,
             self._clock,
-            self._units_of,
+            self._journal,
+            self._arrays_of,
             self,
             sweep.keep if sweep.prunes else None,
         )
         self._drawn_at = -math.inf
         self._page = LuigiPage(sweep, self._clock)
+        self._control = Control(
+            sweep, self._limits, self._engine, self._source, self._progress, self._page, self._clock
+        )
         self._pace_shown = False
         self._failures_shown = 0
+        self._reasons: WaitingReasons | None = None
+        self._reason = ""
+        self._code_errors: list[str] = []
 
     def execute(self) -> None:
         """Run all points.
@@ -89,12 +115,17 @@ class SweepRun:
             PaiApiError: the cluster cannot be reached; jobs continue.
             HdfsError, OSError: the table cannot be written.
         """
+        if self._is_complete:
+            self._table.write(complete=True)
+            logger.info("%s: all points have ended; its table is written anew", self._name)
+            return
         logger.info("%s: results go to %s", self._name, self._sweep.results.folder)
         try:
             with before_signals(self._killed) as check_signals:
                 while not self._step():
                     check_signals()
-                    self._pause(min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0))
+                    idle = min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0)
+                    self._control.pause(idle)
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
@@ -104,6 +135,8 @@ class SweepRun:
             self._save()
             logger.warning("%s: interrupted: %s", self._name, self._continuing())
             raise
+        finally:
+            self._engine.close()
         self._conclude()
 
     def _step(self) -> bool:
@@ -117,20 +150,19 @@ class SweepRun:
 
     # of the engine
 
-    def changed(self, unit: Unit, status: JobStatus) -> None:
-        """Show the status of a job."""
-        self._progress.changed(status)
-        for point, own in unit.statuses(status):
-            self._table.changed(point, own)
+    def changed(self, job: SweepJob, point: Point, status: JobStatus) -> None:
+        """Show the status of a point."""
+        del job
+        self._progress.changed(point.name, status)
+        self._table.changed(point, status)
 
-    def ended(self, ended: Ended) -> Mapping[str, Any]:
+    def ended(self, ended: Ended) -> Mapping[str, object]:
         """Collect the result of a point, and return its row."""
-        self._progress.left(ended.job)
+        self._progress.left(ended.point.name)
         self._progress.ended(ended.state)
         row = self._table.ended(ended)
-        task = ended.point.task
         if self._progress.best is not None:
-            self._progress.best.add(row, parameters_of(task))
+            self._progress.best.add(row, parameters_of(ended.point.task))
         if ended.state not in ("SUCCEEDED", "PRUNED"):
             self._failures_shown += 1
             if self._failures_shown <= _SHOWN_FAILURES:
@@ -139,66 +171,91 @@ class SweepRun:
                 logger.warning("%s: further failures are in its table only", self._name)
         return row
 
-    def retried(self, ended: Ended) -> None:
+    def retried(self, ended: Ended, most: int) -> None:
         """Show that a point will be submitted again."""
-        self._progress.left(ended.job)
-        attempts = f"attempt {ended.point.attempts + 1} of {self._limits.max_attempts}"
+        self._progress.left(ended.point.name)
+        attempts = f"attempt {len(ended.point.record.made) + 1} of {most}"
         logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
 
-    def pruned(self, point: Point, job: str) -> None:
-        """Note that a point is not kept: it is not submitted again, though this run may not see its end."""
-        self._table.pruning(point, job)
+    def failed_code(self, error: str, point: Point) -> None:
+        """Log an error of the user's ``keep()``, each text once; the point goes on."""
+        self._table.remark(point, error)
+        if error not in self._code_errors:
+            self._code_errors.append(error)
+            logger.error("%s: %s; the point goes on", self._name, error)
 
-    def _units_of(self, points: Sequence[Point]) -> Sequence[Unit]:
-        units: list[Unit] = []
-        if points and self._limits.points_per_job > 1:
-            return [self._lookup(points)]
-        units += [PointUnit(point, lambda point: self._lookup([point])) for point in points]
-        if self._arrays is not None and self._source.exhausted:
-            units += packed(self._arrays, (), self._limits, self._more_to_pack)
-        return units
-
-    def _lookup(self, points: Sequence[Point]) -> Unit:
-        if self._arrays is None:
-            self._arrays = Arrays(self._name, points[0])
-        return Lookup(self._arrays, points, self._limits, self._more_to_pack)
-
-    def _more_to_pack(self) -> bool:
-        """Return whether further points may share a job with those that are looked up."""
-        return not (self._sweep.is_search or self._source.exhausted)
+    def _arrays_of(self, point: Point) -> Arrays:
+        cluster = point.task.cluster
+        if cluster not in self._arrays:
+            self._arrays[cluster] = Arrays(self._name, point)
+        return self._arrays[cluster]
 
     # beginning
 
-    def _checked(self) -> tuple[Progress, Source, Table]:
+    def _checked(self) -> tuple[Best | None, list[Point]]:
         """Validate the sweep and its points; nothing is sent."""
-        sweep, problems, best = self._sweep, self._limits.problems(), None
+        sweep, problems, best = self._sweep, [*self._limits.problems(), *sweep_problems(self._sweep)], None
         try:
             best = Best(sweep.best) if sweep.best is not None else None
         except ValueError as error:
             problems.append(Problem("best", str(error)))
-        source: Source
         if sweep.is_search:
             if problems:
                 raise SpecError(self._name, problems, "sweep")
-            source = SearchedPoints(self._name, sweep.points(), self._limits, self._known, sweep.tell)
-        else:
-            points, warnings = checked_points(self._name, sweep.points(), self._limits, problems)
-            self._check_requirements(points)
-            if self._limits.points_per_job > 1:
-                check_points(points)
-            if best is not None:
-                for point in points:
-                    best.note(parameters_of(point.task))
-            for warning in warnings:
-                logger.warning("%s: %s", self._name, warning)
-            table = Table(sweep.results, self._name, points, self._clock)
-            source = ListedPoints(points, table.place, self._known, sweep.tell)
-            return Progress(self._clock, best), source, table
-        return (
-            Progress(self._clock, best),
-            source,
-            Table(sweep.results, self._name, source.points, self._clock),
+            return best, []
+        points, warnings = checked_points(self._name, sweep.points, self._limits, problems)
+        self._check_same(points)
+        self._check_requirements(points)
+        if self._limits.points_per_job > 1:
+            check_points(points)
+        if best is not None:
+            for point in points:
+                best.note(parameters_of(point.task))
+        for warning in warnings:
+            logger.warning("%s: %s", self._name, warning)
+        if sweep.prunes and self._limits.points_per_job > 1:
+            logger.warning("%s: keep() is not called for points that share a job", self._name)
+        return best, points
+
+    def _check_same(self, points: Sequence[Point]) -> None:
+        """Check that ``points()`` returns what it returned for ``complete()``.
+
+        Raises:
+            SpecError: it does not.
+        """
+        before = getattr(self._sweep, "_points_before", None)
+        if before is None or before == {point.name for point in points}:
+            return
+        wrong = (
+            "returns other points each time it is called, so that the sweep would never be complete: give "
+            "random numbers a seed, as sample(..., seed=1) does"
         )
+        raise SpecError(self._name, [Problem("points", wrong)], "sweep")
+
+    def _check_journal(self, points: Sequence[Point]) -> None:
+        """Check that the journal is this sweep's.
+
+        Raises:
+            SpecError: it is that of another sweep.
+        """
+        journal, file = self._journal, file_of(self._sweep)
+        other = journal.info.get("file")
+        if not other or not file or other == file or any(point.name in journal.records for point in points):
+            return
+        wrong = (
+            f"{self._sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}, "
+            "none of whose points this one has; set results_dir or name of one of them, or remove that folder"
+        )
+        raise SpecError(self._name, [Problem("results_dir", wrong)], "sweep")
+
+    def _source_of(self, points: list[Point]) -> Source:
+        if self._sweep.is_search:
+            return SearchedPoints(
+                self._sweep, self._name, self._limits, self._journal, self._known, self._table.row_of
+            )
+        for point in points:
+            point.record = self._journal.of(point.name)
+        return ListedPoints(points, self._known)
 
     def _check_requirements(self, points: Sequence[Point]) -> None:
         """Check that what points require is complete, unless Luigi has run it for the sweep."""
@@ -224,7 +281,7 @@ class SweepRun:
 
     def _known(self, point: Point) -> Ended | None:
         """Return how a point has ended without a job of this run."""
-        ended = self._table.pruned(point)
+        ended = self._table.known(point)
         if ended is None and self._sweep.is_search:
             missing = self._missing_requirement(point)
             ended = None if missing is None else Ended(point, "FAILED", error=missing)
@@ -235,9 +292,8 @@ class SweepRun:
     def _show(self) -> None:
         """Show where the sweep stands: in the log, on a terminal, on Luigi's page, and to its scheduler."""
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
-        window = self._engine.window
+        window, book = self._engine.window, self._engine.book
         if not self._pace_shown and window is not None:
-            book = self._engine.book
             packs = book is not None and book.api.dialect.version == "v2"
             text = pace(window, self._source.left, self._limits.points_per_job, packs=packs)
             if text is not None:
@@ -250,75 +306,40 @@ class SweepRun:
             percentage = self._progress.percentage(total)
             if self._page.report("set_status_message", line) and percentage is not None:
                 self._page.report("set_progress_percentage", percentage)
+            self._show_reason()
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:
             self._drawn_at = now
             best = "" if self._progress.best is None else str(self._progress.best)
             note_progress({"sweep": self._name, "total": total, "best": best, **self._progress.counts})
-        self._give_back()
+        self._control.give_back()
 
-    def _give_back(self) -> None:
-        """Give back what the sweep no longer needs of Luigi's resource."""
-        held, callback = self._limits.resource, "decrease_running_resources"
-        if held is None or self._source.total is None or not hasattr(self._sweep, callback):
+    def _show_reason(self) -> None:
+        """Log why the first job waits, while none runs; each reason once."""
+        jobs = self._engine.watched()
+        if self._progress.counts["running"] or not jobs:
             return
-        needed = math.ceil(self._source.left / self._limits.points_per_job) + len(self._engine.watched())
-        if max(1, needed) < held:
-            self._limits.resource = max(1, needed)
-            if not self._page.report(callback, {_RESOURCE: held - self._limits.resource}):
-                self._limits.resource = held
+        if self._reasons is None:
+            self._reasons = WaitingReasons(jobs[0].book)
+        reason = self._reasons.of(jobs[0].status) or ""
+        if reason not in ("", self._reason):
+            self._reason = reason
+            logger.info("%s: job %s waits: %s", self._name, jobs[0].name, reason)
 
-    # messages and signals
-
-    def _pause(self, seconds: float) -> None:
-        """Wait, until a message of the scheduler comes."""
-        for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
-            return
-
-    def _handle(self, message: str) -> str:
-        """Handle a message and return the response."""
-        if message.lower() == "stop":
-            text = self._engine.stop()
-        elif message.lower() == "status":
-            return self._progress.text(self._source.total)
-        else:
-            try:
-                text = self._change(message)
-            except (ValueError, PaiApiError) as error:
-                return str(error)
-        logger.info("%s: by message: %s", self._name, text)
-        return text
-
-    def _change(self, message: str) -> str:
-        """Change a limit, and return what was done.
-
-        Raises:
-            ValueError: the message is not valid, or the points cannot share jobs; the limits are as before.
-            PaiApiError: the cluster was to be asked whether they can, and does not answer.
-        """
-        before, points = self._limits.points_per_job, self._source.points
-        text = self._limits.change(message)
-        if self._limits.points_per_job > before == 1 and points:
-            try:
-                check_points(points)
-                check_cluster(points[0])
-            except PaiError:
-                self._limits.points_per_job = before
-                raise
-        return text
+    # signals
 
     def _killed(self) -> None:
         """Stop the jobs whose ``on_kill`` says so, as many as the time allows, and say what continues."""
         watched = self._engine.watched()
-        to_stop = [each for each in watched if each[0].options["on_kill"] == "stop"]
+        to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
         stopped: list[str] = []
 
         def stop() -> None:
             while to_stop:
                 with contextlib.suppress(IndexError, PaiError):
-                    unit, name = to_stop.pop()
-                    unit.book.api.stop(name)
-                    stopped.append(name)
+                    job = to_stop.pop()
+                    job.book.api.stop(job.name)
+                    stopped.append(job.name)
 
         end = time.monotonic() + _STOPPED_WITHIN
         threads = [threading.Thread(target=stop, daemon=True) for _ in range(min(_STOPPERS, len(to_stop)))]
@@ -334,34 +355,43 @@ class SweepRun:
     def _continuing(self, jobs: int | None = None) -> str:
         """Return what becomes of the jobs that wait or run."""
         count = len(self._engine.watched()) if jobs is None else jobs
+        starting = self._engine.starting()
+        more = f"; {starting} more may have been submitted just now" if starting else ""
         if not count:
-            return "to go on, run the sweep again"
+            return f"to go on, run the sweep again{more}"
         verb, them = ("continues", "it") if count == 1 else ("continue", "them")
-        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over"
+        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over{more}"
 
     # ending
 
-    def _save(self) -> None:
-        """Write the rows so far, if that is possible."""
+    def _save(self, *, complete: bool = False) -> None:
+        """Write the journal and the rows so far, if that is possible."""
         with contextlib.suppress(PaiError, OSError):
+            self._journal.write({"event": "over", "complete": complete})
             self._table.write()
 
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
         self._table.collect_again()
         failed, total = self._engine.failed, len(self._source.points)
-        ended = self._source.total is not None and self._engine.done and not self._engine.stopping
-        if ended and not self._engine.is_hopeless:
+        engine, error = self._engine, self._source.error
+        if (
+            engine.done
+            and self._source.total is not None
+            and not (engine.stopping or engine.is_hopeless or error)
+        ):
+            self._journal.note({"event": "over", "complete": True})
             self._table.write(complete=True)
             logger.info("%s: %s", self._name, self._progress.text(total))
+            self._remark()
             return
         self._save()
-        allowed = self._limits.failures(total)
-        if self._engine.is_hopeless:
-            what = f"{len(failed)} of {total:,} points failed, and tolerance = {self._limits.tolerance:g}"
-            what += f" allows {allowed}"
-        else:
-            what = f"it was stopped by a message, {len(failed)} of {total:,} points failed"
+        counted = f"{len(failed)} of {total:,} points failed"
+        what = f"{counted}, and tolerance = {self._limits.tolerance:g} allows {self._limits.failures(total)}"
+        if error:
+            what = f"{error}; {counted}"
+        elif engine.stopping:
+            what = f"it was stopped by a message, {counted}"
         lines = [f"  {_failure(each)}" for each in failed[:_SHOWN_FAILURES]]
         if len(failed) > _SHOWN_FAILURES:
             lines.append(f"  and {len(failed) - _SHOWN_FAILURES} more")
@@ -369,6 +399,20 @@ class SweepRun:
         lines.append(f"  {self._continuing()}")
         names = [each.point.name for each in failed]
         raise PaiSweepFailed("\n".join([f"sweep {self._name!r} failed: {what}", *lines]), self._name, names)
+
+    def _remark(self) -> None:
+        """Log what the results lack."""
+        table, best = self._table, self._progress.best
+        if table.without_metrics:
+            logger.warning(
+                "%s: %s written no metrics.json; the results of these are their last reports",
+                self._name,
+                _have(table.without_metrics),
+            )
+        if table.without_result:
+            logger.warning("%s: %s no result", self._name, _have(table.without_result))
+        if best is not None and not str(best) and (missing := best.missing()):
+            logger.warning("%s: best = %r: %s", self._name, self._sweep.best, missing)
 
 
 def _failure(ended: Ended) -> str:
@@ -379,3 +423,7 @@ def _failure(ended: Ended) -> str:
 
 def _jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
+
+
+def _have(points: int) -> str:
+    return f"{points:,} point{' has' if points == 1 else 's have'}"

@@ -1,4 +1,4 @@
-"""Table: the rows of a sweep while it runs, with the results of ended points; written now and then."""
+"""Table: the rows of a sweep, made from its journal; written now and then."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.spec.names import base_name, v2_name
+from luigi_pai.sweep.jobs import Ended, first_line
 from luigi_pai.sweep.points import parameters_of
-from luigi_pai.sweep.results import FIXED, Row, Summary, flattened, points_digest
-from luigi_pai.sweep.units import Ended, first_line
+from luigi_pai.sweep.results import Row, Summary, flattened, plain_values, points_digest
+from luigi_pai.sweep.user_code import user_error
+from luigi_pai.tasks.outputs import LastReports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.sweep.jobs import Point
+    from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.results import SweepResults
-    from luigi_pai.sweep.units import Point
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["Table"]
+__all__ = ["Table", "ToldRow"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -32,17 +35,13 @@ _SHARE = 0.05  # of the time, spent on writing at most
 _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
-_PRUNED = "PRUNED"
-_SUBMITTED = (
-    "SUCCEEDED",
-    "RUNNING",
-    "WAITING",
-    "STOPPING",
-    "COMPLETING",
-    "RETRY_PENDING",
-    "UNKNOWN",
-    _PRUNED,
-)
+
+
+class ToldRow(dict[str, Any]):
+    """A row as ``tell()`` gets it: a column that the point has no value for is None."""
+
+    def __missing__(self, column: str) -> None:
+        """Return None."""
 
 
 class Table:
@@ -51,84 +50,81 @@ class Table:
     Args:
         target: the table on HDFS or in a local folder.
         sweep: the name of the sweep.
-        points: all points that are known so far; the list may grow.
+        journal: of the sweep; ends are noted in it.
         clock: throttles, and says when rows were written.
+
+    Attributes:
+        points: all points that are known so far; the list may grow.
+        without_metrics: number of points that have no ``metrics.json``, whose row has their last reports.
+        without_result: number of points that have succeeded without any result.
     """
 
-    def __init__(self, target: SweepResults, sweep: str, points: list[Point], clock: Clock) -> None:
+    def __init__(self, target: SweepResults, sweep: str, journal: Journal, clock: Clock) -> None:
+        self.points: list[Point] = []
+        self.without_metrics = self.without_result = 0
         self._target = target
         self._sweep = sweep
-        self._points = points
+        self._journal = journal
         self._clock = clock
-        self._rows: dict[int, Row] = {}
-        self._running: dict[int, tuple[str, str]] = {}
+        self._running: dict[str, tuple[str, str]] = {}
         self._unread: list[Ended] = []
-        self._started_ms = int(clock.time() * 1000)
+        self._remarks: dict[str, str] = {}
+        self._urls: dict[str | None, str] = {}
         self._changed = True
         self._next = clock.monotonic() + _EVERY
-        self._earlier = self._read()
 
-    # of an earlier run
-
-    def place(self, point: Point) -> int:
-        """Return where to draw a point: 0 if an earlier run of the sweep has submitted it, else 1."""
-        row = self._earlier_row(point)
-        return 0 if row is not None and row["state"] in _SUBMITTED else 1
-
-    def pruned(self, point: Point) -> Ended | None:
-        """Return how an earlier run of the sweep has ended a point, if it has stopped it."""
-        row = self._earlier_row(point)
-        if row is None or row["state"] != _PRUNED:
+    def known(self, point: Point) -> Ended | None:
+        """Return how a point has ended on its cluster, by the journal; None if it has not."""
+        row = point.record.row
+        if row is None or point.record.cluster != self._url_of(point):
             return None
-        parameters = parameters_of(point.task)
-        result = {key: row[key] for key in row if key not in (*FIXED, *parameters, "task")}
-        kept = {key: value for key, value in result.items() if value is not None}
-        return Ended(point, _PRUNED, row["job"] or "", row["page"] or "", row["seconds"], result=kept or None)
-
-    def _earlier_row(self, point: Point) -> dict[str, Any] | None:
-        return self._earlier.get(point.name) or self._earlier.get(v2_name(point.name))
-
-    def _read(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of an earlier run by the names of their points."""
-        try:
-            summary, rows = self._target.summary(), self._target.rows()
-            found = {base_name(row["job"]): row for row in rows if row["job"]}
-        except (PaiError, OSError, ValueError, LookupError, TypeError) as error:
-            logger.debug("Sweep %s: no rows of an earlier run: %s", self._sweep, error)
-            return {}
-        if not summary.complete:
-            self._started_ms = summary.started_ms
-        return found
-
-    # of this run
+        return Ended(
+            point, row["state"], row["job"], row["page"], row["seconds"], row["error"], recorded=True
+        )
 
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
-        before = self._running.get(point.index)
-        if before != (_PRUNED, status.name):
-            self._running[point.index] = status.state.value, status.name
-            self._changed = self._changed or before != self._running[point.index]
+        state = status.state.value
+        if point.record.pruned:
+            state = "PRUNED"
+        elif state == "FAILED":  # it will be submitted again
+            state = "RETRY_PENDING"
+        before = self._running.get(point.name)
+        self._running[point.name] = state, status.name
+        self._changed = self._changed or before != self._running[point.name]
 
-    def pruning(self, point: Point, job: str) -> None:
-        """Note that the job of a point is being stopped, as the point is not kept."""
-        self._running[point.index] = _PRUNED, job
-        self._changed = True
+    def remark(self, point: Point, error: str) -> None:
+        """Note an error of the user's code for a point that goes on."""
+        self._remarks[point.name] = error
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Note the end of a point, and return its row: column -> value."""
         point = ended.point
-        self._running.pop(point.index, None)
-        result, error = ended.result or {}, ended.error
-        if ended.result is None and ended.state in ("SUCCEEDED", _PRUNED):
-            result, problem, may_succeed = _result_of(point.task)
-            error = error or problem
-            if may_succeed:
-                self._unread.append(ended)
-        row = self._rows[point.index] = Row(
-            self._parameters(point), ended.state, result, ended.seconds, ended.job, ended.page, error
-        )
+        self._running.pop(point.name, None)
         self._changed = True
-        return flattened([row])[1][0]
+        if not ended.recorded:
+            result: dict[str, Any] = {}
+            error = ended.error or self._remarks.pop(point.name, "")
+            if ended.state in ("SUCCEEDED", "PRUNED"):
+                result, problem, may_succeed = self._result_of(point.task)
+                error = error or problem
+                if may_succeed:
+                    self._unread.append(ended)
+            row = {
+                "state": ended.state,
+                "result": result,
+                "seconds": ended.seconds,
+                "job": ended.job,
+                "page": ended.page,
+                "error": error,
+            }
+            cluster = ended.cluster or self._url_of(point)
+            self._journal.note({"event": "ended", "point": point.name, "row": row, "cluster": cluster})
+        return self.row_of(point)
+
+    def row_of(self, point: Point) -> Mapping[str, Any]:
+        """Return the row of a point that has ended: column -> value."""
+        return ToldRow(flattened([self._row(point)])[1][0])
 
     def collect_again(self) -> None:
         """Collect results once more that could not be read because HDFS did not answer."""
@@ -141,7 +137,7 @@ class Table:
         return max(0.0, self._next - self._clock.monotonic()) if self._changed else math.inf
 
     def write_if_due(self) -> None:
-        """Write the rows, if some have changed, at most every 5 s; an error is logged."""
+        """Write the journal and the rows, if some have changed, at most every 5 s; an error is logged."""
         if self.idle() > 0:
             return
         began = self._clock.monotonic()
@@ -153,7 +149,7 @@ class Table:
             self._next = now + min(max(_EVERY, (now - began) / _SHARE), _LONGEST_PAUSE)
 
     def write(self, *, complete: bool = False) -> None:
-        """Write all rows.
+        """Write the journal and all rows.
 
         Args:
             complete: the sweep has ended as it should.
@@ -163,55 +159,57 @@ class Table:
             OSError: the local folder cannot be written.
         """
         began = self._clock.monotonic()
+        now_ms = int(self._clock.time() * 1000)
+        self._journal.flush()
         summary = Summary(
             self._sweep,
-            points=len(self._points),
+            points=len(self.points),
             complete=complete,
-            started_ms=self._started_ms,
-            updated_ms=int(self._clock.time() * 1000),
-            digest=points_digest(point.name for point in self._points),
+            started_ms=self._journal.info.get("at", now_ms),
+            updated_ms=now_ms,
+            digest=points_digest(point.name for point in self.points),
         )
-        self._target.write(
-            [self._rows.get(point.index) or self._open_row(point) for point in self._points], summary
-        )
+        self._target.write(map(self._row, self.points), summary)
         now = self._clock.monotonic()
         self._next, self._changed = now + max(_EVERY, (now - began) / _SHARE), False
 
-    def _open_row(self, point: Point) -> Row:
-        """Return the row of a point that has not ended."""
-        state, job = self._running.get(point.index, ("PENDING", ""))
-        return Row(self._parameters(point), state, job=job)
+    def _url_of(self, point: Point) -> str:
+        """Return the URL of a point's rest-server."""
+        cluster = point.task.cluster
+        if cluster not in self._urls:
+            self._urls[cluster] = OpenPai.current(cluster).cluster().url
+        return self._urls[cluster]
 
-    def _parameters(self, point: Point) -> dict[str, Any]:
-        """Return what tells a point from others: its parameters, and its class where there are several."""
+    def _row(self, point: Point) -> Row:
         parameters = parameters_of(point.task)
-        if type(point.task) is not type(self._points[0].task):
+        if self.points and type(point.task) is not type(self.points[0].task):
             parameters["task"] = point.task.task_family
-        return parameters
+        if point.record.row is not None and point.name not in self._running:
+            return Row(parameters, **point.record.row)
+        state, job = self._running.get(point.name, ("PENDING", ""))
+        return Row(parameters, state, job=job)
 
+    def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
+        """Return the values of a task's ``result()``.
 
-def _result_of(task: JobTask) -> tuple[dict[str, Any], str, bool]:
-    """Return the values of a task's ``result()``.
-
-    Returns:
-        the values; what is wrong with them, or an empty text; whether another try may succeed.
-    """
-    try:
-        given: Any = task.result()
-        if given is None:
-            return {}, "", False
-        values = dict(given)
-        sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
-    except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
-        text = first_line(error)
-        known = isinstance(error, (PaiError, ValueError))
-        may_succeed = isinstance(error, HdfsError) and error.transient
-        return {}, f"no result: {text if known else f'{type(error).__name__}: {text}'}", may_succeed
-    kept = [key for key in values if sizes[key] <= _LONGEST_VALUE][:_MOST_VALUES]
-    left_out = [str(key) for key in values if key not in kept]
-    names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
-    problem = (
-        f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
-        "characters)"
-    )
-    return {str(key): values[key] for key in kept}, problem if left_out else "", False
+        Returns:
+            the values; what is wrong with them, or an empty text; whether another try may succeed.
+        """
+        try:
+            given: Any = task.result()
+            self.without_metrics += isinstance(given, LastReports)
+            values = plain_values(dict(given or {}))
+            sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
+            text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
+            may_succeed = isinstance(error, HdfsError) and error.transient
+            return {}, f"no result: {text or user_error(error)}", may_succeed
+        self.without_result += not values
+        kept = [key for key in values if sizes[key] <= _LONGEST_VALUE][:_MOST_VALUES]
+        left_out = [str(key) for key in values if key not in kept]
+        names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
+        problem = (
+            f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
+            "characters)"
+        )
+        return {key: values[key] for key in kept}, problem if left_out else "", False

@@ -7,16 +7,18 @@ import json
 import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.small_files import create_once, read_small
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.hdfs.client import WebHdfs
 
-__all__ = ["Claim", "Claims"]
+__all__ = ["Claim", "ClaimStore", "Claims", "claim_of"]
 
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
 _LARGEST = 100_000  # bytes of a claim
@@ -24,7 +26,7 @@ _LONGEST = 200  # characters of a job's name in those of its files
 _HASH = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A submission of a task's job, claimed before it is posted.
 
@@ -49,6 +51,30 @@ class Claim:
     digest: str
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     state: str | None = None
+
+
+class ClaimStore(Protocol):
+    """Where the claims of one task's job are."""
+
+    def last(self) -> Claim | None:
+        """Return the claim of the last submission, with its end; None if there is none."""
+        ...
+
+    def claim(self, claim: Claim) -> Claim:
+        """Claim a submission, and return the claim that holds: this one, or that of another process."""
+        ...
+
+    def replace(self, claim: Claim) -> Claim:
+        """Put a claim in place of the one that is there, and return it."""
+        ...
+
+    def end(self, claim: Claim, state: str) -> Claim:
+        """Record the final state of a submission, and return the claim with it."""
+        ...
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back: the job was certainly not submitted."""
+        ...
 
 
 class Claims:
@@ -137,7 +163,7 @@ class Claims:
         if data is None:
             return None
         try:
-            return _claim(json.loads(data), number)
+            return claim_of(json.loads(data), number)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise HdfsError(
                 f"{path} is not the record of a submission; remove the file if no job of that name runs: it "
@@ -153,7 +179,8 @@ def _text(claim: Claim) -> bytes:
     return (json.dumps(fields, indent=2) + "\n").encode()
 
 
-def _claim(fields: dict[str, Any], number: int) -> Claim:
+def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
+    """Return the claim with these fields; an error if one is missing or of another type."""
     return Claim(
         name=str(fields["name"]),
         number=number,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.claims import Claim, Claims
+    from luigi_pai.tasks.claims import Claim, ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.flag import CompletionFlag
     from luigi_pai.tasks.outputs import Outputs
@@ -67,23 +67,32 @@ class Evidence:
         outputs: of the task.
         book: of the cluster.
         jobs: the task's job.
+        claims: where submissions are noted, and claimed if the output folder is not on HDFS.
     """
 
-    def __init__(self, definition: Definition, outputs: Outputs, book: Book, jobs: Jobs) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        outputs: Outputs,
+        book: Book,
+        jobs: Jobs,
+        claims: ClaimStore | None = None,
+    ) -> None:
         self._definition = definition
         self._outputs = outputs
         self._book = book
         self._jobs = jobs
+        self._other_claims = claims
         self._mine: Claim | None = None  # the claim of this run, whoever has got it
         self._known = book.remembered(("evidence", definition.name, definition.folder), _Known)
         if book.api.clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf
 
     @functools.cached_property
-    def _claims(self) -> Claims | None:
+    def _claims(self) -> ClaimStore | None:
         hdfs = self._hdfs
         if hdfs is None:
-            return None
+            return self._other_claims
         from luigi_pai.tasks.claims import Claims  # noqa: PLC0415  costs what only HDFS needs
 
         return Claims(hdfs, str(self._definition.folder), self._definition.name)
@@ -194,6 +203,8 @@ class Evidence:
             digest=self._digest(),
         )
         held = self._claims.claim(mine)
+        if held.job == job_name and self._other_claims not in (None, self._claims):
+            self._other_claims.replace(held)
         self._take(held)
         self._mine = mine
         return held.job
@@ -228,7 +239,8 @@ class Evidence:
             return
         claim = self.last()
         if claim is None:
-            self._check_folder(status)
+            if self._hdfs is not None:
+                self._check_folder(status)
         elif claim.job == status.name and claim.digest != self._digest():
             logger.warning(
                 "Job %s was submitted with another definition than the task has now; it runs as it was "
@@ -388,12 +400,18 @@ class Evidence:
         if claim.state is not None:
             end = f"its recorded state is {claim.state}, but the completion flag in its output folder is gone"
         folder = self._definition.folder
+        accept = (
+            ""
+            if folder is None
+            else (
+                f"  output folder: {folder}\n"
+                "  to accept its output as complete: "
+                f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
+            )
+        )
         return PaiJobForgotten(
             f"job {claim.job!r} was submitted{there} {_ago(age)} by {claim.user!r}, and {api.url} "
-            f"{knows} it: {end}. Nothing was submitted\n"
-            f"  output folder: {folder}\n"
-            "  to accept its output as complete: "
-            f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
+            f"{knows} it: {end}. Nothing was submitted\n{accept}"
             "  to run it again: run the task with --OpenPai-on-forgotten submit",
             claim.job,
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["Outputs", "configured_hdfs", "overridden_targets", "read_metrics"]
+__all__ = ["LastReports", "Outputs", "configured_hdfs", "overridden_targets", "read_metrics"]
 
 _METRICS = "metrics.json"
 _LARGEST_METRICS = 1_000_000  # bytes
@@ -32,6 +32,10 @@ def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luig
         return []
     targets: list[luigi.Target] = luigi.task.flatten(task.output())
     return targets
+
+
+class LastReports(dict[str, Any]):
+    """The values of a job's last reports, where it has written no ``metrics.json``."""
 
 
 class Outputs:
@@ -154,7 +158,8 @@ class Outputs:
         values: dict[str, Any] = {}
         for report in self.reports():
             values |= report
-        return {key: values[key] for key in values if key not in ("time", "attempt")} | (metrics or {})
+        reported = {key: values[key] for key in values if key not in ("time", "attempt")}
+        return LastReports(reported) if metrics is None and reported else reported | (metrics or {})
 
     def _is_local(self, folder: str) -> bool:
         inside = f"{folder.rstrip('/')}/"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_watch import JobWatch
     from luigi_pai.tasks.options import Options
@@ -69,6 +70,7 @@ class TaskRun:
     Args:
         definition: of the task.
         single: it is not one of many: its submission is logged (INFO), and then looked up.
+        claims: where its submissions are claimed if its output folder is not on HDFS.
 
     Attributes:
         book: of the cluster, in the dialect that the job needs.
@@ -79,11 +81,14 @@ class TaskRun:
         SpecError: the task's name is not a valid job name.
     """
 
-    def __init__(self, definition: Definition, *, single: bool = True) -> None:
+    def __init__(
+        self, definition: Definition, *, single: bool = True, claims: ClaimStore | None = None
+    ) -> None:
         check_name(definition.name)
         self._definition = definition
         self._task, self._name = definition.task, definition.name
         self._single = single
+        self._claims = claims
         self._settings = OpenPai.current(self._task.cluster)
         cluster = self._settings.cluster()
         if definition.api_version:
@@ -96,7 +101,7 @@ class TaskRun:
     @functools.cached_property
     def evidence(self) -> Evidence:
         """What is known of the job besides what its server says."""
-        return Evidence(self._definition, self.outputs, self.book, self)
+        return Evidence(self._definition, self.outputs, self.book, self, self._claims)
 
     @functools.cached_property
     def job(self) -> PaiJob | JobProtocol:
@@ -229,7 +234,7 @@ class TaskRun:
         if self.is_done(entry):
             return None
         while entry is None or entry.status is None or entry.failed:
-            entry = yield from self._submit(self.next_number(entry))
+            entry = yield from self.submit(self.next_number(entry))
             if entry is not None and entry.posted:
                 break
         assert entry is not None
@@ -269,7 +274,7 @@ class TaskRun:
         """
         return self.evidence.next_number(entry, self.options["on_forgotten"])
 
-    def _submit(self, number: int) -> Steps[Entry | None]:
+    def submit(self, number: int) -> Steps[Entry | None]:
         """Claim and post a submission; return it, or what is there instead."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)

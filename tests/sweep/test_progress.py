@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from clocks import MovableClock
 
-from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.jobs import Point, SweepJob
+from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import ListedPoints
-from luigi_pai.sweep.units import Ended, Point
+from luigi_pai.sweep.starting import Started
 
 
 def status(name, state):
@@ -30,20 +33,20 @@ def test_a_line_has_counts_changes_the_best_and_the_end():
     clock = MovableClock()
     progress = Progress(clock, Best("max accuracy"))
     for number in range(4):
-        progress.changed(status(f"j{number}", "WAITING"))
+        progress.changed(f"j{number}", status(f"j{number}", "WAITING"))
     assert progress.line(600) == "600 points: 4 waiting"
     assert progress.line(600) is None
     clock.advance(60)
     assert progress.line(600) is None
-    progress.changed(status("j0", "RUNNING"))
-    progress.changed(status("j1", "RUNNING"))
+    progress.changed("j0", status("j0", "RUNNING"))
+    progress.changed("j1", status("j1", "RUNNING"))
     progress.best.add(*row(0.1, 0.9))
     assert (
         progress.line(600)
         == "600 points: 2 running (+2), 2 waiting (-2); best accuracy 0.9 (rate=0.1, steps=7)"
     )
     for number in range(6):
-        progress.changed(status(f"k{number}", "RUNNING"))
+        progress.changed(f"k{number}", status(f"k{number}", "RUNNING"))
         progress.left(f"k{number}")
         progress.ended("SUCCEEDED")
     progress.ended("FAILED")
@@ -65,7 +68,7 @@ def test_the_end_is_forecast_from_the_last_ends():
     clock = MovableClock()
     progress = Progress(clock)
     for number in range(10):
-        progress.changed(status(f"j{number}", "RUNNING"))
+        progress.changed(f"j{number}", status(f"j{number}", "RUNNING"))
         clock.advance(60)
         progress.left(f"j{number}")
         progress.ended("SUCCEEDED")
@@ -81,10 +84,11 @@ def test_all_points_of_a_job_count_for_the_end():
     """Fifty in a minute, fifty left: another minute."""
     clock = MovableClock()
     progress = Progress(clock)
-    progress.changed(status("array", "RUNNING"))
+    for number in range(50):
+        progress.changed(f"p{number}", status("array", "RUNNING"))
     clock.advance(60)
-    for _ in range(50):
-        progress.left("array")
+    for number in range(50):
+        progress.left(f"p{number}")
         progress.ended("SUCCEEDED")
     done = datetime.fromtimestamp(clock.time() + 60)  # noqa: DTZ006  as the log's own times
     assert progress.line(100).endswith(f"; done by about {done:%H:%M:%S}")
@@ -120,7 +124,7 @@ def test_another_declaration_of_the_best_is_an_error(declaration):
 class Simulated:
     """A cluster of jobs that run for a time of its clock."""
 
-    url, username = "http://pai", "admin"
+    url, username, detector = "http://pai", "admin", SimpleNamespace(given="v1")
     polling = Polling(0.1, 30.0, 1800.0)
 
     def __init__(self, clock):
@@ -161,36 +165,32 @@ class Simulated:
         return {name: self.of(name) for name in names}
 
 
-class Unit:
-    """A job of a simulated cluster."""
-
-    key = "simulated"
-    with_tasks = False
-    options = {"queue_timeout": None, "run_timeout": None, "on_kill": "leave"}
+class Member:
+    """A point on a simulated cluster."""
 
     def __init__(self, cluster, point):
-        self.book, self.points = cluster, (point,)
+        self.point, self.index, self.number, self.started_ms = point, None, 1, None
+        self.run = SimpleNamespace(
+            book=cluster,
+            options={"queue_timeout": None, "run_timeout": None, "on_kill": "leave"},
+            announce=lambda *_, **__: None,
+            finish=lambda *_: None,
+        )
 
-    def begin(self):
-        yield from ()
-        name = self.points[0].name
-        return Entry(1, name, self.book.submit(name), posted=True)
 
-    def further(self):
-        return ()
-
-    def changed(self, _):
-        return ()
-
-    def finish(self, update):
-        return [Ended(self.points[0], update.status.state.value, update.name)]
+def submitted(members, _arrays):
+    """Submit one of them."""
+    yield from ()
+    (member,) = members
+    status = member.run.book.submit(member.point.name)
+    return Started([SweepJob(member.point.name, member.run.book, [member], status, posted=True)])
 
 
 class Counts:
     def __init__(self):
         self.rows = []
 
-    def changed(self, unit, status):
+    def changed(self, job, point, status):
         pass
 
     def ended(self, ended):
@@ -198,14 +198,22 @@ class Counts:
         return {}
 
 
-def run(count, at_once):
+@pytest.fixture
+def run(monkeypatch, tmp_path):
     """Run a simulated sweep; return its cluster, and what ended."""
+    return functools.partial(_run, monkeypatch, tmp_path)
+
+
+def _run(monkeypatch, tmp_path, count, at_once):
     clock = MovableClock()
     cluster, counts = Simulated(clock), Counts()
     points = [Point(None, f"p{number}", number) for number in range(count)]
-    source = ListedPoints(points, lambda _: 0, lambda _: None, lambda *_: None)
+    monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
+    monkeypatch.setattr("luigi_pai.sweep.engine.find", submitted)
+    source = ListedPoints(points, lambda _: None)
+    journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
-    engine = Engine(source, limits, clock, lambda drawn: [Unit(cluster, point) for point in drawn], counts)
+    engine = Engine(source, limits, clock, journal, None, counts)
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))
@@ -214,7 +222,7 @@ def run(count, at_once):
 
 
 @pytest.mark.slow
-def test_a_thousand_jobs_are_watched_by_one_engine():
+def test_a_thousand_jobs_are_watched_by_one_engine(run):
     """All at once, and each to its end; the lookups of a job do not grow with their number."""
     few, _ = run(250, 250)
     many, ended = run(1000, 1000)
@@ -223,7 +231,7 @@ def test_a_thousand_jobs_are_watched_by_one_engine():
     assert many.lookups / 1000 < 1.5 * few.lookups / 250
 
 
-def test_the_places_are_kept_full():
+def test_the_places_are_kept_full(run):
     """As one job ends the next begins, and never more than the limit."""
     cluster, ended = run(200, 20)
     assert len(ended) == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clocks import MovableClock
 
+from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
 
@@ -23,7 +24,7 @@ class Slow(SweepResults):
 def test_a_table_that_cannot_be_written_does_not_hold_up_the_sweep(caplog):
     """A sweep does nothing else while it writes; it tries again after some minutes."""
     clock = MovableClock()
-    table = Table(Slow(clock), "study", [], clock)
+    table = Table(Slow(clock), "study", Journal("nowhere", clock), clock)
     clock.advance(table.idle())
     table.write_if_due()
     assert "Sweep study: its table could not be written: no reply" in caplog.text

@@ -1,0 +1,236 @@
+"""SweepJob: a job on the server and the points of a sweep that it runs; and how points end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.status import JobState, instance_statuses
+from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.errors import (
+    AuthenticationError,
+    ClusterUnreachable,
+    ConfigError,
+    PaiError,
+    PaiJobFailed,
+    PaiJobTimeout,
+    RateLimited,
+)
+from luigi_pai.sweep.journal import Record
+from luigi_pai.tasks.task_run import TaskRun
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.tasks.claims import ClaimStore
+    from luigi_pai.tasks.job_task import JobTask
+    from luigi_pai.tasks.options import Options
+
+__all__ = ["OF_ALL", "Ended", "Member", "Point", "SweepJob", "first_line"]
+
+OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
+"""Errors that concern all points of a sweep."""
+
+_LONGEST = 300  # characters of a reason
+
+
+@dataclass(slots=True, eq=False)
+class Point:
+    """A point of a sweep.
+
+    Attributes:
+        task: the user's task.
+        name: of its job; that of the task.
+        index: its number in the sweep, from 0.
+        record: what the journal says of it.
+        max_attempts: how often its task says that it is to be submitted.
+        handled: the number of its last submission whose failure led to another one.
+    """
+
+    task: JobTask
+    name: str
+    index: int
+    record: Record = field(default_factory=Record)
+    max_attempts: int = 1
+    handled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a point has ended.
+
+    Attributes:
+        point: which one.
+        state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``, or ``PRUNED``.
+        job: the name of its submission; empty where the server no longer knows it.
+        page: URL of that job's page, or empty.
+        seconds: from the start of the job to its end; None where it is not known.
+        error: why it failed, in a line.
+        may_retry: another submission may succeed.
+        cluster: URL of its rest-server.
+        recorded: it is in the journal.
+    """
+
+    point: Point
+    state: str
+    job: str = ""
+    page: str = ""
+    seconds: float | None = None
+    error: str = ""
+    may_retry: bool = False
+    cluster: str = ""
+    recorded: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has succeeded."""
+        return self.state == "SUCCEEDED"
+
+
+class Member:
+    """A point that is looked up, submitted or run.
+
+    Args:
+        point: the point.
+        claims: where it is claimed if its output folder is not on HDFS.
+
+    Attributes:
+        point: as given.
+        run: of its task.
+        number: of its submission.
+        index: its instance in the job; None for a job of its own.
+        looked_up: when, in seconds of the monotonic clock.
+        started_ms: when its job was first seen running, in ms since 1970.
+    """
+
+    __slots__ = ("index", "looked_up", "number", "point", "run", "started_ms")
+
+    def __init__(self, point: Point, claims: ClaimStore) -> None:
+        self.point = point
+        self.run = TaskRun(point.task._definition(), single=False, claims=claims)  # noqa: SLF001  of this package
+        self.number = 0
+        self.index: int | None = None
+        self.looked_up = 0.0
+        self.started_ms: int | None = None
+        point.max_attempts = int(self.run.options["max_attempts"])
+
+    @property
+    def submission(self) -> str:
+        """The name that its submission has as a job of its own."""
+        return self.run.book.job_name(self.point.name, self.number)
+
+
+@dataclass(slots=True, eq=False)
+class SweepJob:
+    """A job on the server, and the points of a sweep that it runs: one alone, or some in an array.
+
+    Attributes:
+        name: of the job.
+        book: of its cluster.
+        members: the points that have not ended.
+        status: the last known status.
+        posted: this process submitted it.
+        shared: it is an array.
+    """
+
+    name: str
+    book: Book
+    members: list[Member]
+    status: JobStatus
+    posted: bool = False
+    shared: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shared = self.members[0].index is not None
+
+    @property
+    def key(self) -> Hashable:
+        """Jobs of one key are on one cluster, in one dialect: one watcher has them all."""
+        return key_of(self.book)
+
+    @property
+    def options(self) -> Options:
+        """``queue_timeout``, ``run_timeout`` and ``on_kill`` of the job: those of its first point."""
+        return self.members[0].run.options
+
+    def announce(self) -> None:
+        """Trigger the events of the points; an array gets the tags of the first one."""
+        for place, (member, status) in enumerate(self.statuses(self.status)):
+            member.run.announce(self._entry(member, status), with_tags=place == 0)
+
+    def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
+        """Yield the points that have not ended, each with its own status, by the status of the job."""
+        of = instance_statuses(status)
+        for member in list(self.members):
+            own = status if member.index is None else of(member.index)
+            if own.state is JobState.RUNNING and member.started_ms is None:
+                member.started_ms = int(self.book.api.clock.time() * 1000)
+            yield member, own
+
+    def ended(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ended]:
+        """Record and yield the points that have ended, or all where the job has.
+
+        Args:
+            update: of the job.
+            kept: points that stay to the end of the job if they fail, to share their next one, too.
+        """
+        for member, status in self.statuses(update.status):
+            is_over = update.outcome is not Outcome.CHANGED
+            if not is_over and not (status.finished and (status.succeeded or member not in kept)):
+                continue
+            self.members.remove(member)
+            outcome = update.outcome if not self.shared else Outcome.LOST
+            outcome = Outcome.ENDED if status.finished else outcome
+            yield _end(member, self._entry(member, status), replace(update, status=status, outcome=outcome))
+
+    def reports(self) -> list[dict[str, Any]]:
+        """Return what the containers of the point have reported in this submission, oldest first."""
+        return self.members[0].run.outputs.reports(self.name)
+
+    def _entry(self, member: Member, status: JobStatus) -> Entry:
+        return Entry(member.number, self.name, status, member.index, self.posted)
+
+
+def key_of(book: Book) -> Hashable:
+    """Return what jobs have in common that one watcher can have."""
+    return book.api.url, book.api.username, book.api.detector.given
+
+
+def _end(member: Member, entry: Entry, update: Update) -> Ended:
+    """Record the end of a submission of a point, and return how the point has ended."""
+    status, run = update.status, member.run
+    api = run.book.api
+    began = status.launched_ms or member.started_ms or (status.created_ms if entry.posted else None)
+    seconds = None
+    if began is not None and status.completed_ms is not None:
+        seconds = max(0.0, (status.completed_ms - began) / 1000)
+    ended = Ended(
+        member.point, status.state.value, status.name, api.page(status.name), seconds, cluster=api.url
+    )
+    try:
+        run.finish(entry, update)
+    except PaiJobFailed as error:
+        may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
+        may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
+        return replace(ended, error=_reason(error, update), may_retry=may_retry)
+    except PaiError as error:
+        return replace(ended, state="FAILED", error=first_line(error))
+    return ended
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, cut."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
+
+
+def _reason(error: PaiJobFailed, update: Update) -> str:
+    """Return why a job failed, in a line: its end, and the last line of its log, or what the server says."""
+    if update.missed is not None:
+        return f"{update.missed.value}: it was stopped, because it took longer"
+    end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
+    end = end.replace(" (UNKNOWN)", "")
+    return f"{end.partition(': ')[0]}: {error.last_line[:_LONGEST]}" if error.last_line else end

@@ -1,0 +1,233 @@
+"""Starting of points: each is looked up, and submitted if that is needed, alone or with others in an array.
+
+A point in an array is the same work as alone: it has its own submissions (NAME, NAME__attempt2, ...), its
+own output folder, claims and completion flag; its claim names the array as the job that runs it. The array's
+name is made of the submissions that were to be in it, so that equal packs are sent once. Each submission is
+claimed before its array is sent: an array has those of its points whose claims name it.
+
+All functions are steps (``retries.Steps``), which may be taken in any thread: they yield the seconds to wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.retries import Retry
+from luigi_pai.api.submitting import Posting
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
+from luigi_pai.spec.arrays.jobs import array_of
+from luigi_pai.spec.names import array_name
+from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
+from luigi_pai.tasks.task_run import RECENT, RunsInArrayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.retries import Steps
+    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.sweep.arrays import Arrays
+    from luigi_pai.sweep.jobs import Member, Point
+
+    T = TypeVar("T")
+
+__all__ = ["Pack", "Started", "find", "submit"]
+
+logger = logging.getLogger("luigi-interface")
+
+
+@dataclass(slots=True)
+class Started:
+    """What starting points has led to; each of them is in one of these.
+
+    Attributes:
+        jobs: they run, or have ended, in these.
+        ended: they were complete.
+        to_submit: they are to be submitted in an array with others.
+        claimed: they are claimed for arrays that the server does not know, by the array's name.
+        again: they are to be looked up again.
+        failed: they cannot be started, each with the error.
+    """
+
+    jobs: list[SweepJob] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    to_submit: list[Member] = field(default_factory=list)
+    claimed: dict[str, list[Member]] = field(default_factory=dict)
+    again: list[Member] = field(default_factory=list)
+    failed: list[tuple[Member, Exception]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Pack:
+    """Points that are to be submitted as one job.
+
+    Attributes:
+        members: the points.
+        name: of the array, if they are claimed for it.
+    """
+
+    members: list[Member]
+    name: str = ""
+
+
+def find(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
+    """Look up points; without ``arrays`` those that are missing are submitted alone.
+
+    Raises:
+        ConfigError: the cluster takes no arrays.
+        PaiApiError: the cluster cannot be reached, or refuses the user.
+        HdfsError: HDFS failed.
+    """
+    started = Started()
+    if arrays is not None:
+        yield from arrays.check()
+    for member in members:
+        try:
+            yield from _find(member, started, arrays)
+        except OF_ALL:
+            raise
+        except Exception as error:
+            if len(members) == 1:
+                raise
+            started.failed.append((member, error))
+    return started
+
+
+def _find(member: Member, started: Started, arrays: Arrays | None) -> Steps[None]:
+    run, record = member.run, member.point.record
+    run.options.check()
+    entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
+    member.looked_up = run.book.api.clock.monotonic()
+    if run.is_done(entry):
+        started.ended.append(Ended(member.point, "SUCCEEDED", cluster=run.book.api.url))
+        return
+    if entry is not None and entry.status is not None and not (entry.failed and _is_old(entry, member.point)):
+        started.jobs.append(_taken_over(member, entry))
+        return
+    if record.pruned:
+        started.ended.append(Ended(member.point, "PRUNED", cluster=run.book.api.url))
+        return
+    member.number = run.next_number(entry)
+    is_claimed = entry is not None and entry.number == member.number and entry.status is None
+    if entry is not None and is_claimed and entry.job != member.submission:
+        started.claimed.setdefault(entry.job, []).append(member)
+    elif arrays is None or is_claimed:  # its own name decides
+        started.jobs += yield from _submit_alone(member, started)
+    else:
+        started.to_submit.append(member)
+
+
+def _is_old(entry: Entry, point: Point) -> bool:
+    """Return whether a failed submission is from before the current run of the sweep, or was handled."""
+    return entry.number not in point.record.made or entry.number <= point.handled
+
+
+def _taken_over(member: Member, entry: Entry) -> SweepJob:
+    assert entry.status is not None
+    member.number, member.index = entry.number, entry.index
+    if entry.index is None and not entry.posted:
+        member.run.evidence.check_taken_over(entry.status)
+    return SweepJob(entry.job, member.run.book, [member], entry.status, posted=entry.posted)
+
+
+def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:
+    """Submit a point as a job of its own."""
+    run = member.run
+    try:
+        entry = yield from run.submit(member.number)
+    except RunsInArrayError:
+        entry = None
+    if entry is None or entry.status is None or (entry.failed and not entry.posted):
+        started.again.append(member)
+        return []
+    return [_taken_over(member, entry)]
+
+
+def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
+    """Claim points, and submit an array of those that are given; the others are to be looked up again.
+
+    Raises:
+        SpecError: the points differ in what they share, or the array is too large; nothing was sent.
+        PaiError: it was not submitted, or may have been: the text says which.
+    """
+    book, started = arrays.book, Started()
+    if any(book.api.clock.monotonic() - member.looked_up > RECENT for member in pack.members):
+        started.again = list(pack.members)
+        return started
+    name = pack.name or array_name(member.submission for member in pack.members)
+    posting = Posting(book, name, single=False)
+    claimed: list[Member] = []
+    try:
+        jobs = yield from _claim(pack.members, name, arrays, claimed, started)
+        if not claimed:
+            return started
+        status = yield from posting.steps(array_of(name, jobs))
+    except PaiApiError as error:
+        if posting.may_be_submitted:
+            raise error.extended(_unknown(name)) from None
+        _release(claimed)
+        raise error.reworded(f"job {name!r} was not submitted: {error}") from None
+    except PaiError:
+        _release(claimed)
+        raise
+    except BaseException:
+        logger.warning("Interrupted: %s", _unknown(name))
+        raise
+    if status is None or posting.may_be_submitted:  # the one that is there may have other points
+        yield from _meet(name, book, claimed, started)
+        return started
+    for index, member in enumerate(claimed):
+        member.index = index
+    started.jobs.append(SweepJob(name, book, claimed, status, posted=True))
+    return started
+
+
+def _claim(
+    members: Sequence[Member], name: str, arrays: Arrays, claimed: list[Member], started: Started
+) -> Steps[list[JobProtocol]]:
+    """Claim points, add those that are given to ``claimed``, and return their jobs."""
+    jobs = []
+    for member in members:
+        yield 0.0  # another thread may go on
+        job = arrays.protocol(member.run.prepare(member.number))
+        if member.run.evidence.claim(member.number, name) == name:
+            claimed.append(member)
+            jobs.append(job)
+        else:
+            started.again.append(member)
+    return jobs
+
+
+def _meet(name: str, book: Book, claimed: Sequence[Member], started: Started) -> Steps[None]:
+    """Watch the array that is there; points that it does not have are looked up again."""
+    entry = yield from book.holder(name, 1)
+    if entry is None or entry.status is None:
+        raise JobNotFound(f"the server refuses the name {name!r} as in use, but shows no job of it")
+    there = yield from _retried(book, lambda: book.members(name))
+    members = []
+    for member in claimed:
+        if member.submission in there:
+            member.index = there.index(member.submission)
+            members.append(member)
+        else:
+            started.again.append(member)
+    if members:
+        logger.info("Job %s already exists; nothing is submitted", name)
+        started.jobs.append(SweepJob(name, book, members, entry.status))
+
+
+def _retried(book: Book, request: Callable[[], T]) -> Steps[T]:
+    return (yield from Retry(book.api.polling.patience, book.api.clock).call(request))
+
+
+def _release(members: Sequence[Member]) -> None:
+    for member in members:
+        member.run.evidence.release()
+
+
+def _unknown(name: str) -> str:
+    return f"job {name} may have been submitted; run the sweep again: it looks up the job first"
