@@ -9,7 +9,7 @@
     {"event": "ended", "point": "train_1", "row": {"state": "SUCCEEDED", ...}, "cluster": "http://..."}
     {"event": "told", "point": "train_1"}
     {"event": "retry", "points": ["train_1"]}
-    {"event": "over", "complete": true}
+    {"event": "over", "complete": true, "budget": 20}
 
 Events that lead to an act are written before it. Each write begins with a line break, so that a line whose
 writer was killed spoils no other. Local files are appended to under a lock. On HDFS a file has one writer at
@@ -108,6 +108,7 @@ class Journal:
         info: the last event ``run``; empty before the first.
         over: the last run has ended, and not by a kill.
         complete: it has ended as it should.
+        budget: how many points the search was to propose then.
         asked: names of points that a search has asked for, in their order.
     """
 
@@ -118,10 +119,12 @@ class Journal:
     info: dict[str, Any] = field(default_factory=dict)
     over: bool = True
     complete: bool = False
+    budget: int = 0
 
     def __post_init__(self) -> None:
         path = f"{self.folder.rstrip('/')}/journal"
-        self._files: _Files = _HdfsFiles(path) if is_on_hdfs(self.folder) else _LocalFile(Path(f"{path}.jsonl"))
+        on_hdfs = is_on_hdfs(self.folder)
+        self._files: _Files = _HdfsFiles(path) if on_hdfs else _LocalFile(Path(f"{path}.jsonl"))
         self._path = path
         self._unwritten: list[bytes] = []
         self._lock = threading.RLock()
@@ -218,6 +221,7 @@ class Journal:
                     record.row = None
         elif kind == "over":
             self.over, self.complete = True, bool(event["complete"])
+            self.budget = int(event.get("budget", 0))
         elif kind == "retry":
             self.over = self.over and not event["points"]
             for name in event["points"]:

@@ -16,6 +16,7 @@ from luigi.parameter import ParameterVisibility
 from luigi_pai.errors import PaiError, Problem, SpecError
 from luigi_pai.spec.hints import closest
 from luigi_pai.sweep.jobs import Point, first_line
+from luigi_pai.sweep.limits import LIMITS
 from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
 
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 _MOST_LINES = 20  # of an error
+_LIKENESS = 0.85  # of a misspelt setting
 
 
 def checked_points(
@@ -175,27 +177,21 @@ def problem_texts(error: Exception) -> list[str]:
 
 
 def sweep_problems(sweep: PaiSweep) -> list[Problem]:
-    """Return attributes of a sweep's class that belong to its points, or that no sweep has."""
-    from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  imports this module
-    from luigi_pai.task import PaiTask  # noqa: PLC0415
-    from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415
-
-    own = {name for kind in type(sweep).__mro__ if not issubclass(PaiSweep, kind) for name in vars(kind)}
-    known = {name for name in dir(PaiSweep) if not name.startswith("_")}
-    of_tasks = {
-        name for kind in (JobTask, PaiTask) for name in vars(kind) if not name.startswith("_")
-    } - known
+    """Return attributes of a sweep's class that are settings of its points, or that are misspelt."""
+    ours = next(kind for kind in type(sweep).__mro__ if kind.__module__.startswith("luigi_pai."))
+    own = {name for kind in type(sweep).__mro__ if not issubclass(ours, kind) for name in vars(kind)}
+    known = {*LIMITS, "best", "direction", "name", "results_dir", "trials"}
+    of_tasks = {name for name in vars(JobTask) if not name.startswith("_")} - set(dir(ours))
     problems = []
-    for name in sorted(name for name in own if not name.startswith("_")):
+    for name in sorted(name for name in own if not name.startswith("_") and not hasattr(ours, name)):
         value = inspect.getattr_static(sweep, name)
-        if name in of_tasks and not inspect.isroutine(value):
-            problems.append(Problem(name, "is an attribute of tasks; set it in the class of the points"))
-        elif (
-            name not in known
-            and not inspect.isroutine(value)
-            and (near := closest(name, known, likeness=0.85))
-        ):
-            problems.append(Problem(name, f"is no attribute of a sweep (did you mean {near!r}?)"))
+        if inspect.isroutine(value) or isinstance(value, (property, luigi.Parameter)):
+            continue
+        near = closest(name, known, likeness=_LIKENESS)
+        if name in of_tasks:
+            problems.append(Problem(name, "is a setting of tasks: set it in the class of the points"))
+        elif near is not None:
+            problems.append(Problem(name, f"is no setting of a sweep (did you mean {near!r}?)"))
     return problems
 
 

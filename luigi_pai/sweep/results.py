@@ -21,8 +21,9 @@ A row has every column: the parameters, ``state``, the values of the results, ``
 ``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
 parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
 infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; a scalar of
-numpy or torch becomes the number that it is; anything else becomes its ``str``. A parameter that has the name of a fixed column becomes ``parameter.NAME``, and a result
-that has the name of a parameter or a fixed column ``result.NAME``.
+numpy or torch becomes the number that it is; anything else becomes its ``str``. A parameter that has the
+name of a fixed column becomes ``parameter.NAME``, and a result that has the name of a parameter or a fixed
+column ``result.NAME``.
 """
 
 from __future__ import annotations

@@ -213,6 +213,8 @@ class SearchedPoints:
         except StopIteration:
             self._ended = True
             return None
+        except SpecError:
+            raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             self._fail(user_error(error, "points()"))
             return None

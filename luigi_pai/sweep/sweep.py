@@ -190,7 +190,7 @@ class PaiSweep(Task):
         return self.results
 
     def complete(self) -> bool:
-        """Return whether all points have ended, by the journal, no more failed than may, and the table has them.
+        """Return whether all points have ended, no more failed than may, and the table has them.
 
         A search is complete once its ``points()`` has ended.
 
@@ -210,7 +210,7 @@ class PaiSweep(Task):
         journal = Journal(results.folder, clock)
         retried(journal.read, clock, _PATIENCE)
         if self.is_search:
-            is_over = journal.over and journal.complete
+            is_over = journal.over and journal.complete and self._budget <= journal.budget
             names = journal.asked
         else:
             is_over = bool(names)
@@ -231,6 +231,11 @@ class PaiSweep(Task):
         from luigi_pai.sweep.sweep_run import SweepRun  # noqa: PLC0415  only runs need it
 
         SweepRun(self).execute()
+
+    @property
+    def _budget(self) -> int:
+        """How many points a search proposes, where that is known; a complete one goes on when it grows."""
+        return 0
 
     def _note(self, task: JobTask) -> Any:
         """Return what is recorded of a point that a search has proposed, as JSON."""

@@ -367,8 +367,11 @@ class SweepRun:
     def _save(self, *, complete: bool = False) -> None:
         """Write the journal and the rows so far, if that is possible."""
         with contextlib.suppress(PaiError, OSError):
-            self._journal.write({"event": "over", "complete": complete})
+            self._journal.note(self._over(complete=complete))
             self._table.write()
+
+    def _over(self, *, complete: bool) -> Mapping[str, object]:
+        return {"event": "over", "complete": complete, "budget": self._sweep._budget}  # noqa: SLF001
 
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
@@ -380,7 +383,7 @@ class SweepRun:
             and self._source.total is not None
             and not (engine.stopping or engine.is_hopeless or error)
         ):
-            self._journal.note({"event": "over", "complete": True})
+            self._journal.note(self._over(complete=True))
             self._table.write(complete=True)
             logger.info("%s: %s", self._name, self._progress.text(total))
             self._remark()

@@ -134,6 +134,9 @@ class Simulated:
         self.lookups = self.most = 0
         self.listed_at = 0.0
 
+    def page(self, name):
+        return f"{self.url}/{name}"
+
     def submission_window(self):
         return None
 

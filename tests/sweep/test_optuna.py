@@ -1,0 +1,163 @@
+"""Searches whose points Optuna proposes; killed at any moment, they go on as the same study."""
+
+from __future__ import annotations
+
+import random
+
+import luigi
+import optuna
+import pytest
+from pipelines import new_process
+
+from luigi_pai import PaiSweepFailed, PaiTask, SpecError, TaskRole
+from luigi_pai.optuna import OptunaSweep
+from luigi_pai.spec.names import base_name
+from luigi_pai.sweep.engine import Engine
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class Fit(PaiTask):
+    """A point, whose result has its best at 0.3."""
+
+    x = luigi.FloatParameter()
+    image = "python:3"
+    tasks = [TaskRole("main", "python fit.py", memoryMB=100)]
+
+    @property
+    def name(self):
+        return f"fit-{self.x:.9f}"
+
+    def result(self):
+        return {"loss": (self.x - 0.3) ** 2, "size": self.x}
+
+
+class Search(OptunaSweep):
+    """Sixteen points, four at a time."""
+
+    trials = 16
+    parallel_jobs = 4
+    best = "min loss"
+    results_dir = "results"
+
+    def point(self, trial):
+        return Fit(x=trial.suggest_float("x", 0, 1))
+
+
+class Unseeded(Search):
+    """With a sampler that proposes something else each time."""
+
+    name = "Search"
+
+    def sampler(self):
+        return optuna.samplers.RandomSampler()
+
+
+class Several(Search):
+    """Two objectives."""
+
+    direction = ["min loss", "max size"]
+    trials = 12
+
+    def sampler(self):
+        return optuna.samplers.NSGAIISampler(population_size=4, seed=1)
+
+
+def killed(sweep, monkeypatch, submissions, pai):
+    """Run a sweep until a number of its jobs were submitted, as far as a kill lets it."""
+    with monkeypatch.context() as patched:
+        step = Engine.step
+
+        def killing(engine):
+            step(engine)
+            if pai.submissions >= submissions:
+                raise KeyboardInterrupt
+
+        patched.setattr(Engine, "step", killing)
+        patched.setattr("luigi_pai.sweep.sweep_run.SweepRun._save", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run()
+    new_process()
+
+
+@pytest.mark.parametrize("kind", [Search, Unseeded, Several])
+def test_a_search_that_is_killed_goes_on(pai, monkeypatch, kind):
+    """Killed three times: as many jobs as trials, a row for each, and one study."""
+    pai.plan = {"runs_for": 0.3}
+    chance = random.Random(1)
+    for number in sorted(chance.sample(range(2, kind.trials - 1), 3)):
+        killed(kind(), monkeypatch, number, pai)
+    sweep = kind()
+    sweep.run()
+    names = [base_name(name) for name in pai.posts()]
+    assert len(names) == len(set(names)) == kind.trials
+    rows = sweep.output().rows()
+    assert {row["state"] for row in rows} == {"SUCCEEDED"}
+    assert sorted(row["job"] for row in rows) == sorted(names)
+    assert sweep.complete()
+    assert len(sweep.study.trials) == kind.trials
+    assert {trial.state for trial in sweep.study.trials} == {optuna.trial.TrialState.COMPLETE}
+    assert sorted(trial.params["x"] for trial in sweep.study.trials) == sorted(row["x"] for row in rows)
+
+
+def test_failed_points_are_failed_trials(pai):
+    """One that has failed, and one without its column."""
+
+    class Empty(Fit):
+        def result(self):
+            return {} if self.x > 0.5 else super().result()
+
+    class Failing(Search):
+        tolerance = 16
+
+        def point(self, trial):
+            return Empty(x=trial.suggest_float("x", 0, 1))
+
+    pai.plan = lambda name: {"ends_as": "FAILED", "exit_code": 3} if name.startswith("fit-0.1") else {}
+    sweep = Failing()
+    sweep.run()
+    expected = {
+        row["job"]: "FAIL" if row["state"] == "FAILED" or row["loss"] is None else "COMPLETE"
+        for row in sweep.output().rows()
+    }
+    assert set(expected.values()) == {"FAIL", "COMPLETE"}
+    states = {f"fit-{trial.params['x']:.9f}": trial.state.name for trial in sweep.study.trials}
+    assert states == {base_name(name): state for name, state in expected.items()}
+
+
+def test_more_trials_than_before(pai):
+    """A complete search goes on when it is given more trials."""
+    few, more = (type("Search", (Search,), {"trials": count}) for count in (5, 8))
+    few().run()
+    assert few().complete()
+    assert not more().complete()
+    more().run()
+    assert pai.submissions == 8
+    assert len(more().output().rows()) == 8
+
+
+def test_a_direction_is_needed(pai):
+    """The error says how to write it; nothing is sent."""
+    with pytest.raises(SpecError, match=r"direction.* is not max or min and a column, such as"):
+        type("Odd", (Search,), {"direction": "accuracy"})().run()
+    assert pai.submissions == 0
+
+
+def test_point_raises(pai):
+    """What runs is watched to its end; the error has the user's own line."""
+
+    class Broken(Search):
+        tolerance = 3
+
+        def point(self, trial):
+            if trial.number == 2:
+                raise KeyError("rate")
+            return super().point(trial)
+
+    with pytest.raises(PaiSweepFailed, match=r"points\(\) raised KeyError: 'rate' \(test_optuna.py:\d+\)"):
+        Broken().run()
+    assert [row["state"] for row in Broken().output().rows()] == ["SUCCEEDED"] * 2
+    assert pai.submissions == 2
