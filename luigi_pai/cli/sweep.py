@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import tempfile
+import webbrowser
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -45,6 +48,8 @@ _MOST_ROWS, _MOST_RESULTS = 100, 5
 )
 @click.option("--stop", "stops", is_flag=True, help="Stop the jobs of the sweep that wait or run.")
 @click.option("--yes", is_flag=True, help="With --stop: do not ask.")
+@click.option("--retry", is_flag=True, help="Let the next run of the sweep submit failed points again.")
+@click.option("--open", "opens", is_flag=True, help="Open the page of the table in a browser.")
 @on_cluster
 def sweep(
     module: str,
@@ -55,6 +60,8 @@ def sweep(
     as_json: bool,
     stops: bool,
     yes: bool,
+    retry: bool,
+    opens: bool,
 ) -> None:
     """Show the table of the sweep TASK of MODULE, as its last run has written it.
 
@@ -62,20 +69,26 @@ def sweep(
     after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is not, or
     there is none.
     """
-    if failed + as_csv + as_json > 1 + failed or (stops and (failed or as_csv or as_json)):
-        give_up("sweep", "--csv, --json and --stop exclude each other", EXIT_USAGE)
+    if (as_csv + as_json + stops + retry + opens > 1) or (failed and (stops or retry or opens)):
+        give_up("sweep", "--csv, --json, --stop, --retry and --open exclude each other", EXIT_USAGE)
     with plain_failures("sweep", "interrupted"):
         points: list[Any] = []
         if arguments:
             results, points = _of_task(module, arguments, with_points=stops)
         else:
             results = _of_name(module)
+        if retry:
+            _retry(results)
+            return
         try:
             summary, columns, rows = results.summary(), results.columns(), results.rows()
         except (OSError, ValueError, PaiError) as error:
             _no_table(results, error)
         if stops:
             _stop(points, rows, yes=yes)
+            return
+        if opens:
+            _open(results)
             return
     if failed:
         rows = [row for row in rows if row["state"] in _FAILED]
@@ -106,6 +119,34 @@ def _of_name(name: str) -> SweepResults:
     from luigi_pai.sweep.sweep import default_folder  # noqa: PLC0415
 
     return SweepResults(name if "/" in name else default_folder(name))
+
+
+def _retry(results: SweepResults) -> None:
+    """Note in the journal that failed points are to be submitted again."""
+    from luigi_pai.api.clock import Clock  # noqa: PLC0415  as above
+    from luigi_pai.sweep.journal import Journal  # noqa: PLC0415
+
+    journal = Journal(results.folder, Clock()).read()
+    failed = [name for name, record in journal.records.items() if record.row is not None and not record.is_good]
+    if not journal.info:
+        give_up("sweep", f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
+    if failed:
+        journal.write({"event": "retry", "points": failed})
+    points = f"{len(failed):,} failed point{'' if len(failed) == 1 else 's'}"
+    click.echo(f"the next run of the sweep submits {points} again" if failed else "no point has failed")
+
+
+def _open(results: SweepResults) -> None:
+    """Open the page of a sweep's table in a browser."""
+    path = Path(results.path("html")).resolve()
+    if results.is_on_hdfs:
+        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+
+        path = Path(tempfile.mkdtemp(prefix="luigi-pai-")) / "results.html"
+        WebHdfs.from_config().get(results.path("html"), path)
+    if not webbrowser.open(path.as_uri()):
+        click.echo("no browser could be opened", err=True)
+    click.echo(path)
 
 
 def _no_table(results: SweepResults, error: Exception) -> NoReturn:

@@ -157,9 +157,9 @@ class SweepJob:
         return self.members[0].run.options
 
     def announce(self) -> None:
-        """Trigger the events of the points; an array gets the tags of the first one."""
-        for place, (member, status) in enumerate(self.statuses(self.status)):
-            member.run.announce(self._entry(member, status), with_tags=place == 0)
+        """Trigger the events of the points."""
+        for member, status in self.statuses(self.status):
+            member.run.announce(self._entry(member, status), with_tags=False)
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
         """Yield the points that have not ended, each with its own status, by the status of the job."""

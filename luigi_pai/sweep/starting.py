@@ -11,7 +11,7 @@ All functions are steps (``retries.Steps``), which may be taken in any thread: t
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import Retry
@@ -20,6 +20,7 @@ from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
 from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
+from luigi_pai.tasks.tagging import add_tags
 from luigi_pai.tasks.task_run import RECENT, RunsInArrayError
 
 if TYPE_CHECKING:
@@ -144,7 +145,22 @@ def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:
     if entry is None or entry.status is None or (entry.failed and not entry.posted):
         started.again.append(member)
         return []
-    return [_taken_over(member, entry)]
+    job = _taken_over(member, entry)
+    _add_tags(job)
+    return [job]
+
+
+def _add_tags(job: SweepJob) -> None:
+    """Add the tags of its first point to a job that was submitted just now."""
+    api = job.book.api
+    if not job.posted or api.dialect.version == "v1":
+        return
+    try:
+        takes_tags = job.book.remembered("takes tags", lambda: job.book.of(job.name).takes_tags)
+    except PaiApiError as error:
+        logger.debug("Whether jobs take tags is not known: %s", error)
+        return
+    add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].run.options.tags)
 
 
 def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
@@ -182,7 +198,9 @@ def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
         return started
     for index, member in enumerate(claimed):
         member.index = index
-    started.jobs.append(SweepJob(name, book, claimed, status, posted=True))
+    job = SweepJob(name, book, claimed, status, posted=True)
+    _add_tags(job)
+    started.jobs.append(job)
     return started
 
 

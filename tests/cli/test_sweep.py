@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from sweep_tasks import Study, end_of
 
 from luigi_pai import PaiJob, TaskRole
 from luigi_pai.sweep.results import Row, Summary, SweepResults
@@ -104,7 +105,10 @@ def test_what_is_no_sweep(pai_command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "others.py").write_text("import luigi\n\nclass NoSweep(luigi.Task):\n    pass\n")
     assert "NoSweep of others is not a PaiSweep" in pai_command("sweep", "others", "NoSweep", expect=2).stderr
-    assert "--csv, --json and --stop exclude" in pai_command("sweep", "x", "--csv", "--json", expect=2).stderr
+    assert (
+        "--csv, --json, --stop, --retry and --open exclude"
+        in pai_command("sweep", "x", "--csv", "--json", expect=2).stderr
+    )
     missing = pai_command("sweep", "Missing", expect=1).stderr
     assert "sweeps/Missing/results.json is not there: the sweep has not run" in missing
     (tmp_path / "results.json").write_text("{}")
@@ -130,3 +134,30 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is going on\n"
     assert not here.job(f"{name}-other").status().finished
     here.stop(f"{name}-other")
+
+
+def test_failures_that_were_tolerated_run_again(pai, pai_command, tmp_path, monkeypatch):
+    """After ``luigi-pai sweep NAME --retry``."""
+    monkeypatch.chdir(tmp_path)
+    pai.plan = end_of(failing=("0.1",))
+    Study(tolerance=2).run()
+    pai.plan = {}
+    told = pai_command("sweep", "./results", "--retry").stdout
+    assert told == "the next run of the sweep submits 2 failed points again\n"
+    assert not Study(tolerance=2).complete()
+    Study(tolerance=2).run()
+    assert sorted(name for name in pai.posts() if "attempt" in name) == [
+        "train-0.1-16__attempt2",
+        "train-0.1-32__attempt2",
+    ]
+    assert pai_command("sweep", "./results", "--retry").stdout == "no point has failed\n"
+    assert Study().complete()
+
+
+def test_the_page_is_opened(pai_command, tmp_path, monkeypatch):
+    """In a browser; its path is printed as well."""
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    told = pai_command("sweep", write(tmp_path, points()), "--open").stdout
+    assert told == f"{tmp_path}/results.html\n"
+    assert opened == [f"file://{tmp_path}/results.html"]

@@ -1,0 +1,225 @@
+"""The journal of a sweep: what its state is read from, whatever has killed, cut or doubled it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from clocks import MovableClock
+from pipelines import new_process
+from sweep_tasks import Study, Train, end_of
+
+from luigi_pai import HdfsError, OpenPai, PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai.sweep.journal import Journal, retried
+from luigi_pai.sweep.results import Row, flattened, plain_values
+from luigi_pai.tasks.claims import Claim
+
+JOURNAL = Path("results/journal.jsonl")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def claim(name, number=1, job=None):
+    return Claim(name, number, job or name, "http://pai", "admin", 1, "digest")
+
+
+def rows(sweep):
+    return sweep.output().rows()
+
+
+def test_a_line_that_was_cut_spoils_no_other():
+    """At each of its bytes: what was written before and after it is read."""
+    journal = Journal("results", MovableClock())
+    journal.start("Study", "study.py")
+    whole = JOURNAL.read_bytes()
+    line = json.dumps({"event": "pruned", "point": "a", "job": "a"}).encode()
+    for cut in range(len(line)):
+        JOURNAL.write_bytes(whole + b"\n" + line[:cut])
+        Journal("results", MovableClock()).write({"event": "pruned", "point": "b", "job": "b"})
+        read = Journal("results", MovableClock()).read()
+        assert read.info["sweep"] == "Study"
+        assert [name for name, record in read.records.items() if record.pruned] == ["b"]
+
+
+def test_another_file_is_no_journal():
+    """It is named, and not written to."""
+    JOURNAL.parent.mkdir()
+    JOURNAL.write_text("something else\n")
+    with pytest.raises(
+        ValueError, match=r"results/journal.jsonl is not the journal of a sweep; move it away"
+    ):
+        Journal("results", MovableClock()).read()
+    with pytest.raises(ValueError, match="is not the journal of a sweep"):
+        Study().complete()
+
+
+def test_of_two_processes_one_gets_a_claim():
+    """The other one gets its claim, too."""
+    journals = [Journal("results", MovableClock()) for _ in range(8)]
+    held = []
+    threads = [
+        threading.Thread(target=lambda own=own: held.append(own.begin(claim("a", job=f"a-{id(own)}"))))
+        for own in journals
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(held) == 8
+    assert len({each.job for each in held}) == 1
+
+
+def test_a_journal_that_cannot_be_read_is_read_again():
+    """It is never taken for an empty one."""
+    clock, tries = MovableClock(), []
+
+    def read():
+        tries.append(clock.monotonic())
+        error = HdfsError("away")
+        error.transient = True
+        raise error
+
+    with pytest.raises(HdfsError, match="away"):
+        retried(read, clock, 60.0)
+    assert len(tries) > 5
+    assert 60.0 <= tries[-1] - tries[0] < 80.0
+
+
+def test_the_table_is_made_from_it(pai):
+    """A table that was removed is written anew, and nothing is submitted."""
+    Study().run()
+    assert Study().complete()
+    before = rows(Study())
+    for file in Path("results").glob("results.*"):
+        file.unlink()
+    new_process()
+    assert not Study().complete()
+    Study().run()
+    assert Study().complete()
+    assert rows(Study()) == before
+    assert pai.submissions == 6
+
+
+def test_tolerance_may_change_afterwards(pai):
+    """``complete()`` is computed from the journal and the present limits."""
+    pai.plan = end_of(failing=("0.1",))
+    Study(tolerance=2).run()
+    assert Study(tolerance=2).complete()
+    assert Study(tolerance=0.5).complete()
+    assert not Study(tolerance=1).complete()
+    assert pai.submissions == 6
+
+
+def test_a_journal_of_another_sweep_is_refused(pai):
+    """Two projects may have a sweep of one class name."""
+
+    class Other(Study):
+        name = "Study"
+        rates = (0.7, 0.8)
+
+    Study().run()
+    events = JOURNAL.read_text().replace('"file": "sweep_tasks.py"', '"file": "elsewhere.py"')
+    JOURNAL.write_text(events)
+    with pytest.raises(SpecError, match=r"results has the results of 'Study' of elsewhere.py, none of whose"):
+        Other().run()
+    assert pai.submissions == 6
+
+
+def test_points_that_differ_each_time_are_an_error(pai):
+    """Such a sweep would never be complete."""
+
+    class Random(PaiSweep):
+        results_dir = "results"
+        calls = []
+
+        def points(self):
+            self.calls.append(1)
+            return [Train(rate=len(self.calls) / 10)]
+
+    sweep = Random()
+    assert not sweep.complete()
+    with pytest.raises(SpecError, match=r"returns other points each time it is called.* give random numbers"):
+        sweep.run()
+    assert pai.submissions == 0
+
+
+def test_settings_of_tasks_and_misspelt_ones_are_errors(pai):
+    """Each with the right place."""
+    wrong = type("Study", (Study,), {"queue_timeout": 60, "paralel_jobs": 3, "rate_of_mine": 1})
+    with pytest.raises(SpecError) as caught:
+        wrong().run()
+    assert "queue_timeout: is a setting of tasks: set it in the class of the points" in str(caught.value)
+    assert "paralel_jobs: is no setting of a sweep (did you mean 'parallel_jobs'?)" in str(caught.value)
+    assert "rate_of_mine" not in str(caught.value)
+    assert pai.submissions == 0
+
+
+def test_points_returns_nothing(pai):
+    """A forgotten return, and what points() raises, with the user's own line."""
+    none = type("Study", (Study,), {"points": lambda _: None})
+    with pytest.raises(
+        SpecError, match=r"points\(\) raised TypeError: returned None; return a list of tasks"
+    ):
+        none().run()
+
+    class Raises(Study):
+        def points(self):
+            raise KeyError("rate")
+
+    with pytest.raises(SpecError, match=r"points\(\) raised KeyError: 'rate' \(test_journal.py:\d+\)"):
+        Raises().run()
+    assert pai.submissions == 0
+
+
+def test_tell_raises(pai):
+    """No further points are proposed; what runs ends, and the error has the user's own line."""
+
+    class Search(Study):
+        parallel_jobs = 1
+        tolerance = 3
+
+        def points(self):
+            yield from grid(Train, rate=[0.1, 0.2, 0.3])
+
+        def tell(self, _, row):
+            assert row["no such column"] is None
+            raise KeyError("loss")
+
+    with pytest.raises(PaiSweepFailed, match=r"tell\(\) raised KeyError: 'loss' \(test_journal.py:\d+\)"):
+        Search().run()
+    assert pai.submissions == 1
+    assert [row["state"] for row in rows(Search())] == ["SUCCEEDED"]
+
+
+def test_numbers_of_other_libraries():
+    """They are numbers in the table; of two columns with one name neither is lost."""
+    numpy = pytest.importorskip("numpy")
+    given = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.bool_(True), "d": [numpy.int8(1)]}  # noqa: FBT003
+    assert plain_values(given) == {"a": 0.5, "b": 3, "c": True, "d": [1]}
+    columns, (row,) = flattened([Row({}, "SUCCEEDED", {"a.b": 1, "a": {"b": 2}, "x": numpy.float32(0.25)})])
+    assert (row["a.b"], row["a.b_2"], row["x"]) == (1, 2, 0.25)
+    assert columns[:4] == ["state", "a.b", "a.b_2", "x"]
+
+
+def test_jobs_of_a_sweep_have_tags(local_pai_v2, settings):
+    """Lists and ``luigi-pai stop --tag`` find them."""
+    settings(**{**local_pai_v2.luigi_section, "poll_min": 0.05, "poll_max": 0.1})
+
+    class Tagged(Train):
+        tags = ["mine"]
+
+    class Jobs(Study):
+        def points(self):
+            return grid(Tagged, rate=[0.41, 0.42])
+
+    tolerant = Jobs(tolerance=2)
+    tolerant.run()
+    names = {row["job"] for row in rows(tolerant)}
+    found = [job for job in OpenPai.current().cluster().list() if job.name in names]
+    assert len(found) == 2
+    assert all({"luigi", "luigi:Tagged", "mine"} <= set(job.tags) for job in found)
