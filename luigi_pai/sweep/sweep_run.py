@@ -240,7 +240,8 @@ class SweepRun:
         """
         journal, file = self._journal, file_of(self._sweep)
         other = journal.info.get("file")
-        if not other or not file or other == file or any(point.name in journal.records for point in points):
+        is_known = not journal.records or any(point.name in journal.records for point in points)
+        if is_known or not other or not file or other == file:
             return
         wrong = (
             f"{self._sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}, "

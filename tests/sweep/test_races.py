@@ -5,6 +5,7 @@ LUIGI_PAI_ROUNDS=25 runs each race 25 times.
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -12,6 +13,7 @@ from racing import Race, rounds
 
 pytestmark = pytest.mark.slow
 
+ALL = rounds() > 1  # requests; read before a test may have another environment
 SERVERS = {"v2": "local_pai_v2"} | ({"ltp": "local_pai_ltp"} if rounds() > 1 else {})
 PACKS = [(3, 3), (5, 7)] + ([(5, 4), (5, 1)] if rounds() > 1 else [])
 
@@ -53,4 +55,41 @@ def test_a_sweep_that_is_killed_and_packed_otherwise_runs_each_point_once(race, 
     del turn
     race.run(points_per_job=4, kill_at=random.choice((-1, 1)) * random.randint(1, 90))
     assert race.run(points_per_job=random.choice((1, 3, 5))) == [0], race.log()
+    assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()
+
+
+WHERE = {"hdfs": "$PAI_DEFAULT_FS_URI/results", "local": "results"}
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("packs", [(1, 3), (3, 1), (3, 5)])
+def test_a_sweep_that_is_killed_at_any_request_is_exact(tmp_path, local_pai_v2, packs, where):
+    """One of twelve points fails, and is submitted twice in all; the others once. The journal is in both places.
+
+    With more rounds than one, it is killed before each of its requests, up to the last.
+    """
+    once = random.randint(1, 60)
+    for kill_at in itertools.count(1) if ALL else [once]:
+        folder = tmp_path / f"{kill_at}"
+        folder.mkdir()
+        race = Race(folder, local_pai_v2, "v2", with_hdfs=where == "hdfs", points=12)
+        options = {
+            "max_attempts": 2,
+            "failing": [5],
+            "results": f"{WHERE[where]}/{race.prefix}",
+            "seconds": 0.1,
+        }
+        ended = race.run(points_per_job=packs[0], kill_at=kill_at, **options)
+        assert race.run(points_per_job=packs[1], **options) == [0], (kill_at, race.log())
+        expected = [1 if number != 5 else 2 for number in range(12)]
+        assert [len(ran) for ran in race.ran()] == expected, (kill_at, race.log())
+        if ended == [0]:
+            break
+
+
+def test_two_processes_on_one_sweep_run_each_point_once(race):
+    """With one journal, and packed in two ways."""
+    for points_per_job in (5, 1):
+        race.start(points_per_job=points_per_job, results=f"$PAI_DEFAULT_FS_URI/results/{race.prefix}")
+    assert race.wait() == [0, 0], race.log()
     assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()

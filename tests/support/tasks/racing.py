@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from places import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from luigi_pai.local import LocalPai
@@ -49,7 +50,8 @@ class First(PaiTask):
     @property
     def tasks(self):
         ran = f"{folder}/{self.name}"
-        command = f"echo $PAI_JOB_NAME >> {ran}; sleep {given['seconds']}; ! test -e {folder}/fail"
+        fails = "true" if self.number in given["failing"] else f"test -e {folder}/fail"
+        command = f"echo $PAI_JOB_NAME >> {ran}; sleep {given['seconds']}; ! {fails}"
         return [TaskRole("main", command, memoryMB=100)]
 
 
@@ -61,8 +63,10 @@ class Study(PaiSweep):
 
     name = f"study-{prefix}"
     points_per_job = given["points_per_job"]
-    tolerance = given["points"] if os.path.exists(f"{folder}/fail") else 0  # else it ends before all have run
-    results_dir = f"{folder}/results-{os.getpid()}"
+    max_attempts = given["max_attempts"]
+    # else it ends before all have run
+    tolerance = given["points"] if os.path.exists(f"{folder}/fail") else len(given["failing"])
+    results_dir = given["results"] or f"{folder}/results-{os.getpid()}"
 
     def points(self):
         return [First(number=number) for number in numbers]
@@ -163,6 +167,9 @@ class Race:
         first: int = 0,
         points: int = 0,
         points_per_job: int = 0,
+        max_attempts: int = 1,
+        failing: Sequence[int] = (),
+        results: str = "",
     ) -> None:
         """Start the pipeline in a process.
 
@@ -174,6 +181,9 @@ class Race:
             scheduler: URL of luigid; without one, each process schedules for itself.
             first, points: the tasks, by their numbers; all where not given.
             points_per_job: the tasks are the points of a sweep; 0: they are not.
+            max_attempts: of the sweep.
+            failing: numbers of tasks that always fail.
+            results: folder of the sweep's journal; one of its own where not given.
         """
         number = len(self.processes)  # others may be reading their files
         script, config = self.folder / f"pipeline-{number}.py", self.folder / f"luigi-{number}.cfg"
@@ -196,6 +206,9 @@ class Race:
             "first": first,
             "points": points or self.points,
             "points_per_job": points_per_job,
+            "max_attempts": max_attempts,
+            "failing": list(failing),
+            "results": results,
         }
         env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": str(ROOT)}
