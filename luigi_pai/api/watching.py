@@ -31,6 +31,7 @@ _FEW = 2  # jobs that are looked up alone when they are due together
 _PATIENCE = 5.0  # seconds for which a job waits for a list, or as long as its own wait
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
+_TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show how it goes on
 
 
 class Outcome(Enum):
@@ -77,7 +78,8 @@ class _Watched:
     timer: Timer
     retry: Retry
     with_tasks: bool
-    single_until: float  # until then, no list is made for it
+    single_until: float = -math.inf  # until then, no list is made for it
+    looked_up: float = -math.inf
     turn: int = -1  # its valid entry in the schedule
     unknown_since: float | None = None
     absent: int = 0  # lists that lacked it, in sequence
@@ -138,13 +140,14 @@ class Watcher:
             new: it was submitted just now; else its age is taken from its time stamps.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
-            with_tasks: each status shall have the current states of its tasks, which no list has.
+            with_tasks: each status shall have the states of its tasks, which no list has. They are looked up
+                when lists show that the job has changed, and every 30 s.
         """
         timer = Timer.start(
             status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
         )
         retry = Retry(self._polling.patience, self._clock, f"job {status.name}")
-        job = _Watched(status, timer, retry, with_tasks, math.inf if with_tasks else -math.inf)
+        job = _Watched(status, timer, retry, with_tasks)
         self._jobs[status.name] = job
         self._schedule(status.name, job)
 
@@ -275,15 +278,20 @@ class Watcher:
     def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
         """Update all jobs from a list, and space the next one."""
         waits: list[float] = []
-        for name, job in [each for each in self._jobs.items() if not each[1].with_tasks]:
+        for name, job in list(self._jobs.items()):
             if (row := listed.get(name)) is None:
                 job.single_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
                 job.absent += 1
                 continue
             job.absent, job.single_until = 0, -math.inf
             update, single = None, row.finished and not row.succeeded
+            if job.with_tasks:
+                is_new = row.finished or row.state is not job.status.state
+                single = is_new or now - job.looked_up >= _TASKS_EVERY
             try:
-                if not single:
+                if not single and job.with_tasks:
+                    self._schedule(name, job)
+                elif not single:
                     update = self._observe(name, job, listed_status(job.status, row))
             except PaiApiError:  # of its stop, which the lookup repeats
                 single = True
@@ -315,7 +323,8 @@ class Watcher:
     # single jobs
 
     def _look_up(self, name: str, job: _Watched) -> Update | None:
-        self._no_single_before = self._clock.monotonic() + _SINGLE_EVERY
+        job.looked_up = self._clock.monotonic()
+        self._no_single_before = job.looked_up + _SINGLE_EVERY
         try:
             status = self._book.of(name)
         except JobNotFound as error:
@@ -325,7 +334,7 @@ class Watcher:
     def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
-        if job.single_until == math.inf and not job.with_tasks and job.timer.missed is None:
+        if job.single_until == math.inf and job.timer.missed is None:
             job.single_until = -math.inf
         if status.finished:
             del self._jobs[name]

@@ -127,7 +127,9 @@ def _retry(results: SweepResults) -> None:
     from luigi_pai.sweep.journal import Journal  # noqa: PLC0415
 
     journal = Journal(results.folder, Clock()).read()
-    failed = [name for name, record in journal.records.items() if record.row is not None and not record.is_good]
+    failed = [
+        name for name, record in journal.records.items() if record.row is not None and not record.is_good
+    ]
     if not journal.info:
         give_up("sweep", f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
     if failed:

@@ -109,6 +109,7 @@ class Engine:
         self._packs: list[Pack] = []
         self._waiting: list[Member] = []  # for others to share a job with
         self._again: list[tuple[float, list[Member]]] = []  # to look up again, with the time
+        self._claimed: dict[str, list[Member]] = {}  # for arrays that are not on the server
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
         self._reports_due: dict[tuple[Hashable, str], float] = {}
@@ -356,11 +357,20 @@ class Engine:
             self._again.append((self._clock.monotonic(), started.again))
         for name, members in started.claimed.items():
             if self._arrays_of(members[0].point).is_on_its_way(name):
+                self._claimed.setdefault(name, []).extend(members)
                 self._again.append((self._clock.monotonic() + _CLAIMED_AGAIN, members))
             else:
-                self._packs.append(Pack(members, name))
+                self._packs.append(Pack(self._with_others(members, name), name))
         self._waiting += started.to_submit
         self._pack(self._limits.points_per_job if self._source.fills_packs else 0)
+
+    def _with_others(self, members: list[Member], name: str) -> list[Member]:
+        """Return points that are claimed for an array with those that are to be looked up again for it."""
+        others = [each for each in self._claimed.pop(name, []) if each not in members]
+        waiting = [each for _, again in self._again for each in again if each in others]
+        self._again = [(due, [each for each in again if each not in waiting]) for due, again in self._again]
+        self._again = [(due, again) for due, again in self._again if again]
+        return sorted([*members, *waiting], key=lambda member: member.point.index)
 
     def _pack(self, least: int) -> None:
         """Make packs of the points that wait, as long as there are so many."""

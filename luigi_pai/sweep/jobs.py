@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.tasks.claims import ClaimStore
+    from luigi_pai.sweep.journal import JournalClaims
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
@@ -95,10 +95,10 @@ class Member:
 
     Args:
         point: the point.
-        claims: where it is claimed if its output folder is not on HDFS.
+        claims: its submissions in the journal, where it is claimed if its output folder is not on HDFS.
 
     Attributes:
-        point: as given.
+        point, claims: as given.
         run: of its task.
         number: of its submission.
         index: its instance in the job; None for a job of its own.
@@ -106,10 +106,11 @@ class Member:
         started_ms: when its job was first seen running, in ms since 1970.
     """
 
-    __slots__ = ("index", "looked_up", "number", "point", "run", "started_ms")
+    __slots__ = ("claims", "index", "looked_up", "number", "point", "run", "started_ms")
 
-    def __init__(self, point: Point, claims: ClaimStore) -> None:
+    def __init__(self, point: Point, claims: JournalClaims) -> None:
         self.point = point
+        self.claims = claims
         self.run = TaskRun(point.task._definition(), single=False, claims=claims)  # noqa: SLF001  of this package
         self.number = 0
         self.index: int | None = None

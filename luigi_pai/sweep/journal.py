@@ -5,6 +5,7 @@
     {"event": "run", "sweep": "Study", "file": "study.py", "at": 1700000000000}
     {"event": "asked", "point": "train_1", "family": "Train", "parameters": {"rate": "0.1"}, "note": null}
     {"event": "begun", "point": "train_1", "claim": {"number": 1, "job": "train_1", ...}}
+    {"event": "released", "point": "train_1", "number": 1}
     {"event": "pruned", "point": "train_1", "job": "train_1"}
     {"event": "ended", "point": "train_1", "row": {"state": "SUCCEEDED", ...}, "cluster": "http://..."}
     {"event": "told", "point": "train_1"}
@@ -25,7 +26,7 @@ import logging
 import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
@@ -78,22 +79,6 @@ class Record:
         return self.row is not None and self.row["state"] in _GOOD
 
 
-class _Files(Protocol):
-    """The files of a journal."""
-
-    def read(self) -> bytes:
-        """Return what was written since the last call."""
-        ...
-
-    def append(self, data: bytes) -> bytes:
-        """Append, and return what others have written before since the last call."""
-        ...
-
-    def locked(self) -> contextlib.AbstractContextManager[object]:
-        """Keep others from appending, where that is possible."""
-        ...
-
-
 @dataclass
 class Journal:
     """The journal of a sweep.
@@ -124,7 +109,7 @@ class Journal:
     def __post_init__(self) -> None:
         path = f"{self.folder.rstrip('/')}/journal"
         on_hdfs = is_on_hdfs(self.folder)
-        self._files: _Files = _HdfsFiles(path) if on_hdfs else _LocalFile(Path(f"{path}.jsonl"))
+        self._files = _HdfsFiles(path) if on_hdfs else _LocalFile(Path(f"{path}.jsonl"))
         self._path = path
         self._unwritten: list[bytes] = []
         self._lock = threading.RLock()
@@ -243,9 +228,10 @@ class Journal:
             record.claim = claim_of({"name": event["point"], **claim}, claim["number"])
             record.made = tuple(dict.fromkeys((*record.made, record.claim.number)))
             record.row = None
-        elif kind == "released" and record.claim is not None:
-            record.made = tuple(number for number in record.made if number != record.claim.number)
-            record.claim = None
+        elif kind == "released":
+            record.made = tuple(number for number in record.made if number != event["number"])
+            if record.claim is not None and record.claim.number == event["number"]:
+                record.claim = None
         elif kind == "pruned":
             record.pruned = True
         elif kind == "ended":
@@ -303,8 +289,12 @@ class JournalClaims:
 
     def release(self, claim: Claim) -> None:
         """Give a claim back: the job was certainly not submitted."""
-        del claim
-        self._journal.write({"event": "released", "point": self._name})
+        self.release_void(claim.number)
+
+    def release_void(self, number: int) -> None:
+        """Record that a submission never runs, so that it is none of those that the point may have."""
+        if number in self._journal.of(self._name).made:
+            self._journal.write({"event": "released", "point": self._name, "number": number})
 
 
 class _LocalFile:
@@ -316,6 +306,7 @@ class _LocalFile:
         self._held: Any = None  # the file, while it is locked
 
     def read(self) -> bytes:
+        """Return what was written since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -327,6 +318,7 @@ class _LocalFile:
         return whole
 
     def append(self, data: bytes) -> bytes:
+        """Append, and return what others have written before since the last call."""
         with self.locked():
             others = self.read()
             self._held.write(data)
@@ -336,6 +328,7 @@ class _LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
+        """Keep others from appending."""
         if self._held is not None:
             yield
             return
@@ -391,6 +384,7 @@ class _HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
+        """Do nothing: HDFS has no locks. Claims are files of their own there."""
         yield
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import luigi
 
@@ -21,107 +21,73 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
-__all__ = ["ListedPoints", "SearchedPoints", "Source"]
+__all__ = ["SearchedPoints", "Source"]
 
 logger = logging.getLogger("luigi-interface")
 
 
-class Source(Protocol):
-    """Where the engine draws points from.
+class Source:
+    """Where the engine draws points from: a list. Points that were submitted before are drawn first.
+
+    Args:
+        points: in their order.
+        known: returns how a point has ended in an earlier run of the sweep, if that stands; else None.
 
     Attributes:
         points: all that are known so far, in their order.
         fills_packs: points that are to share a job wait for others.
-        error: of the user's code, which ends the search; empty for none.
+        error: of the user's code, which ends a search; empty for none.
     """
 
-    points: list[Point]
-    fills_packs: bool
-    error: str
+    fills_packs = True
+    error = ""
+
+    def __init__(self, points: list[Point], known: Callable[[Point], Ended | None]) -> None:
+        self.points = points
+        self._again = deque(sorted(points, key=lambda point: point.record.claim is None))
+        self._known = known
 
     @property
     def exhausted(self) -> bool:
         """There are no more points."""
-        ...
+        return not self._again
 
     @property
     def waits(self) -> bool:
         """It has no point before another one has ended."""
-        ...
+        return False
 
     @property
     def total(self) -> int | None:
         """Number of points; None while it is not known."""
-        ...
+        return len(self.points)
 
     @property
     def left(self) -> int:
         """Number of points that are known and not drawn yet."""
-        ...
+        return len(self._again)
 
     def draw(self) -> Point | Ended | None:
         """Return the next point, or how it has ended if it has already; None if there is none now."""
-        ...
+        if not self._again:
+            return None
+        point = self._again.popleft()
+        return self._known(point) or point
 
     def put_back(self, point: Point) -> None:
-        """Draw a point again, after the others."""
-        ...
+        """Draw a point again, after the others that are known."""
+        self._again.append(point)
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Take note of the end of a point.
+        """Take note of the end of a point; only a search does.
 
         Args:
             point: which one.
             row: of the table: column -> value.
         """
-        ...
 
 
-class ListedPoints:
-    """Points that are known beforehand. Those that were submitted before are drawn first.
-
-    Args:
-        points: in their order.
-        known: returns how a point has ended in an earlier run of the sweep, if that stands; else None.
-    """
-
-    def __init__(self, points: list[Point], known: Callable[[Point], Ended | None]) -> None:
-        self.points = points
-        self.waits, self.fills_packs, self.error = False, True, ""
-        self._left = deque(sorted(points, key=lambda point: point.record.claim is None))
-        self._known = known
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether all points are drawn."""
-        return not self._left
-
-    @property
-    def total(self) -> int | None:
-        """The number of points."""
-        return len(self.points)
-
-    @property
-    def left(self) -> int:
-        """The number of points that are not drawn yet."""
-        return len(self._left)
-
-    def draw(self) -> Point | Ended | None:
-        """Return the next point."""
-        if not self._left:
-            return None
-        point = self._left.popleft()
-        return self._known(point) or point
-
-    def put_back(self, point: Point) -> None:
-        """Draw a point again, after the others."""
-        self._left.append(point)
-
-    def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Do nothing: only a search is told."""
-
-
-class SearchedPoints:
+class SearchedPoints(Source):
     """Points that a generator proposes, one whenever a place is free.
 
     It may yield None: there is no point before another one has ended. A task that it has yielded before is
@@ -136,9 +102,11 @@ class SearchedPoints:
         name: of the sweep.
         limits: of the sweep.
         journal: of the sweep, as it was read.
-        known: as of ``ListedPoints``.
+        known: as of ``Source``.
         row_of: returns the row of a point that has ended, from the journal.
     """
+
+    fills_packs = False
 
     def __init__(
         self,
@@ -149,15 +117,12 @@ class SearchedPoints:
         known: Callable[[Point], Ended | None],
         row_of: Callable[[Point], Mapping[str, Any]],
     ) -> None:
-        self.points: list[Point] = []
-        self.fills_packs, self.error = False, ""
+        super().__init__([], known)
         self._waits = False
         self._name = name
         self._sweep = sweep
         self._limits = limits
         self._journal = journal
-        self._known = known
-        self._again: deque[Point] = deque()
         self._rows: dict[str, Mapping[str, Any] | None] = {}
         self._duplicates: dict[str, list[JobTask]] = {}
         self._retold: set[str] = set()
@@ -182,11 +147,6 @@ class SearchedPoints:
     def total(self) -> int | None:
         """The number of points, once the generator has ended."""
         return len(self.points) if self._ended else None
-
-    @property
-    def left(self) -> int:
-        """The number of points that are to be drawn again."""
-        return len(self._again)
 
     def draw(self) -> Point | Ended | None:
         """Return the next point.
@@ -231,10 +191,6 @@ class SearchedPoints:
         if not self.error:
             logger.error("%s: %s; no further points are proposed", self._name, error)
         self.error, self._ended = self.error or error, True
-
-    def put_back(self, point: Point) -> None:
-        """Draw a point again, before the generator proposes others."""
-        self._again.append(point)
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
         """Hand on the end of a point, for each time that the generator has yielded it."""

@@ -112,6 +112,8 @@ def _find(member: Member, started: Started, arrays: Arrays | None) -> Steps[None
     if record.pruned:
         started.ended.append(Ended(member.point, "PRUNED", cluster=run.book.api.url))
         return
+    if entry is not None and entry.void:
+        member.claims.release_void(entry.number)
     member.number = run.next_number(entry)
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:

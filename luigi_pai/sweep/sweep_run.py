@@ -29,7 +29,7 @@ from luigi_pai.sweep.points import (
     sweep_problems,
 )
 from luigi_pai.sweep.progress import Best, Progress
-from luigi_pai.sweep.sources import ListedPoints, SearchedPoints
+from luigi_pai.sweep.sources import SearchedPoints, Source
 from luigi_pai.sweep.table import Table
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.signals import before_signals
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.jobs import Point, SweepJob
-    from luigi_pai.sweep.sources import Source
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = ["SweepRun"]
@@ -256,7 +255,7 @@ class SweepRun:
             )
         for point in points:
             point.record = self._journal.of(point.name)
-        return ListedPoints(points, self._known)
+        return Source(points, self._known)
 
     def _check_requirements(self, points: Sequence[Point]) -> None:
         """Check that what points require is complete, unless Luigi has run it for the sweep."""

@@ -16,7 +16,7 @@ from luigi_pai.sweep.jobs import Point, SweepJob
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.progress import Best, Progress
-from luigi_pai.sweep.sources import ListedPoints
+from luigi_pai.sweep.sources import Source
 from luigi_pai.sweep.starting import Started
 
 
@@ -213,7 +213,7 @@ def _run(monkeypatch, tmp_path, count, at_once):
     points = [Point(None, f"p{number}", number) for number in range(count)]
     monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
     monkeypatch.setattr("luigi_pai.sweep.engine.find", submitted)
-    source = ListedPoints(points, lambda _: None)
+    source = Source(points, lambda _: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
     engine = Engine(source, limits, clock, journal, None, counts)
