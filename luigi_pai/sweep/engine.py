@@ -14,7 +14,7 @@ from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiEr
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line
 from luigi_pai.sweep.journal import JournalClaims
-from luigi_pai.sweep.starting import Pack, Started, find, submit
+from luigi_pai.sweep.starting import Pack, Started, begin, submit
 from luigi_pai.sweep.user_code import user_error
 from luigi_pai.sweep.workers import Start, Workers
 
@@ -249,7 +249,7 @@ class Engine:
             return
         if due is not None:
             self._again.remove(due)
-            self._find(due[1])
+            self._look_up(due[1])
             return
         points: list[Point] = []
         try:
@@ -267,12 +267,12 @@ class Engine:
             except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
                 self._fail(point, error)
         if members:
-            self._find(members)
+            self._look_up(members)
 
-    def _find(self, members: list[Member]) -> None:
+    def _look_up(self, members: list[Member]) -> None:
         arrays = self._arrays_of(members[0].point) if self._limits.points_per_job > 1 else None
         self.book = members[0].run.book if arrays is None else arrays.book
-        self._starts[Start(find(members, arrays), self._clock.monotonic())] = members
+        self._starts[Start(begin(members, arrays), self._clock.monotonic())] = members
 
     def _draw(self, points: list[Point]) -> None:
         """Draw points for a job."""

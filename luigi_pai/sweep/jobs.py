@@ -17,7 +17,7 @@ from luigi_pai.errors import (
     PaiJobTimeout,
     RateLimited,
 )
-from luigi_pai.sweep.journal import Record
+from luigi_pai.sweep.journal import JournalClaims, Record
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.journal import JournalClaims
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Pack", "Started", "find", "submit"]
+__all__ = ["Pack", "Started", "begin", "submit"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -75,7 +75,7 @@ class Pack:
     name: str = ""
 
 
-def find(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
+def begin(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
     """Look up points; without ``arrays`` those that are missing are submitted alone.
 
     Raises:
@@ -88,7 +88,7 @@ def find(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
         yield from arrays.check()
     for member in members:
         try:
-            yield from _find(member, started, arrays)
+            yield from _begin(member, started, arrays)
         except OF_ALL:
             raise
         except Exception as error:
@@ -98,7 +98,7 @@ def find(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
     return started
 
 
-def _find(member: Member, started: Started, arrays: Arrays | None) -> Steps[None]:
+def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[None]:
     run, record = member.run, member.point.record
     run.options.check()
     entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)

@@ -212,7 +212,7 @@ def _run(monkeypatch, tmp_path, count, at_once):
     cluster, counts = Simulated(clock), Counts()
     points = [Point(None, f"p{number}", number) for number in range(count)]
     monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
-    monkeypatch.setattr("luigi_pai.sweep.engine.find", submitted)
+    monkeypatch.setattr("luigi_pai.sweep.engine.begin", submitted)
     source = Source(points, lambda _: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)

@@ -65,7 +65,7 @@ WHERE = {"hdfs": "$PAI_DEFAULT_FS_URI/results", "local": "results"}
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("packs", [(1, 3), (3, 1), (3, 5)])
 def test_a_sweep_that_is_killed_at_any_request_is_exact(tmp_path, local_pai_v2, packs, where):
-    """One of twelve points fails, and is submitted twice in all; the others once, with a journal on HDFS or local.
+    """One of twelve points fails, and is submitted twice in all; the others once; by both kinds of journals.
 
     With more rounds than one, it is killed before each of its requests, up to the last.
     """
