@@ -101,7 +101,10 @@ def begin(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
 def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[None]:
     run, record = member.run, member.point.record
     run.options.check()
-    entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
+    entry = None
+    is_new = arrays is None and not member.looked_up and record.claim is None
+    if not is_new or not run.book.is_unlisted(member.point.name) or run.evidence.last() is not None:
+        entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
         started.ended.append(Ended(member.point, "SUCCEEDED", cluster=run.book.api.url))

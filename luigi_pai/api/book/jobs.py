@@ -11,7 +11,7 @@ from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.spec.arrays.commands import jobs_in
-from luigi_pai.spec.names import attempt_name, is_array_name
+from luigi_pai.spec.names import attempt_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,6 +48,7 @@ class Jobs:
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._taken_at = -1.0  # when the list was made whose ends are known
+        self._arrays_of: tuple[float, list[str]] = (-1.0, [])  # of the list that was made then
 
     def clear(self) -> None:
         """Forget everything."""
@@ -155,6 +156,19 @@ class Jobs:
             PaiApiError: there is no list, and it failed.
         """
         return self._newest_list().latest.get(self.api.job_name(name), 0)
+
+    def is_unlisted(self, name: str) -> bool:
+        """Return whether a young list has no submission of a piece of work, and no array that may have one.
+
+        That proves nothing, as lists are cut; but a post of its name meets the server's 409 then.
+        """
+        listing = self._current_list()
+        full = self.api.job_name(name)
+        if listing is None or full in listing.jobs or full in listing.latest:
+            return False
+        if self._arrays_of[0] != listing.at:
+            self._arrays_of = listing.at, [each for each in listing.jobs if is_array_name(each)]
+        return not any(may_hold(array, full) for array in self._arrays_of[1])
 
     def listed_number(self, name: str) -> int:
         """Return the number of the newest submission after the first in the last list; 0 without one."""
