@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.config.settings import Settings
+    from luigi_pai.local.container.orphans import Orphans
 
 __all__ = ["CommandEnd", "run_command", "run_in_foreground"]
 
@@ -83,7 +84,8 @@ async def run_command(
             with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(compose(earlier, section, further_sections()))
             ready(server)
-            code = await run_in_foreground(command, _environment(server, config), scratch.folder)
+            environment = _environment(server, config)
+            code = await run_in_foreground(command, environment, scratch.folder, server.orphans)
             if temporary_data:
                 server.stop_jobs()  # a server that shows the kept folder must not run them
             jobs, failed = server.jobs_since(begun)
@@ -99,8 +101,10 @@ async def run_command(
     return CommandEnd(code, jobs, failed, None if temporary_data and not keep else settings.data)
 
 
-async def run_in_foreground(command: Sequence[str], environment: dict[str, str], scratch: Path) -> int:
-    """Run a command in the foreground, passing on the signals that reach this process.
+async def run_in_foreground(
+    command: Sequence[str], environment: dict[str, str], scratch: Path, orphans: Orphans
+) -> int:
+    """Run a command in the foreground, passing on the signals that reach this process; reap all orphans.
 
     A `Guard` removes the folder ``scratch`` if this process is killed. Returns the exit code for a shell.
     """
@@ -125,8 +129,10 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
         for number in early:
             _signal(process, number)
         guard = Guard(process.pid, scratch)
+        pid = process.pid
         try:
-            code = await process.wait()
+            with on_signals([signal.SIGCHLD], lambda _: orphans.reap(pid)):
+                code = await process.wait()
         finally:
             guard.close()
     return code if code >= 0 else _SIGNALLED - code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,10 @@ async def serve(
     """
     stopped = asyncio.Event()
     server = LocalServer(settings)
-    with on_signals(stopping_signals(), lambda _: server.hurry() if stopped.is_set() else stopped.set()):
+    with (
+        on_signals(stopping_signals(), lambda _: server.hurry() if stopped.is_set() else stopped.set()),
+        on_signals([signal.SIGCHLD], lambda _: server.orphans.reap()),
+    ):
         loop = asyncio.get_running_loop()
         if until_stdin_closes:
             loop.add_reader(sys.stdin.fileno(), _at_end_of_input, loop, stopped)

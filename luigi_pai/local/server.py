@@ -31,6 +31,7 @@ from luigi_pai.local.config.settings import (
     HdfsAddress,
     parse_limits,
 )
+from luigi_pai.local.container.orphans import Orphans
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.faults.connections import FaultyServer
@@ -115,6 +116,8 @@ class LocalServer:
             users.refuse_default_passwords()
         hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
         self.hdfs = hdfs.address
+        self.orphans = Orphans()
+        self.orphans.adopt()
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
         self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
@@ -124,6 +127,7 @@ class LocalServer:
             store=self._store,
             events=events,
             folders=folders,
+            orphans=self.orphans,
             bin=self.bin,
             hdfs=self.hdfs,
             storages=storages,

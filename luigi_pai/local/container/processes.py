@@ -3,7 +3,8 @@
 A task's first process begins a session of its own. A session belongs to a task
 if its processes have a variable in their environment (`TASK_VARIABLE`), which
 children inherit, whatever session or parent they get, and which another server
-can read after a restart. macOS does not show the environment of its own
+can read after a restart. On Linux the server that started a task need not search
+the machine for it: `orphans`. macOS does not show the environment of its own
 programs, such as /bin/bash; there only the first session of such a task is known.
 
 Pids are reused, so a process is identified by its pid and its start time.
@@ -23,7 +24,7 @@ import psutil
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "first_process",
     "kill_all_under",
     "members",
+    "runs",
     "started",
     "wait_child",
     "wait_ended",
@@ -89,15 +91,16 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 def members(tasks: Mapping[str, int | None]) -> set[int]:
     """Return the running processes of tasks: the folder of each, and its first process where known."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
-    return {pid for folder, pids in _task_sessions(first) if folder in tasks for pid in pids if _runs(pid)}
+    return {pid for folder, pids in _task_sessions(first) if folder in tasks for pid in pids if runs(pid)}
 
 
 def first_process(folder: str) -> int | None:
     """Return the process that was started for a task and runs, if its pid was not saved."""
-    return next((pid for pid, found in _leaders() if found == folder and _runs(pid)), None)
+    return next((pid for pid, found in _leaders() if found == folder and runs(pid)), None)
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Say whether a process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() not in _ENDED
     except psutil.Error:
@@ -169,11 +172,16 @@ def _folder_of(session: int, pids: Sequence[int]) -> str | None:
     return "" if is_clear else None
 
 
-async def end(tasks: Mapping[str, int | None], grace: float, hurry: asyncio.Event) -> None:
+async def end(
+    tasks: Mapping[str, int | None],
+    grace: float,
+    hurry: asyncio.Event,
+    find: Callable[[Mapping[str, int | None]], set[int]] = members,
+) -> None:
     """End all processes of tasks: SIGTERM, after ``grace`` seconds SIGKILL, until none is left.
 
     A task's first process is killed last: it reaps the command, and ends by itself. The tasks are those of
-    `members`; no further grace is given once ``hurry`` is set.
+    `members`, or of what ``find``s their processes; no further grace is given once ``hurry`` is set.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
@@ -181,7 +189,7 @@ async def end(tasks: Mapping[str, int | None], grace: float, hurry: asyncio.Even
     signalled: set[int] = set()
     pause = 0.005
     for _ in range(_MAX_ROUNDS + int(grace / _POLL_SECONDS)):
-        running = await asyncio.to_thread(members, tasks)
+        running = await asyncio.to_thread(find, tasks)
         if not running:
             return
         if hurry.is_set() or loop.time() >= deadline:
@@ -205,7 +213,7 @@ def kill_all_under(data: Path) -> None:
     first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
         sessions = _task_sessions(first)
-        left = {pid for folder, pids in sessions if folder.startswith(start) for pid in pids if _runs(pid)}
+        left = {pid for folder, pids in sessions if folder.startswith(start) for pid in pids if runs(pid)}
         if not left:
             return
         _send(left, signal.SIGKILL)

@@ -63,7 +63,7 @@ def begin_attempt(
         store.save_job(job)
         message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
         services.events.record(job, "AttemptBegan", message)
-    runner = TaskRunner(job, attempt, services, notes)
+    runner = TaskRunner(job, attempt, services, notes, services.orphans.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=True)
 
 
@@ -83,7 +83,7 @@ def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun
             allocations[task.container_id] = services.scheduler.restore(
                 job.virtual_cluster, request, task.gpus
             )
-    runner = TaskRunner(job, attempt, services, {})
+    runner = TaskRunner(job, attempt, services, {}, processes.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=False)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.config.settings import HdfsAddress
+    from luigi_pai.local.container.orphans import Orphans
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler
@@ -25,6 +26,7 @@ class Services:
     """The services of a server.
 
     Attributes:
+        orphans: of the tasks of this server.
         bin: the folder of the ``hdfs`` command.
         stop_grace: seconds between SIGTERM and SIGKILL.
         hurry: set when no further grace is to be given.
@@ -37,6 +39,7 @@ class Services:
     store: Store
     events: JobEvents
     folders: JobFolders
+    orphans: Orphans
     bin: Path
     hdfs: HdfsAddress
     storages: Storages

@@ -18,7 +18,7 @@ from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from luigi_pai.local.container.task_files import TaskFiles
     from luigi_pai.local.container.task_start import Preparation
@@ -43,16 +43,23 @@ class TaskLost(Exception):
 class TaskRunner:
     """Runs the tasks of an attempt; ``must_end`` is set when no further task is to start.
 
-    Notes, by container id, are sentences for the begin of a task's log.
+    Notes, by container id, are sentences for the begin of a task's log. ``find`` returns the running
+    processes of tasks: `Orphans.members` if this server has started all of them, else `processes.members`.
     """
 
     def __init__(
-        self, job: Job, attempt: Attempt, services: Services, notes: Mapping[str, Sequence[str]]
+        self,
+        job: Job,
+        attempt: Attempt,
+        services: Services,
+        notes: Mapping[str, Sequence[str]],
+        find: Callable[[Mapping[str, int | None]], set[int]],
     ) -> None:
         self._job = job
         self._attempt = attempt
         self._services = services
         self._notes = notes
+        self._find = find
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._unsaved: dict[str, Task] = {}
         self._starts: set[asyncio.Task[None]] = set()
@@ -95,6 +102,7 @@ class TaskRunner:
                 return
             child, task.pid_started = started
             self._children[task.container_id] = child
+            self._services.orphans.children.add(child.pid)
             task.pid = child.pid
         self._save(task)
 
@@ -166,6 +174,7 @@ class TaskRunner:
                 await processes.wait_ended(task.pid, task.pid_started)
             return self._files(task).exit_code()
         status = await processes.wait_child(child)
+        self._services.orphans.children.discard(child.pid)
         del self._children[task.container_id]
         code = self._files(task).exit_code()
         code = status if code is None else code
@@ -187,6 +196,7 @@ class TaskRunner:
         await self._end(tasks, self._services.stop_grace)
         for child in self._children.values():
             await asyncio.to_thread(child.wait)
+            self._services.orphans.children.discard(child.pid)
         self.remove_scripts(tasks)
 
     def remove_scripts(self, tasks: Iterable[Task]) -> None:
@@ -197,7 +207,7 @@ class TaskRunner:
 
     async def _end(self, tasks: Iterable[Task], grace: float) -> None:
         folders = {str(self._files(task).folder): task.pid for task in tasks}
-        await processes.end(folders, grace, self._services.hurry)
+        await processes.end(folders, grace, self._services.hurry, self._find)
 
     def _save(self, task: Task) -> None:
         """Save a task; on a full disk, that is made up for at the end of the attempt."""

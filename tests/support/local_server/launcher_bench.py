@@ -15,6 +15,7 @@ from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.settings import HdfsAddress
 from luigi_pai.local.config.virtual_clusters import virtual_clusters
 from luigi_pai.local.container import processes
+from luigi_pai.local.container.orphans import Orphans
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.container.v2.protocol_spec import job_spec
@@ -70,6 +71,7 @@ class Bench:
             store=self.store,
             events=JobEvents(self.store),
             folders=JobFolders(folder / "jobs", folder / "run-task.sh"),
+            orphans=Orphans(),
             bin=folder / "bin",
             hdfs=HdfsAddress("http://127.0.0.1:1", "hdfs://127.0.0.1:1"),
             storages=Storages(folder / "storages"),
