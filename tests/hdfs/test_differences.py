@@ -8,7 +8,7 @@ import pytest
 import requests
 from hadoop_differences import differences_of
 from hdfs import InsecureClient
-from hdfs_backend import Backend, names, written
+from hdfs_backend import WITH_PERMISSIONS, Backend, names, written
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
@@ -65,6 +65,7 @@ def test_below_a_file(backend: Backend, fs: WebHdfs, home: str) -> None:
     assert refusal(asked(backend, "PUT", f"{home}/f/g", "MKDIRS")) == backend.differences.mkdirs_below_file
 
 
+@WITH_PERMISSIONS
 def test_whom_an_error_of_setowner_names(backend: Backend, fs: WebHdfs, home: str) -> None:
     """2.7.4 names who is to be the owner, 3.3.4 who asked."""
     fs.chown(home, "alice", None)

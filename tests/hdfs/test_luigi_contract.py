@@ -13,7 +13,7 @@ import luigi.contrib.hdfs
 import luigi.format
 import luigi.target
 import pytest
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
 
 from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget, WebHdfs
 from luigi_pai.hdfs.temporary import temporary_path
@@ -267,17 +267,22 @@ def test_copying_a_target(fs: WebHdfs, home: str) -> None:
     assert names(fs, f"{home}/a") == ["$HOME", "f"]
 
 
-def test_is_writable(backend: Backend, fs: WebHdfs, home: str) -> None:
+def test_is_writable(fs: WebHdfs, home: str) -> None:
     """Of a folder, of a file, and of what is not there yet: of the folder that it would be in."""
     written(fs, f"{home}/d/f")
     for path in ("d", "d/f", "d/g", "gone/below"):
         assert target(fs, f"{home}/{path}").is_writable()
+    assert names(fs, home) == ["d", "d/f"]
+
+
+@WITH_PERMISSIONS
+def test_is_not_writable(backend: Backend, fs: WebHdfs, home: str) -> None:
+    """What is in somebody else's folder, or would be."""
+    written(fs, f"{home}/d/f")
     fs.chmod(home, "755")
     fs.chmod(f"{home}/d", "755")
-    bob = backend.fs("bob")
     for path in ("d", "d/f", "d/g", "gone/below"):
-        assert not target(bob, f"{home}/{path}").is_writable()
-    assert names(fs, home) == ["d", "d/f"]
+        assert not target(backend.fs("bob"), f"{home}/{path}").is_writable()
 
 
 def test_a_flag(fs: WebHdfs, home: str) -> None:

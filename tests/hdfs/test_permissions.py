@@ -1,4 +1,4 @@
-"""Who may do what: refused is an error, never "not there"; the same on both backends."""
+"""Who may do what: refused is an error, never "not there"."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
 
 from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = WITH_PERMISSIONS
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import Backend, content, names, written
+from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
 
 from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs
 
@@ -44,7 +44,7 @@ def his(backend: Backend, fs: WebHdfs, home: str, user: str) -> WebHdfs:
 
 
 def test_trash(his: WebHdfs, home: str, user: str) -> None:
-    """Files and folders lie in /user/NAME/.Trash/Current under the path they had; nobody else looks in."""
+    """Files and folders lie in /user/NAME/.Trash/Current under the path they had."""
     written(his, f"{home}/d/f", "kept")
     HdfsTarget(f"{home}/d", fs=his).remove(skip_trash=False)
     assert names(his, home) == []
@@ -52,8 +52,14 @@ def test_trash(his: WebHdfs, home: str, user: str) -> None:
     assert content(his, f"{trash}/Current{home}/d/f") == "kept"
     his.move(f"{trash}/Current{home}/d", f"{home}/d")
     assert content(his, f"{home}/d/f") == "kept"
+
+
+@WITH_PERMISSIONS
+def test_nobody_else_looks_into_the_trash(his: WebHdfs, home: str, user: str) -> None:
+    """Its folder is its owner's."""
+    his.remove(written(his, f"{home}/f"), skip_trash=False)
     with pytest.raises(HdfsError, match="Permission denied"):
-        WebHdfs(str(his.url), "stranger").exists(f"{trash}/Current")
+        WebHdfs(str(his.url), "stranger").exists(f"/user/{user}/.Trash/Current")
 
 
 def test_trash_keeps_what_it_has(his: WebHdfs, home: str, user: str) -> None:
@@ -93,6 +99,7 @@ def test_trash_refuses(his: WebHdfs, fs: WebHdfs, home: str, user: str) -> None:
     assert fs.exists(f"{home}/d/f")
 
 
+@WITH_PERMISSIONS
 @pytest.mark.usefixtures("homes")
 def test_trash_that_cannot_be_had(backend: Backend, fs: WebHdfs, home: str) -> None:
     """Who has no home folder and may not make one is told so, and nothing is deleted."""

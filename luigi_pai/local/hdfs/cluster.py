@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
-from luigi_pai.local.hdfs.command.file_systems import Fault, RemoteFileSystem
+from luigi_pai.local.hdfs.command.client import Fault, Hdfs
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
 from luigi_pai.local.hdfs.webhdfs.inodes import Inode
 from luigi_pai.local.hdfs.webhdfs.namespace import Tree
@@ -46,9 +46,8 @@ class OwnHdfs:
 
     def empty(self) -> None:
         """Delete every file and folder."""
-        user = self._tree.superuser
-        for entry in self._tree.children("/", user):
-            gone = self._tree.delete(f"/{entry['pathSuffix']}", user, recursive=True)
+        for entry in self._tree.children("/"):
+            gone = self._tree.delete(f"/{entry['pathSuffix']}", recursive=True)
             if gone is not None:
                 self._tree.purge(gone)
         self._make_shared()
@@ -67,10 +66,11 @@ class OwnHdfs:
             folder for top in tops for folder in (f"{top}/{username}", f"{top}/{username}/{name}")
         ):
             self._tree.mkdirs(folder, _OWN, self._tree.superuser)
-            self._tree.set_owner(folder, self._tree.superuser, username, "")
+            self._tree.set_owner(folder, username, "")
         upload = self._tree.incoming()
         upload.write_text(config, "utf-8", "surrogatepass")
-        self._tree.publish(upload, f"/Container/{username}/{name}/JobConfig.json", 0o644, Inode(username))
+        inode = Inode(username, mode=0o644)
+        self._tree.publish(upload, f"/Container/{username}/{name}/JobConfig.json", inode)
 
 
 class OutsideHdfs:
@@ -117,11 +117,11 @@ class OutsideHdfs:
         except Fault as fault:
             raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
 
-    def _as(self, user: str) -> RemoteFileSystem:
-        return RemoteFileSystem(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
+    def _as(self, user: str) -> Hdfs:
+        return Hdfs(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
 
     @staticmethod
-    def _share(side: RemoteFileSystem) -> None:
+    def _share(side: Hdfs) -> None:
         """Make the folders that jobs of all users share, where they are missing."""
         for folder in _SHARED_FOLDERS:
             if side.status(folder) is not None:
@@ -142,7 +142,7 @@ ClusterHdfs = OwnHdfs | OutsideHdfs
 """The HDFS of a server."""
 
 
-def _fs_uri(side: RemoteFileSystem) -> str:
+def _fs_uri(side: Hdfs) -> str:
     address = side.rpc_address()
     if address is None:
         raise Fault("it does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST:PORT")

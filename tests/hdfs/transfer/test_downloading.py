@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import written
+from hdfs_backend import WITH_PERMISSIONS, written
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.hdfs import HdfsError, TransferError, WebHdfs, download
@@ -143,6 +143,7 @@ def test_a_place_here_that_cannot_be(fs, results, tmp_path):
             download(fs, path, tmp_path / "file" / "below")
 
 
+@WITH_PERMISSIONS
 def test_what_may_not_be_read(backend, fs, results, tmp_path):
     """A file of somebody else's is an error that says whose right is missing; it does not appear."""
     fs.chmod(f"{results}/metrics.json", "600")

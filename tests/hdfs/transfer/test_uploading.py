@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import content, names, written
+from hdfs_backend import WITH_PERMISSIONS, content, names, written
 from waiting import wait_until
 from webhdfs_server import serving
 
@@ -429,6 +429,7 @@ def test_a_file_that_goes_away_meanwhile(fs, home, source, monkeypatch):
     assert not fs.exists(f"{home}/code/train.py")
 
 
+@WITH_PERMISSIONS
 def test_no_permission(backend, fs, home, source):
     """A destination of somebody else: an error that says whose right is missing; nothing is left there."""
     fs.chmod(home, "755")
@@ -712,7 +713,6 @@ def test_the_log_says_what_was_done(fs, home, source, caplog):
 
 
 UNREADABLE = {
-    "another's": lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"),
     "a folder": lambda fs, path: fs.remove(path) or fs.mkdir(f"{path}/x"),
     "no JSON": lambda fs, path: written(fs, path, "{"),
     "of other types": lambda fs, path: written(fs, path, '{"version": 1, "files": {"a": [1]}, "folders": 3}'),
@@ -723,21 +723,33 @@ UNREADABLE = {
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_notes_that_cannot_be_read_cost_a_resend(backend, fs, home, source, how, caplog):
     """The upload is done, and all is sent again; where notes cannot be written either, a warning says so."""
-    upload(fs, source, f"{home}/code")
-    UNREADABLE[how](fs, f"{home}/code/{MANIFEST}")
-    fs.chmod(f"{home}/code", "777", recursive=how == "a folder")
-    fs.chmod(f"{home}/code/lib", "777")
-    anna = backend.fs("anna")
-    assert upload(anna, source, f"{home}/code").moved == 3
-    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
-    assert is_clean(fs, home)
+    resend(backend, fs, home, source, UNREADABLE[how])
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    if how == "another's":
-        assert warned[0].startswith("The notes of earlier uploads cannot be read; all is sent again: HDFS ")
     if how == "a folder":
         assert warned[-1].startswith("What was sent cannot be noted; it will be sent again: HDFS RENAME ")
     else:
-        assert upload(anna, source, f"{home}/code").moved == 0
+        assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
+
+
+@WITH_PERMISSIONS
+@pytest.mark.slow
+def test_notes_of_somebody_else_cost_a_resend(backend, fs, home, source, caplog):
+    """They cannot be read, which a warning says."""
+    resend(backend, fs, home, source, lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"))
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned[0].startswith("The notes of earlier uploads cannot be read; all is sent again: HDFS ")
+    assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
+
+
+def resend(backend, fs, home, source, spoil):
+    """Upload as one user, spoil the notes, and upload as another."""
+    upload(fs, source, f"{home}/code")
+    fs.chmod(f"{home}/code", "777", recursive=True)
+    spoil(fs, f"{home}/code/{MANIFEST}")
+    fs.chmod(f"{home}/code", "777")
+    assert upload(backend.fs("anna"), source, f"{home}/code").moved == 3
+    assert content(fs, f"{home}/code/lib/a.py") == "aaa"
+    assert is_clean(fs, home)
 
 
 def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import socket
+import sqlite3
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -370,13 +371,15 @@ def test_times_and_ids_are_those_of_the_file(url: str, home: Path) -> None:
     assert before["FileStatus"]["fileId"] == after["FileStatus"]["fileId"]
 
 
-def test_permission_is_the_mode_of_the_file(url: str, home: Path) -> None:
-    """The permission of CREATE, MKDIRS and SETPERMISSION is what ``ls`` shows on disk."""
+def test_permission_is_kept(url: str, home: Path) -> None:
+    """The permission of CREATE, MKDIRS and SETPERMISSION is what is listed, after a restart, too."""
     create(url, f"/{home.name}/f", b"x", permission="640")
-    requests.put(f"{url}/webhdfs/v1/{home.name}/d?op=MKDIRS&user.name=bob&permission=750", timeout=10)
-    modes = [(home / name).stat().st_mode & 0o777 for name in "fd"]
-    requests.put(f"{url}/webhdfs/v1/{home.name}/f?op=SETPERMISSION&user.name=bob&permission=600", timeout=10)
-    assert [*modes, (home / "f").stat().st_mode & 0o777] == [0o640, 0o750, 0o600]
+    create(url, f"/{home.name}/g", b"x")
+    requests.put(f"{url}/webhdfs/v1/{home.name}/d?op=MKDIRS&user.name=bob&permission=1750", timeout=10)
+    requests.put(f"{url}/webhdfs/v1/{home.name}/g?op=SETPERMISSION&user.name=eve&permission=0", timeout=10)
+    found = requests.get(f"{url}/webhdfs/v1/{home.name}?op=LISTSTATUS", timeout=10).json()
+    modes = {one["pathSuffix"]: one["permission"] for one in found["FileStatuses"]["FileStatus"]}
+    assert modes == {"d": "1750", "f": "640", "g": "0"}
 
 
 def test_a_reader_is_not_disturbed_by_a_writer(url: str, home: Path) -> None:
@@ -492,9 +495,21 @@ def test_a_failure_of_the_server_is_logged_without_the_query(
     assert "secret-token" not in caplog.text
 
 
-def test_an_operation_that_is_not_served_says_so(url: str) -> None:
-    """A known operation of WebHDFS that is not here is told from a word that is none."""
-    known = requests.put(f"{url}/webhdfs/v1/?op=SETTIMES&owner=x", timeout=10)
-    unknown = requests.put(f"{url}/webhdfs/v1/?op=SETOWNR&owner=x", timeout=10)
-    assert remote(known) == (400, "UnsupportedOperationException")
-    assert remote(unknown) == (400, "IllegalArgumentException")
+def test_what_an_earlier_version_kept(tmp_path: Path) -> None:
+    """A data folder of a version without modes and groups goes on; the modes are those on disk."""
+    (tmp_path / "root").mkdir()
+    file = tmp_path / "root" / "f"
+    file.write_bytes(b"data")
+    file.chmod(0o640)
+    (tmp_path / "root.webhdfs").mkdir()
+    with sqlite3.connect(tmp_path / "root.webhdfs" / "inodes.sqlite") as old:
+        old.execute(
+            "CREATE TABLE inode (id INTEGER PRIMARY KEY, owner TEXT NOT NULL, block_size INTEGER NOT NULL,"
+            " replication INTEGER NOT NULL)"
+        )
+        old.execute("INSERT INTO inode VALUES (?, 'anna', 1048576, 2)", (file.stat().st_ino,))
+    old.close()
+    with serving(tmp_path / "root") as url:
+        status = hdfs.InsecureClient(url, user="anna").status("/f")
+    assert (status["owner"], status["group"], status["permission"]) == ("anna", "supergroup", "640")
+    assert (status["blockSize"], status["replication"]) == (1048576, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import io
 import random
 from typing import TYPE_CHECKING, Any
@@ -75,16 +74,31 @@ def test_the_librarys_uploads(library: hdfs.InsecureClient, tmp_path: Path) -> N
     assert (tmp_path / "down" / "sub" / "19").read_bytes() == DATA[:19_000]
 
 
-def test_the_librarys_errors(library: hdfs.InsecureClient, url: str) -> None:
-    """Its errors have the names that it looks for; strangers are refused."""
+def test_the_librarys_errors(library: hdfs.InsecureClient) -> None:
+    """Its errors have the names that it looks for."""
     with pytest.raises(hdfs.HdfsError, match="File does not exist") as caught:
         library.status("/nothing")
     assert caught.value.exception == "FileNotFoundException"
+
+
+def test_modes_and_owners_are_data(library: hdfs.InsecureClient, url: str) -> None:
+    """They are kept and shown, and refuse nothing."""
     library.write("/library/closed/f", b"secret")
     library.set_permission("/library/closed", "700")
-    with pytest.raises(hdfs.HdfsError, match=r"Permission denied: user=bob, access=EXECUTE"):
-        hdfs.InsecureClient(url, user="bob").status("/library/closed/f")
-    assert hdfs.InsecureClient(url, user=getpass.getuser()).status("/library/closed/f")["owner"] == "anna"
+    bob = hdfs.InsecureClient(url, user="bob")
+    assert bob.status("/library/closed")["permission"] == "700"
+    bob.set_owner("/library/closed/f", "carol", "gold")
+    found = library.status("/library/closed/f")
+    assert (found["owner"], found["group"]) == ("carol", "gold")
+
+
+def test_times_are_set(library: hdfs.InsecureClient) -> None:
+    """Each alone, or both; in milliseconds."""
+    library.write("/library/times", b"x")
+    library.set_times("/library/times", access_time=1_000_000_000_123, modification_time=1_100_000_000_456)
+    library.set_times("/library/times", access_time=1_200_000_000_789)
+    found = library.status("/library/times")
+    assert (found["accessTime"], found["modificationTime"]) == (1_200_000_000_789, 1_100_000_000_456)
 
 
 @pytest.mark.slow

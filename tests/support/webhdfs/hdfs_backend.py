@@ -33,6 +33,8 @@ LOCAL = "local"
 REAL = {hadoop.version: hadoop for hadoop in HADOOPS}
 BACKENDS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(hadoop.variable("URL"))))
 EACH_HADOOP = [pytest.param(version, marks=needs(hadoop)) for version, hadoop in REAL.items()]
+WITH_PERMISSIONS = pytest.mark.parametrize("backend", EACH_HADOOP, indirect=True)
+"""The mark of a test about permissions, which the local WebHDFS keeps and does not check."""
 
 
 @dataclass(frozen=True)

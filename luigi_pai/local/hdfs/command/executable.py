@@ -60,11 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     if part in ("version", "-version", "--version"):
         sys.stdout.write(f"{VERSION}\nWebHDFS client of luigi-pai local; not an Apache Hadoop\n")
         return 0
-    if part == "classpath":
-        sys.stdout.write("\n")
-        return 0
     sys.stderr.write(
         f"{command}: {part!r} is not available on a local OpenPAI; there are: "
-        f"{command} dfs, {command} fs, {command} version, {command} classpath\n"
+        f"{command} dfs, {command} fs, {command} version\n"
     )
     return 255

@@ -1,26 +1,24 @@
-"""Paths of the ``hdfs dfs`` command line, and what its commands share."""
+"""Paths of the ``hdfs dfs`` command line, with Hadoop's patterns, and what its commands share."""
 
 from __future__ import annotations
 
 import posixpath
+import re
 import sys
 from dataclasses import dataclass, replace
+from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.hdfs.command.file_systems import (
-    Fault,
-    FileSystem,
-    LocalFileSystem,
-    RemoteFileSystem,
-    Status,
-)
-from luigi_pai.local.hdfs.command.glob import alternatives, is_pattern, name_pattern, plain
+from luigi_pai.local.hdfs.command.client import Disk, Fault, Hdfs, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Item", "Shell", "Usage", "remote_fs"]
+__all__ = ["Item", "Shell", "Usage"]
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_SPECIAL = re.compile(r"[*?]|\[.+\]")
 
 
 class Usage(Exception):
@@ -34,13 +32,14 @@ class Item:
     ``status`` is what is there, None where nothing is.
     """
 
-    fs: FileSystem
+    fs: Disk | Hdfs
     path: str
     shown: str
-    status: Status | None
+    status: Status | None = None
 
-    def __str__(self) -> str:
-        return self.shown
+    def fault(self, what: str) -> Fault:
+        """Return a fault of the form ```path': what``."""
+        return Fault(f"`{self.shown}': {what}")
 
     @property
     def is_folder(self) -> bool:
@@ -50,50 +49,40 @@ class Item:
     def required(self) -> Status:
         """Return what is there; a Fault where nothing is."""
         if self.status is None:
-            raise Fault.at(self.shown, "No such file or directory")
+            raise self.fault("No such file or directory")
         return self.status
 
-    def as_file(self) -> Item:
-        """Return itself; a Fault where it is no file."""
-        if self.required().is_folder:
-            raise Fault.at(self.shown, "Is a directory")
-        return self
+    def check_parent(self) -> None:
+        """Raise a Fault where there is nothing, and no folder to make it in."""
+        above = self.status or self.fs.status(posixpath.dirname(self.path) or "/")
+        if above is None or not (self.status or above.is_folder):
+            raise self.fault("No such file or directory")
 
-    def children(self) -> Iterator[Item]:
-        """Yield what is in a folder."""
-        for status in self.fs.children(self.path):
-            yield replace(self.child(status.name), status=status)
+    def children(self) -> list[Item]:
+        """Return what is in a folder."""
+        return [replace(self.child(status.name), status=status) for status in self.fs.children(self.path)]
 
     def child(self, name: str) -> Item:
         """Return the place of a name in a folder; nothing is known of it yet."""
         shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
-        return Item(self.fs, f"{self.path.rstrip('/')}/{name}", shown, None)
+        return Item(self.fs, f"{self.path.rstrip('/')}/{name}", shown)
 
     def looked_up(self) -> Item:
         """Return itself, with what is there now."""
         return replace(self, status=self.fs.status(self.path))
 
-    def parent_exists(self) -> bool:
-        """Return whether the folder that it would be made in is there."""
-        above = self.fs.status(posixpath.dirname(self.path) or "/")
-        return above is not None and above.is_folder
+    def target(self, source: Item) -> Item:
+        """Return where a source goes that is copied or moved here: into a folder, or it becomes this."""
+        return self.child(posixpath.basename(source.path)).looked_up() if self.is_folder else self
 
 
 class Shell:
-    """What commands share: the two file systems, the output, whether a path failed."""
+    """What commands share: HDFS, the output, whether a path failed."""
 
-    def __init__(self, name: str, url: str, user: str) -> None:
+    def __init__(self, name: str, hdfs: Hdfs) -> None:
         self.name = name
-        self.local = LocalFileSystem()
+        self.hdfs = hdfs
         self.failed = False
-        self._url = url
-        self._user = user
-        self._remotes: dict[str, RemoteFileSystem] = {}
-
-    def close(self) -> None:
-        """Close all connections."""
-        for remote in self._remotes.values():
-            remote.close()
 
     def print(self, text: str) -> None:
         """Write a line."""
@@ -105,7 +94,7 @@ class Shell:
         sys.stdout.flush()
         sys.stderr.write(f"{self.name}: {fault}\n")
 
-    def each(self, items: Sequence[Item] | Iterator[Item], work: Callable[[Item], None]) -> None:
+    def each(self, items: Iterable[Item], work: Callable[[Item], None]) -> None:
         """Do something with every item; one that fails does not stop the others."""
         for item in items:
             try:
@@ -116,25 +105,21 @@ class Shell:
     def local_item(self, text: str) -> Item:
         """Return a path on the local disk."""
         text = text.removeprefix("file://")
-        return Item(self.local, str(Path(text).absolute()), text, None).looked_up()
-
-    def remote(self, url: str = "") -> RemoteFileSystem:
-        """Return HDFS, or the WebHDFS that a path names."""
-        url = url or self._url
-        if not url:
-            raise Fault("LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT")
-        return self._remotes.setdefault(url, RemoteFileSystem(url, self._user))
+        return Item(Disk(), str(Path(text).absolute()), text).looked_up()
 
     def item(self, text: str) -> Item:
-        """Return a path on HDFS, taken as it is written."""
-        scheme, fs, path = self._parsed(text)
-        return Item(fs, path, text if scheme or text else ".", None)
+        """Return a path on HDFS, taken as it is written; a URI of any NameNode means this one."""
+        scheme, colon, rest = text.partition(":")
+        if not colon or "/" in scheme:
+            return Item(self.hdfs, _normal(posixpath.join(f"/user/{self.hdfs.user}", text)), text or ".")
+        if scheme not in ("hdfs", "viewfs"):
+            raise Fault(f"No FileSystem for scheme: {scheme}")
+        path = rest[2:].partition("/")[2] if rest.startswith("//") else rest
+        return Item(self.hdfs, _normal(f"/{path}"), text)
 
     def expand(self, text: str) -> list[Item]:
         """Return what a path or pattern stands for; itself, without status, where nothing is there."""
-        if not is_pattern(text):
-            return [self.item(text).looked_up()]
-        found = [item for one in alternatives(text) for item in self._matching(one)]
+        found = [item for one in dict.fromkeys(_alternatives(text)) for item in self._matching(one)]
         return sorted(found, key=lambda item: item.path) or [self.item(text)]
 
     def expand_all(self, texts: Sequence[str]) -> list[Item]:
@@ -148,55 +133,37 @@ class Shell:
         return found
 
     def _matching(self, text: str) -> list[Item]:
-        scheme, fs, _path = self._parsed(text)
-        typed = text[len(scheme) :]
-        start = Item(fs, "/", f"{scheme}/", None) if typed.startswith("/") else self.item(".")
-        places = [start]
-        for name in filter(None, typed.split("/")):
-            pattern = name_pattern(name)
-            if pattern is None:
-                places = [place.child(plain(name)) for place in places]
+        """Return what there is of a path whose names may be patterns."""
+        names = text.split("/")
+        plain = next((at for at, name in enumerate(names) if _SPECIAL.search(name)), len(names))
+        places = [self.item("/".join(names[:plain]) or "/" * text.startswith("/"))]
+        for name in names[plain:]:
+            if not _SPECIAL.search(name):
+                places = [place.child(name) for place in places]
                 continue
+            fits = re.compile(translate(name.replace("[^", "[!"))).match
             folders = [place for place in (place.looked_up() for place in places) if place.is_folder]
             places = [
                 child
                 for folder in folders
                 for child in folder.children()
-                if child.status and pattern.fullmatch(child.status.name)
+                if fits(posixpath.basename(child.path))
             ]
-        looked_up = [place if place.status else place.looked_up() for place in places]
-        return [place for place in looked_up if place.status]
+        return [
+            found
+            for found in (place if place.status else place.looked_up() for place in places)
+            if found.status
+        ]
 
-    def _parsed(self, text: str) -> tuple[str, FileSystem, str]:
-        """Return scheme and host as typed, their file system, and the absolute path."""
-        scheme, colon, rest = text.partition(":")
-        if not colon or "/" in scheme:
-            home = f"/user/{self._user}"
-            path = text if text.startswith("/") else home if text in ("", ".") else f"{home}/{text}"
-            return "", self.remote(), _normal(path)
-        host, slash, path = (
-            rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "/", rest[1:])
-        )
-        typed = text[: len(text) - len(slash + path)]
-        if scheme == "file":
-            return typed, self.local, _normal(f"/{path}")
-        if scheme in ("webhdfs", "swebhdfs") and host:
-            return (
-                typed,
-                self.remote(f"{'http' if scheme == 'webhdfs' else 'https'}://{host}"),
-                _normal(f"/{path}"),
-            )
-        if scheme not in ("hdfs", "webhdfs", "swebhdfs", "viewfs"):
-            raise Fault(f"No FileSystem for scheme: {scheme}")
-        return typed, self.remote(), _normal(f"/{path}")
+
+def _alternatives(text: str) -> list[str]:
+    """Return what ``{a,b}`` stands for, one text for each alternative."""
+    braces = _BRACES.search(text)
+    if braces is None:
+        return [text]
+    before, after = text[: braces.start()], text[braces.end() :]
+    return [found for part in braces[1].split(",") for found in _alternatives(f"{before}{part}{after}")]
 
 
 def _normal(path: str) -> str:
     return "/" + posixpath.normpath(path).lstrip("/")
-
-
-def remote_fs(item: Item) -> RemoteFileSystem:
-    """Return the HDFS of a path; raises Fault: the path is on this machine."""
-    if not isinstance(item.fs, RemoteFileSystem):
-        raise Fault(f"{item}: only paths on HDFS")
-    return item.fs

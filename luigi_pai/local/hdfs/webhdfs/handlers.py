@@ -38,17 +38,6 @@ _DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the
 _PLAIN = "/!$&'()*+,;=:@"  # what a path may show as it is
 _BINARY = "application/octet-stream"
 
-# the other operations of WebHDFS 2.7.4, so that an unknown operation differs from one that is not served
-_NOT_SERVED = {
-    "GET": "GETFILECHECKSUM GETDELEGATIONTOKEN GETDELEGATIONTOKENS GET_BLOCK_LOCATIONS GETACLSTATUS "
-    "GETXATTRS LISTXATTRS CHECKACCESS NULL",
-    "PUT": "CREATESYMLINK SETREPLICATION SETTIMES RENEWDELEGATIONTOKEN CANCELDELEGATIONTOKEN "
-    "MODIFYACLENTRIES REMOVEACLENTRIES REMOVEDEFAULTACL REMOVEACL SETACL SETXATTR REMOVEXATTR "
-    "CREATESNAPSHOT RENAMESNAPSHOT NULL",
-    "POST": "CONCAT TRUNCATE NULL",
-    "DELETE": "DELETESNAPSHOT NULL",
-}
-
 
 def webhdfs_routes(tree: Tree) -> list[URLSpec]:
     """Return the routes of ``/webhdfs/v1`` for a tornado Application."""
@@ -141,12 +130,12 @@ class WebHdfsHandler(RequestHandler):
         """Answer what only looks."""
         operation = self._operation()
         if operation == "GETFILESTATUS":
-            self._reply({"FileStatus": self.tree.status(self.hdfs_path, self.user)})
+            self._reply({"FileStatus": self.tree.status(self.hdfs_path)})
         elif operation == "LISTSTATUS":
-            children = await _in_thread(self.tree.children, self.hdfs_path, self.user)
+            children = await _in_thread(self.tree.children, self.hdfs_path)
             self._reply({"FileStatuses": {"FileStatus": children}})
         elif operation == "GETCONTENTSUMMARY":
-            summary = await _in_thread(self.tree.summary, self.hdfs_path, self.user)
+            summary = await _in_thread(self.tree.summary, self.hdfs_path)
             self._reply({"ContentSummary": summary})
         elif operation == "GETHOMEDIRECTORY":
             self._reply({"Path": f"/user/{self.user}"})
@@ -166,20 +155,22 @@ class WebHdfsHandler(RequestHandler):
         elif operation == "RENAME":
             options, destination = query.rename_options(), query.destination()
             if options:
-                self.tree.renames.onto(
-                    self.hdfs_path, destination, self.user, overwrite="OVERWRITE" in options
-                )
+                self.tree.renames.onto(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
                 self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.renames.into(self.hdfs_path, destination, self.user)})
+                self._reply({"boolean": self.tree.renames.into(self.hdfs_path, destination)})
         elif operation == "SETPERMISSION":
-            self.tree.set_permission(self.hdfs_path, self.user, query.permission())
+            self.tree.set_permission(self.hdfs_path, query.permission())
             self._reply_nothing()
         elif operation == "SETOWNER":
             owner, group = query.text("owner"), query.text("group")
             if not owner and not group:
                 raise RemoteFault("IllegalArgumentException", "Both owner and group are empty.")
-            self.tree.set_owner(self.hdfs_path, self.user, owner, group)
+            self.tree.set_owner(self.hdfs_path, owner, group)
+            self._reply_nothing()
+        elif operation == "SETTIMES":
+            times = (query.number(name, -1, least=-1) for name in ("modificationtime", "accesstime"))
+            self.tree.set_times(self.hdfs_path, *times)
             self._reply_nothing()
         else:
             raise self._not_served(operation)
@@ -196,7 +187,7 @@ class WebHdfsHandler(RequestHandler):
         operation = self._operation()
         if operation != "DELETE":
             raise self._not_served(operation)
-        gone = self.tree.delete(self.hdfs_path, self.user, recursive=self.query.boolean("recursive"))
+        gone = self.tree.delete(self.hdfs_path, recursive=self.query.boolean("recursive"))
         if gone:
             await _in_thread(self.tree.purge, gone)
         self._reply({"boolean": bool(gone)})
@@ -207,9 +198,7 @@ class WebHdfsHandler(RequestHandler):
         offset = self.query.number("offset", 0)
         wanted = self.query.number("length", _NO_LIMIT)
         if not self._is_datanode():
-            length = self.tree.length(self.hdfs_path, self.user)
-            if length is not None:
-                self.tree.file(self.hdfs_path, self.user)
+            length = self.tree.length(self.hdfs_path)
             if length is not None and offset >= length and offset > 0:
                 text = f"Offset={offset} out of the range [0, {length}); OPEN, path={self.hdfs_path}"
                 raise RemoteFault("IOException", text)
@@ -238,8 +227,9 @@ class WebHdfsHandler(RequestHandler):
             self.user,
             self.query.number("blocksize", BLOCK_SIZE, least=1),
             self.query.number("replication", 1, least=1),
+            mode=self.query.permission(),
         )
-        self.tree.publish(upload, self.hdfs_path, self.query.permission(), inode)
+        self.tree.publish(upload, self.hdfs_path, inode)
         self.set_status(201)
         authority = quote(self.query.text("namenoderpcaddress"), safe=_PLAIN + "[]")
         self.set_header("Location", f"hdfs://{authority}{quote(self.hdfs_path, safe=_PLAIN)}")
@@ -247,24 +237,24 @@ class WebHdfsHandler(RequestHandler):
 
     def _file(self) -> BinaryIO:
         with disk_faults(self.hdfs_path):
-            return self.tree.file(self.hdfs_path, self.user).open("rb")
+            return self.tree.file(self.hdfs_path).open("rb")
 
     async def _append(self) -> None:
         if not self._is_datanode():
-            self.tree.length(self.hdfs_path, self.user)  # it is there; the DataNode refuses a folder
+            self.tree.length(self.hdfs_path)  # it is there; the DataNode refuses a folder
             self._send_on()
             return
         upload = self._end_upload()
         async with self.appending:
-            await _in_thread(self.tree.append, upload, self.hdfs_path, self.user)
+            await _in_thread(self.tree.append, upload, self.hdfs_path)
         self._reply_nothing(content_type=None)
 
     def _check_upload(self) -> None:
         if self._operation() == "APPEND":
-            self.tree.may_append(self.hdfs_path, self.user)
+            self.tree.may_append(self.hdfs_path)
         else:
             overwrite, client = self.query.boolean("overwrite"), self.request.remote_ip or ""
-            self.tree.may_create(self.hdfs_path, self.user, overwrite=overwrite, client=client)
+            self.tree.may_create(self.hdfs_path, overwrite=overwrite, client=client)
 
     def _end_upload(self) -> pathlib.Path:
         if self.upload and self.upload_place:
@@ -291,9 +281,8 @@ class WebHdfsHandler(RequestHandler):
         return "namenoderpcaddress" in self.query
 
     def _not_served(self, operation: str) -> RemoteFault:
-        if not operation or operation in _NOT_SERVED[self.request.method or "GET"].split():
-            text = f"op={operation or 'NULL'} is not supported"
-            return RemoteFault("UnsupportedOperationException", text)
+        if not operation:
+            return RemoteFault("UnsupportedOperationException", "op=NULL is not supported")
         enum = f"org.apache.hadoop.hdfs.web.resources.{(self.request.method or '').capitalize()}OpParam.Op"
         text = f'Invalid value for webhdfs parameter "op": No enum constant {enum}.{operation}'
         return RemoteFault("IllegalArgumentException", text)

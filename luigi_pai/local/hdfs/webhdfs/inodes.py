@@ -27,9 +27,7 @@ _COLUMNS = {  # of the facts, in the order of Inode's fields
     "replication": "INTEGER NOT NULL",
     "grp": f"TEXT NOT NULL DEFAULT '{_GROUP}'",
     "mode": "INTEGER",
-    "disk_mode": "INTEGER",
 }
-
 _MOST_IN_MEMORY = 100_000  # inodes
 
 
@@ -43,8 +41,6 @@ class Inode:
         replication: the number of copies asked for; one is kept.
         group: whose it is, too.
         mode: the mode bits on HDFS, None: those on disk.
-        disk_mode: those on disk when ``mode`` was set. They have more for the owner,
-            who is the server; when a person changes them, they count.
     """
 
     owner: str
@@ -52,21 +48,16 @@ class Inode:
     replication: int = 1
     group: str = _GROUP
     mode: int | None = None
-    disk_mode: int | None = None
 
 
 class Inodes:
-    """The facts of every inode; may be asked from any thread.
-
-    No permission stops the ``superuser``, the user who runs the server.
-    """
+    """The facts of every inode; may be asked from any thread."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
-        self._looked_up: dict[int, Inode | None] = {}  # each request checks every folder above
-        # what a person laid into the folder by hand belongs to the server's own user
+        self._looked_up: dict[int, Inode | None] = {}
         self.superuser = getpass.getuser()
-        self._by_hand = Inode(self.superuser)
+        self._by_hand = Inode(self.superuser)  # of what a person laid into the folder
         self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
         with self._sql() as run:
             run.execute("PRAGMA journal_mode=WAL")
@@ -105,7 +96,7 @@ class Inodes:
     def keep(self, number: int, inode: Inode) -> None:
         """Remember an inode that was created or changed."""
         names = f"id, {', '.join(_COLUMNS)}"
-        query = f"INSERT OR REPLACE INTO inode ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own
+        query = f"INSERT OR REPLACE INTO inode ({names}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own
         with self._sql() as run:
             run.execute(query, (number, *astuple(inode)))
             self._looked_up.pop(number, None)

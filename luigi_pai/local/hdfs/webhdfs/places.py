@@ -10,8 +10,6 @@ from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from luigi_pai.local.hdfs.webhdfs.permissions import Access
-
 __all__ = ["Places", "is_there"]
 
 _LONGEST_NAME = 255  # bytes
@@ -22,9 +20,8 @@ _TOO_LONG = ("PathComponentTooLongException", "IOException")  # of a name, of a 
 class Places:
     """The places of paths below a root; every method raises RemoteFault for a path that HDFS refuses."""
 
-    def __init__(self, root: Path, access: Access) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._access = access
 
     def place(
         self,
@@ -58,11 +55,10 @@ class Places:
             place = place / name
         return place
 
-    def existing(self, path: str, missing: str, user: str) -> Path:
-        """Return the place of a path that exists and that the user can reach, links followed."""
+    def existing(self, path: str, missing: str) -> Path:
+        """Return the place of a path that exists, links followed."""
         try:
             place = self._resolved(self.place(path), path)
-            self._access.check_way(user, place)
         except RemoteFault as fault:
             if fault.exception not in _TOO_LONG:
                 raise
@@ -74,11 +70,10 @@ class Places:
                 raise RemoteFault("FileNotFoundException", missing.format(path)) from None
         return place
 
-    def goal(self, path: str, user: str, exception: str = "InvalidPathException") -> Path:
+    def goal(self, path: str, exception: str = "InvalidPathException") -> Path:
         """Return the place of a path that is to be created; a link there that leads out is refused."""
         place = self.place(path, "Invalid path name {}", exception)
         self._resolved(place, path)
-        self._access.check_way(user, place)
         return place
 
     def _resolved(self, place: Path, path: str) -> Path:

@@ -10,26 +10,21 @@ from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from luigi_pai.local.hdfs.webhdfs.permissions import Access
-
 __all__ = ["Renames"]
 
 
 class Renames:
     """Moves files and folders of a namespace; every method raises RemoteFault where HDFS refuses."""
 
-    def __init__(self, root: Path, places: Places, access: Access) -> None:
+    def __init__(self, root: Path, places: Places) -> None:
         self._root = root
         self._places = places
-        self._access = access
 
-    def into(self, path: str, destination: str, user: str) -> bool:
+    def into(self, path: str, destination: str) -> bool:
         """Rename as HDFS's first ``rename`` does: into a folder, never onto a file; False if not done."""
-        place, goal = self._places.place(path), self._places.goal(destination, user)
-        self._access.check_way(user, place)
+        place, goal = self._places.place(path), self._places.goal(destination)
         if place == self._root or not is_there(place):
             return False
-        self._check_rename(place, goal, user)
         if place == goal:
             return not place.is_dir()
         if goal.is_dir():
@@ -40,15 +35,13 @@ class Renames:
             place.rename(goal)
         return True
 
-    def onto(self, path: str, destination: str, user: str, *, overwrite: bool) -> None:
+    def onto(self, path: str, destination: str, *, overwrite: bool) -> None:
         """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
-        place, goal = self._places.place(path), self._places.goal(destination, user)
-        self._access.check_way(user, place)
+        place, goal = self._places.place(path), self._places.goal(destination)
         if place == self._root:
             raise RemoteFault("IOException", "rename source cannot be the root")
         if not is_there(place):
             raise RemoteFault("FileNotFoundException", f"rename source {path} is not found.")
-        self._check_rename(place, goal, user)
         if goal == self._root:
             raise RemoteFault("IOException", "rename destination cannot be the root")
         if place == goal:
@@ -64,11 +57,6 @@ class Renames:
             if is_there(goal):
                 self._check_replaced(place, goal, (path, destination), overwrite=overwrite)
             place.rename(goal)
-
-    def _check_rename(self, place: Path, goal: Path, user: str) -> None:
-        self._access.check_take(user, place)
-        if goal != self._root:
-            self._access.check_make(user, goal / place.name if goal.is_dir() else goal)
 
     @staticmethod
     def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import shutil
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK", "Fault", "FileSystem", "LocalFileSystem", "RemoteFileSystem", "Status"]
+__all__ = ["CHUNK", "Disk", "Fault", "Hdfs", "Status"]
 
 CHUNK = 256 * 1024
 _TIMEOUT = 60.0  # seconds without an answer
@@ -27,11 +28,6 @@ class Fault(Exception):
         super().__init__(message)
         self.exception = exception
 
-    @classmethod
-    def at(cls, shown: str, what: str) -> Fault:
-        """Return a fault of the form ```path': what``."""
-        return cls(f"`{shown}': {what}")
-
 
 @dataclass(frozen=True)
 class Status:
@@ -43,27 +39,22 @@ class Status:
     facts: dict[str, Any]
 
 
-class LocalFileSystem:
+class Disk:
     """The disk of this machine."""
 
     def status(self, path: str) -> Status | None:
         """Return what is at a path, None where there is nothing."""
         place = Path(path)
-        if not place.exists():
-            return None
-        return Status(place.name, place.is_dir(), place.stat().st_size, {})
+        return Status(place.name, place.is_dir(), place.stat().st_size, {}) if place.exists() else None
 
     def children(self, path: str) -> list[Status]:
         """Return what is in a folder, sorted by name."""
         found = (self.status(str(place)) for place in sorted(Path(path).iterdir()))
         return [status for status in found if status]
 
-    @contextlib.contextmanager
-    def read(self, path: str, offset: int = 0) -> Iterator[IO[bytes]]:
-        """Yield a file, open for reading."""
-        with Path(path).open("rb") as file:
-            file.seek(offset)
-            yield file
+    def read(self, path: str) -> IO[bytes]:
+        """Return a file, open for reading."""
+        return Path(path).open("rb")
 
     def write(self, path: str, stream: Any) -> None:
         """Make a file of a binary stream; it appears when it is complete."""
@@ -80,7 +71,7 @@ class LocalFileSystem:
         Path(path).mkdir(parents=True, exist_ok=True)
 
 
-class RemoteFileSystem:
+class Hdfs:
     """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
     ``setting`` has the address, for the message when it does not answer; ``timeout`` is in seconds, for a
@@ -121,27 +112,27 @@ class RemoteFileSystem:
         return found
 
     @contextlib.contextmanager
-    def read(self, path: str, offset: int = 0) -> Iterator[Any]:
+    def read(self, path: str) -> Iterator[io.BufferedReader]:
         """Yield a file, open for reading."""
-        address = self._two_steps("GET", path, "OPEN", offset=offset)
-        connection = self._connect(address.scheme, address.netloc)
-        with contextlib.closing(connection):
+        address = self._two_steps("GET", path, "OPEN")
+        with contextlib.closing(self._connect(address.scheme, address.netloc)) as connection:
             with self._reached(address.netloc):
                 connection.request("GET", f"{address.path}?{address.query}")
-                response = connection.getresponse()
-                _check(response)
-            yield _Whole(response, path)
+                response = _checked(connection.getresponse())
+            yield io.BufferedReader(_Whole(response, path), CHUNK)
 
     def write(self, path: str, stream: Any) -> None:
         """Make a file of a binary stream, replacing the one that is there; it appears when it is complete."""
         incomplete = f"{path}._COPYING_"
         try:
             self._send("PUT", incomplete, "CREATE", stream, overwrite="true", permission="644")
-            self._replace(incomplete, path)
+            done = self._json("PUT", incomplete, "RENAME", destination=path, renameoptions="OVERWRITE")
         except BaseException:
             with contextlib.suppress(Fault):
                 self.delete(incomplete, recursive=False)
             raise
+        if done.get("boolean") is False:  # of a server that does not know the option
+            raise Fault(f"`{path}': Input/output error")
 
     def append(self, path: str, stream: Any) -> None:
         """Add a binary stream to a file."""
@@ -159,10 +150,6 @@ class RemoteFileSystem:
         """Delete for good; False where there was nothing."""
         return bool(self._json("DELETE", path, "DELETE", recursive=str(recursive).lower())["boolean"])
 
-    def chmod(self, path: str, permission: int) -> None:
-        """Set mode bits."""
-        self._json("PUT", path, "SETPERMISSION", permission=f"{permission:o}")
-
     def rpc_address(self) -> str | None:
         """Return what stands behind ``hdfs://`` for this file system, or None where the server does not say.
 
@@ -173,37 +160,24 @@ class RemoteFileSystem:
         named = parse_qs(address.query).get("namenoderpcaddress")
         return named[0] if named else None
 
-    def _replace(self, path: str, destination: str) -> None:
-        """Rename, over a file that is there."""
-        done = self._json("PUT", path, "RENAME", destination=destination, renameoptions="OVERWRITE")
-        if done.get("boolean") is False:  # of a server that does not know the option
-            raise Fault.at(destination, "Input/output error")
-
-    # HTTP
-
     def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
         return kind(netloc, timeout=self._timeout, blocksize=CHUNK)
 
-    def _target(self, path: str, operation: str, parameters: dict[str, Any]) -> str:
-        query = urlencode({"op": operation, "user.name": self.user, **parameters})
-        return f"{self._url.path.rstrip('/')}/webhdfs/v1{quote(path)}?{query}"
-
     def _ask(self, method: str, path: str, operation: str, **parameters: Any) -> http.client.HTTPResponse:
+        query = urlencode({"op": operation, "user.name": self.user, **parameters})
         with self._reached(self._url.netloc):
-            self._connection.request(method, self._target(path, operation, parameters))
-            return self._connection.getresponse()
+            target = f"{self._url.path.rstrip('/')}/webhdfs/v1{quote(path)}?{query}"
+            self._connection.request(method, target)
+            return _checked(self._connection.getresponse())
 
     def _json(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
-        response = self._ask(method, path, operation, **parameters)
-        _check(response)
-        text = response.read()
+        text = self._ask(method, path, operation, **parameters).read()
         return json.loads(text) if text else {}
 
     def _two_steps(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
         """Ask the NameNode, and return the address of the DataNode that it names."""
         response = self._ask(method, path, operation, **parameters)
-        _check(response)
         response.read()
         self._connection.close()  # a copy may outlast it; it opens again by itself
         address = urlsplit(response.headers.get("Location", ""))
@@ -223,9 +197,7 @@ class RemoteFileSystem:
                     headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"},
                     encode_chunked=True,
                 )
-            response = connection.getresponse()
-            _check(response)
-            response.read()
+            _checked(connection.getresponse()).read()
 
     @contextlib.contextmanager
     def _reached(self, netloc: str) -> Iterator[None]:
@@ -240,36 +212,37 @@ class RemoteFileSystem:
             raise Fault(text) from error
 
 
-FileSystem = LocalFileSystem | RemoteFileSystem
-"""Where files are read from and written to."""
-
-
-class _Whole:
+class _Whole(io.RawIOBase):
     """A reply's body, which must arrive whole."""
 
     def __init__(self, response: http.client.HTTPResponse, path: str) -> None:
+        super().__init__()
         self._response = response
         self._path = path
 
-    def read(self, size: int) -> bytes:
-        """Return at most ``size`` bytes, none at the end."""
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, and return how many bytes; none at the end."""
         try:
-            part = self._response.read(size)
+            count = self._response.readinto(buffer)
         except (OSError, http.client.HTTPException) as error:
             raise Fault(f"{self._path}: the connection broke while it was read: {error}") from error
-        if not part and self._response.length:
+        if not count and self._response.length:
             raise Fault(f"{self._path}: the connection ended {self._response.length} bytes early")
-        return part
+        return count
 
 
 def _status(facts: dict[str, Any], name: str) -> Status:
     return Status(name, facts["type"] == "DIRECTORY", facts["length"], facts)
 
 
-def _check(response: http.client.HTTPResponse) -> None:
-    """Raise the RemoteException of a reply, if it is one."""
+def _checked(response: http.client.HTTPResponse) -> http.client.HTTPResponse:
+    """Return a reply; raise the RemoteException that it may be."""
     if response.status < http.client.BAD_REQUEST:
-        return
+        return response
     text = response.read()
     if response.status == http.client.UNAUTHORIZED:
         raise Fault("HTTP 401: this WebHDFS wants to know who you are; Kerberos is not spoken here")
