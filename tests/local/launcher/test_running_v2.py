@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
 
 import psutil
 import pytest
@@ -13,8 +12,6 @@ from protocol_client import ProtocolClient, plugin, protocol, task_role
 from waiting import wait_for_end, wait_until
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.container.v2.protocol_spec import job_spec
-from luigi_pai.local.container.v2.role_scripts import role_scripts
 
 SERVE = (
     "import os, socket\n"
@@ -422,44 +419,12 @@ def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp
 
 
 @pytest.mark.slow
-def test_an_ssh_barrier_that_waits_in_vain_ends_with_249(v2, tmp_path):
-    """Its words and its exit code are what the runtime recognises."""
-    barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True})
-    spec = job_spec(json.loads(protocol("true", extras=barrier)))
-    folder = tmp_path / "main-0"
-    folder.mkdir()
-    text = role_scripts(spec, spec["taskRoles"][0], {}, ["other-0"], str(folder))["before-0.sh"]
-    assert "seconds=$(( 300 * 60 ))" in text
-    done = subprocess.run(
-        ["bash", "-c", text.replace("300 * 60", "0")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 10
-    job = v2.run("true", extras=plugin("cmd", {"preCommands": [f"echo '{done.stderr.strip()}'; exit 10"]}))
-    assert job["jobStatus"]["appExitCode"] == 249
-
-
-@pytest.mark.slow
-def test_a_repository_is_cloned(v2, tmp_path):
-    """The git plugin."""
-    repository = tmp_path / "r"
-    me = ["-c", "user.name=zoe", "-c", "user.email=zoe@example.org"]
-    subprocess.run(["git", "init", "-q", repository], check=True)
-    (repository / "f").write_text("hello\n")
-    subprocess.run(["git", "-C", repository, "add", "f"], check=True)
-    subprocess.run(["git", "-C", repository, *me, "commit", "-qm", "x"], check=True)
-    extras = plugin("git", {"repo_uri": str(repository), "clone_dir": "code"})
-    job = v2.run("cat code/f", extras=extras)
-    assert v2.log(job) == "hello\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "more"),
     [
         ({"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"http": 0}}}, {}),
         ({}, {"extras": plugin("cmd", {"callbacks": "a text"})}),
         ({}, {"extras": plugin("cmd", {"preCommands": 3})}),
-        ({}, {"extras": plugin("git", {"clone_dir": "there"})}),
         ({}, {"extras": {"storages": [{"name": "nfs1", "mountPath": "/../out"}]}}),
     ],
 )

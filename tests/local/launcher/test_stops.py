@@ -8,7 +8,6 @@ import threading
 import pytest
 from event_loop import until
 from launcher_bench import NOTHING, at_once
-from protocol_client import plugin, protocol, task_role
 
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.store.records import RUNNING
@@ -137,35 +136,6 @@ def test_a_stop_while_a_decided_attempt_is_cleaned_up_leaves_its_outcome(kind, c
         return ended.exit_code, ended.execution_type, ended.retries, bench.processes(job), bench.kept()
 
     assert bench(scenario) == (code, "STOP", 0, set(), NOTHING)
-
-
-def test_a_stop_ends_tasks_that_wait_for_each_other(bench):
-    """At the ssh barrier, which waits for hours."""
-
-    async def scenario(bench):
-        barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True})
-        hold = {"name": "hold", "type": "script", "plugin": "com.microsoft.pai.runtimeplugin.cmd"}
-        hold["callbacks"] = [{"event": "taskStarts", "commands": [bench.hold]}]
-        text = protocol(
-            name="a",
-            prerequisites=[hold],
-            roles={"slow": task_role("true", prerequisites=["hold"]), "fast": task_role("true")},
-            extras=barrier,
-        )
-        job = bench.v2("a", text=text)
-        await until(
-            lambda: any("waiting for slow-0" in log.read_text() for log in bench.logs(job, "runtime"))
-        )
-        bench.stop(job)
-        ended = await bench.ended(job)
-        return (
-            ended.exit_code,
-            [task.exit_code for task in bench.tasks(job)],
-            bench.processes(job),
-            bench.kept(),
-        )
-
-    assert bench(scenario) == (-210, [-220, -220], set(), NOTHING)
 
 
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])

@@ -23,28 +23,27 @@ __all__ = ["fill_plugin_secrets", "read_parameters"]
 
 _REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 _SECRET = re.compile(r"<%\s*(\$secrets\b[^%]*)%>")
-_INDEX = re.compile(r"\[\s*([0-9]+)\s*\]")
-_SHOWN = 60
 
 
-def read_parameters(parameters: Any, document: Mapping[str, Any], role: str) -> Any:
+def read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
     """Return the parameters of a plugin; references to secrets are checked, and stay.
 
     Args:
         parameters: as they stand in the protocol; an empty text where there are none.
-        document: the protocol, with its secrets.
-        role: the role that the plugin runs in, by the protocol's own name.
+        view: what references stand for in the role that the plugin runs in (`Views`).
 
     Raises:
         ValueError: the runtime fails over them. The message gives the reason, and no value.
     """
 
     def filled(tag: re.Match[str]) -> str:
-        name = tag[1].rstrip()
-        value = _referred(name, document, role)
+        name = f"${tag[1].rstrip()}"
+        value = mustache.look_up(view, mustache.steps(name))
+        if value is mustache.ABSENT:
+            raise ValueError(f"<% {mustache.shown(name)} %> refers to nothing")
         if not isinstance(value, str):
-            raise ValueError(f"{_tag(name)} is no text, and in a plugin it must be one")  # noqa: TRY004
-        return tag[0] if name.startswith("secrets") else value
+            raise ValueError(f"<% {mustache.shown(name)} %> is no text, and in a plugin it must be one")  # noqa: TRY004
+        return tag[0] if name.startswith("$secrets") else value
 
     return _read(replaced(_REFERENCE, filled, str(parameters)))
 
@@ -75,34 +74,3 @@ def _read(text: str) -> Any:
         raise ValueError(
             "1.8's runtime cannot read them back: a text has both kinds of quotes, perhaps by a reference"
         ) from None
-
-
-def _referred(name: str, document: Mapping[str, Any], role: str) -> Any:
-    """Return what a reference names, ``parameters.a.b[0]``; raises ValueError where there is nothing."""
-    first, *steps = name.split(".")
-    try:
-        value = _begin(first, document, role)
-        for step in steps:
-            end = 0
-            for index in _INDEX.finditer(step):
-                value = value[step[end : index.start()]] if index.start() > end else value
-                value, end = value[int(index[1])], index.end()
-            value = value if end else value[step]  # the runtime passes over what follows the last index
-    except (LookupError, TypeError):
-        raise ValueError(f"{_tag(name)} refers to nothing") from None
-    return value
-
-
-def _begin(first: str, document: Mapping[str, Any], role: str) -> Any:
-    if first in ("parameters", "secrets"):
-        return document[first]
-    if first in ("script", "output", "data"):
-        chosen = document["taskRoles"][role][first]
-        for item in document.get("prerequisites") or ():
-            if (item["type"], item["name"]) == (first, chosen):
-                return item
-    raise LookupError(first)
-
-
-def _tag(name: str) -> str:
-    return f"<% ${name if len(name) <= _SHOWN else name[:_SHOWN] + '...'} %>"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.v2.plugin_parameters import read_parameters
 from luigi_pai.spec.templates.callbacks import PLUGIN
-from luigi_pai.spec.templates.commands import entrypoints
+from luigi_pai.spec.templates.commands import Views, entrypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "minFailedTaskCount": completion.get("minFailedInstances") or 1,
         "minSucceededTaskCount": completion.get("minSucceededInstances") or instances,
         "taskRetryCount": role.get("taskRetryCount") or 0,
-        "plugins": [_as_read(plugin, document, name) for plugin in _plugins(name, role, document)],
+        "plugins": [_as_read(plugin, Views(document).of(name)) for plugin in _plugins(name, role, document)],
     }
 
 
@@ -118,9 +118,9 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
     return plugins
 
 
-def _as_read(plugin: dict[str, Any], document: Mapping[str, Any], role: str) -> dict[str, Any]:
+def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plugin with the parameters that it gets, but for secrets, which wait for the task's start."""
     try:
-        return {**plugin, "parameters": read_parameters(plugin["parameters"], document, role)}
+        return {**plugin, "parameters": read_parameters(plugin["parameters"], view)}
     except ValueError as error:
         return {**plugin, "parameters": None, "fault": str(error)}

@@ -10,7 +10,7 @@ from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import log_lines
 from luigi_pai.local.container.task_start import ContainerExit, Preparation
 from luigi_pai.local.container.v2.environment import task_environment
-from luigi_pai.local.container.v2.role_scripts import role_scripts
+from luigi_pai.local.container.v2.role_scripts import left_out, role_scripts
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 
 if TYPE_CHECKING:
@@ -25,16 +25,18 @@ __all__ = ["exit_of", "prepare"]
 
 def prepare(start: TaskStart) -> Preparation:
     """Return what a v2 task needs before it starts; raises ValueError if a storage cannot be mounted."""
-    scripts = role_scripts(
-        start.job.spec,
-        start.role,
-        start.secrets,
-        [other.name for other in start.tasks if other is not start.task],
-        os.fsencode(start.files.folder).decode("utf-8", "replace"),  # scripts are UTF-8 whatever the locale
-    )
+    folder = os.fsencode(start.files.folder).decode(
+        "utf-8", "replace"
+    )  # scripts are UTF-8 whatever the locale
+    gang = [task.name for task in start.tasks] if start.job.gang else []
+    scripts = role_scripts(start.role, start.secrets, folder, gang)
+    missing = left_out(start.role)
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    notes = [*mount_notes(links), *start.notes]
+    warnings += [
+        sentence for name, sentence in missing.items() if name == "git"
+    ]  # files that a job looks for
+    notes = [*mount_notes(links), *missing.values(), *start.notes]
     make_files = partial(_make_files, start.files, scripts, links, notes, warnings)
     return Preparation(make_files, task_environment(start))
 

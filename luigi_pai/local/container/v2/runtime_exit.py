@@ -2,7 +2,7 @@
 
 The patterns are those of the exit specification of 1.8, in its order; the
 first one that fits wins. They search the last 10 MiB of each log, without
-regard to case but for the runtime's own words.
+regard to case.
 """
 
 from __future__ import annotations
