@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "CONTENTS_PATH",
@@ -42,10 +41,6 @@ FAULTS_PATH = f"{CONTROL}faults"
 
 CONTENTS_PATH = f"{CONTROL}contents"
 """Where jobs and files are deleted."""
-
-_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
-_SERVER_ERRORS = range(500, 600)
-_MOST_SECONDS = 3600
 
 
 @dataclass
@@ -148,20 +143,10 @@ def parse_faults(value: Any) -> Faults:
         value = {"rules": value}
     if not isinstance(value, dict):
         raise ConfigError('faults: not of the form {"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}')
-    problems = [
-        f"{key}: there is no such key; seed and rules are" for key in value.keys() - {"seed", "rules"}
-    ]
-    seed, rules = value.get("seed", 0), value.get("rules", [])
-    if not _is_whole(seed):
-        problems.append("seed: is not a whole number")
-    if not isinstance(rules, list):
-        problems.append("rules: is not a list")
-        rules = []
-    for number, rule in enumerate(rules):
-        problems += [f"rules[{number}]{problem}" for problem in _problems(rule)]
+    problems = sorted(_problems(value))
     if problems:
-        raise ConfigError(f"faults: {'; '.join(sorted(problems))}")
-    return Faults(seed, tuple(_rule(rule) for rule in rules))
+        raise ConfigError(f"faults: {'; '.join(problems)}")
+    return Faults(value.get("seed", 0), tuple(_rule(rule) for rule in value.get("rules", [])))
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:
@@ -169,47 +154,39 @@ def _rule(given: Mapping[str, Any]) -> Rule:
     return Rule(**{**given, "method": (method,) if isinstance(method, str) else tuple(method)})
 
 
-def _problems(rule: Any) -> Iterator[str]:
-    if not isinstance(rule, dict):
-        yield ": is not an object"
+def _problems(value: Any) -> Iterator[str]:
+    if value in ({}, {"rules": []}):
         return
-    if "fault" not in rule:
-        yield f".fault: is missing; it is one of {', '.join(FAULTS)}"
-    for key, value in rule.items():
-        if key not in _KEYS:
-            yield f".{key}: there is no such key; there are {', '.join(_KEYS)}"
-            continue
-        right, sentence = _KEYS[key]
-        if not right(value):
-            yield f".{key}: {sentence}"
+    from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
+
+    for error in Draft7Validator(_SCHEMA).iter_errors(value):
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
+        yield f"{place.removeprefix('.')}: {error.message}".removeprefix(": ")
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def _are_methods(value: Any) -> bool:
-    names = [value] if isinstance(value, str) else value
-    return isinstance(names, list) and bool(names) and all(name in _METHODS for name in names)
-
-
-_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "fault": (lambda value: value in FAULTS, f"is not one of {', '.join(FAULTS)}"),
-    "method": (_are_methods, f"is not one or a list of {', '.join(_METHODS)}"),
-    "path": (
-        lambda value: isinstance(value, str) and re.match(r"[/*]", value) is not None,
-        "is not a path, such as /api/v2/jobs/*",
-    ),
-    "rate": (lambda value: _is_number(value, 1), "is not a number from 0 to 1"),
-    "count": (lambda value: value is None or (_is_whole(value) and value >= 0), "is not a whole number"),
-    "skip": (lambda value: _is_whole(value) and value >= 0, "is not a whole number"),
-    "seconds": (
-        lambda value: _is_number(value, _MOST_SECONDS),
-        f"is not a number of seconds from 0 to {_MOST_SECONDS}",
-    ),
-    "status": (lambda value: _is_whole(value) and value in _SERVER_ERRORS, "is not a status from 500 to 599"),
+_WHOLE = {"type": "integer", "minimum": 0}
+_METHOD = {"enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]}
+_SCHEMA = {
+    "properties": {
+        "seed": {"type": "integer"},
+        "rules": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "fault": {"enum": list(FAULTS)},
+                    "method": {"anyOf": [_METHOD, {"type": "array", "minItems": 1, "items": _METHOD}]},
+                    "path": {"type": "string", "pattern": "^[/*]"},
+                    "rate": {"type": "number", "minimum": 0, "maximum": 1},
+                    "count": {"anyOf": [_WHOLE, {"type": "null"}]},
+                    "skip": _WHOLE,
+                    "seconds": {"type": "number", "minimum": 0, "maximum": 3600},
+                    "status": {"type": "integer", "minimum": 500, "maximum": 599},
+                },
+                "required": ["fault"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "additionalProperties": False,
 }
