@@ -1,11 +1,10 @@
 """Processes of tasks: found, identified, waited for, ended.
 
-A task's first process begins a session of its own. A session belongs to a task
-if its processes have a variable in their environment (`TASK_VARIABLE`), which
-children inherit, whatever session or parent they get, and which another server
-can read after a restart. On Linux the server that started a task need not search
-the machine for it: `orphans`. macOS does not show the environment of its own
-programs, such as /bin/bash; there only the first session of such a task is known.
+A process belongs to a task if it has a variable in its environment (`TASK_VARIABLE`), which children
+inherit, whatever session or parent they get, and which another server can read after a restart; or if the
+first process of its session has it. macOS does not show the environment of its own programs, such as
+/bin/bash; there only the first session of such a task is known. On Linux the server that
+started a task need not search the machine for it: `orphans`.
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -24,7 +23,7 @@ import psutil
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 __all__ = [
@@ -44,8 +43,8 @@ TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
 
 _POLL_SECONDS = 0.1
 _MAX_ROUNDS = 100
-_MAX_SCANS = 5
-_SCAN_PAUSE = 0.001
+_MAX_READS = 5
+_READ_PAUSE = 0.001
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -91,7 +90,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 def members(tasks: Mapping[str, int | None]) -> set[int]:
     """Return the running processes of tasks: the folder of each, and its first process where known."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
-    return {pid for folder, pids in _task_sessions(first) if folder in tasks for pid in pids if runs(pid)}
+    return set(_of_tasks(lambda folder: folder in tasks, first))
 
 
 def first_process(folder: str) -> int | None:
@@ -107,69 +106,42 @@ def runs(pid: int) -> bool:
         return False
 
 
-def _sessions() -> dict[int, list[int]]:
-    """Return the processes of this machine by session, but for kernel threads and our own session."""
-    sessions: dict[int, list[int]] = {}
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError):  # it has ended
-            sessions.setdefault(os.getsid(pid), []).append(pid)
-    for other in (0, os.getsid(0)):
-        sessions.pop(other, None)
-    return sessions
-
-
 def _leaders() -> Iterator[tuple[int, str]]:
     """Yield the first process of every session, with the last word of its command: a task's is its folder."""
-    for session in _sessions():
-        with contextlib.suppress(psutil.Error):
-            yield session, "".join(psutil.Process(session).cmdline()[-1:])
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(pid) == pid:
+                yield pid, "".join(psutil.Process(pid).cmdline()[-1:])
 
 
-def _task_sessions(first: Mapping[int, str]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the folder of a task, and processes, for every session that belongs to a task.
+def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
+    """Yield the running processes of tasks: those that are meant, or that ``first`` has by their pids."""
+    own, sessions = os.getsid(0), {} if psutil.LINUX else dict(first)
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, OSError):
+            session = os.getsid(pid)
+            if session in (0, own):
+                continue  # a kernel thread, or the server's own
+            if session not in sessions:
+                sessions[session] = _folder_of(session)
+            folder = sessions[session] or (_folder_of(pid) if pid != session else "")
+            if folder and are_meant(folder) and runs(pid):
+                yield pid
 
-    A process has no environment for a moment while it executes another program; its session is looked at
-    again. ``first`` has the folders of tasks by their first processes, whose environment may not be shown.
+
+def _folder_of(pid: int) -> str:
+    """Return the folder of the task that a process belongs to, empty for none or where it is not shown.
+
+    A process has no environment for a moment while it executes another program.
     """
-    sessions = _sessions()
-    for _ in range(_MAX_SCANS):
-        unclear = {}
-        for session, pids in sessions.items():
-            folder = _folder_of(session, pids)
-            if folder:
-                yield folder, pids
-            elif folder is None and session in first and not psutil.LINUX:
-                yield first[session], pids
-            elif folder is None:
-                unclear[session] = pids
-        sessions = unclear
-        if not sessions or not psutil.LINUX:
-            return
-        time.sleep(_SCAN_PAUSE)
-
-
-def _folder_of(session: int, pids: Sequence[int]) -> str | None:
-    """Return the folder of the task that a session belongs to, empty for none, None if it is not clear.
-
-    Its first process decides or, where that has ended, any process that has the variable.
-    """
-    is_clear = True
-    for pid in sorted(pids, key=lambda pid: pid != session):
-        try:
-            process = psutil.Process(pid)
+    with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(pid)
+        for _ in range(_MAX_READS):
             environment = process.environ()
-            if TASK_VARIABLE in environment:
-                return environment[TASK_VARIABLE]
-            if not environment and process.status() in _ENDED:
-                continue
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-        except (psutil.AccessDenied, OSError):  # another user's, or a program of macOS
-            return "" if psutil.LINUX else None
-        is_clear = is_clear and bool(environment)
-        if pid == session:
-            break
-    return "" if is_clear else None
+            if environment or process.status() in _ENDED:
+                return environment.get(TASK_VARIABLE, "")
+            time.sleep(_READ_PAUSE)
+    return ""
 
 
 async def end(
@@ -212,8 +184,7 @@ def kill_all_under(data: Path) -> None:
     start = f"{data}{os.sep}"
     first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
-        sessions = _task_sessions(first)
-        left = {pid for folder, pids in sessions if folder.startswith(start) for pid in pids if runs(pid)}
+        left = set(_of_tasks(lambda folder: folder.startswith(start), first))
         if not left:
             return
         _send(left, signal.SIGKILL)
