@@ -32,16 +32,12 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """One command: what runs it, the options that it takes, and how many arguments at least.
 
-    Attributes:
-        run: called with the shell, the options without dashes, and the arguments.
-        options: the options that it takes, without dashes.
-        least: how many arguments it takes at least.
+    It is called with the shell, the options without dashes, and the arguments.
     """
 
     run: Callable[[Shell, frozenset[str], list[str]], None]
-    usage: str
     options: str = ""
     least: int = 1
 
@@ -51,7 +47,8 @@ class Command:
         while arguments and arguments[0].startswith("-") and arguments[0] != "-":
             option = arguments.pop(0)
             if option[1:] not in self.options.split():
-                raise Usage(f"Illegal option {option}")
+                known = "".join(f" -{name}" for name in self.options.split())
+                raise Usage(f"Illegal option {option}; it takes{known or ' none'}")
             options.add(option[1:])
         if len(arguments) < self.least:
             raise Usage(f"Not enough arguments: expected {self.least} but got {len(arguments)}")
@@ -236,45 +233,31 @@ def _unpacked(stream: Any) -> Any:
 
 
 def _ls(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    widths = [3, 0, 0, 10]  # columns only grow, as in FsShell
-
-    def write(items: Sequence[Item]) -> None:
-        rows = [(item, _columns(item, human="h" in options)) for item in items]
-        for _, columns in rows:
-            widths[:] = [max(width, len(text)) for width, text in zip(widths, columns, strict=True)]
-        for item, (copies, owner, group, length) in rows:
-            facts = item.required().facts
-            kind = file_mode.S_IFDIR if item.is_folder else file_mode.S_IFREG
-            when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
-            shell.print(
-                f"{file_mode.filemode(kind | int(facts['permission'], 8))} {copies:>{widths[0]}} "
-                f"{owner:<{widths[1]}} {group:<{widths[2]}} {length:>{widths[3]}} "
-                f"{when:%Y-%m-%d %H:%M} {item.shown}"
-            )
+    def write(item: Item) -> None:
+        status = item.required()
+        facts = status.facts
+        mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if item.is_folder else file_mode.S_IFREG)
+        when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
+        shell.print(
+            f"{file_mode.filemode(mode)} {'-' if item.is_folder else facts['replication']:>3} "
+            f"{facts['owner']:<8} {facts['group']:<10} {_size(status.length, human='h' in options):>10} "
+            f"{when:%Y-%m-%d %H:%M} {item.shown}"
+        )
 
     def show(item: Item) -> None:
         item.required()
         if not item.is_folder or "d" in options:
-            write([item])
+            write(item)
             return
         inside = item.children()
-        if "R" not in options:
-            if inside:
-                shell.print(f"Found {len(inside)} items")
-            write(inside)
-            return
+        if inside and "R" not in options:
+            shell.print(f"Found {len(inside)} items")
         for child in inside:
-            write([child])
-            if child.is_folder:
+            write(child)
+            if "R" in options and child.is_folder:
                 shell.each([child], show)
 
     shell.each(shell.expand_all(arguments or ["."]), show)
-
-
-def _columns(item: Item, *, human: bool) -> tuple[str, str, str, str]:
-    status = item.required()
-    copies = "-" if status.is_folder else str(status.facts["replication"])
-    return copies, status.facts["owner"], status.facts["group"], _size(status.length, human=human)
 
 
 def _size(number: int, *, human: bool) -> str:
@@ -288,11 +271,9 @@ def _size(number: int, *, human: bool) -> str:
 
 def _du(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def show(item: Item) -> None:
-        shown = item.children() if item.required().is_folder and "s" not in options else [item]
-        sizes = [_size(shell.hdfs.summary(each.path)["length"], human="h" in options) for each in shown]
-        width = max(map(len, sizes), default=0)
-        for size, each in zip(sizes, shown, strict=True):
-            shell.print(f"{size:<{width}}  {each.shown}")
+        for each in item.children() if item.required().is_folder and "s" not in options else [item]:
+            size = _size(shell.hdfs.summary(each.path)["length"], human="h" in options)
+            shell.print(f"{size:<7}  {each.shown}")
 
     shell.each(shell.expand_all(arguments or ["."]), show)
 
@@ -346,24 +327,22 @@ def _test(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     shell.failed = not (answers and answers[min(options)])
 
 
-_PUT = Command(_put, "[-f] [-p] [-l] <localsrc> ... <dst>", "f p l")
-_GET = Command(_get, "[-f] [-p] [-ignoreCrc] [-crc] <src> ... <localdst>", "f p ignoreCrc crc")
 COMMANDS = {
-    "appendToFile": Command(_append_to_file, "<localsrc> ... <dst>", least=2),
-    "cat": Command(_cat, "[-ignoreCrc] <src> ...", "ignoreCrc"),
-    "copyFromLocal": _PUT,
-    "copyToLocal": _GET,
-    "count": Command(_count, "[-h] <path> ...", "h"),
-    "cp": Command(_cp, "[-f] [-p] <src> ... <dst>", "f p", least=2),
-    "du": Command(_du, "[-s] [-h] <path> ...", "s h", least=0),
-    "get": _GET,
-    "ls": Command(_ls, "[-d] [-h] [-R] [<path> ...]", "d h R", least=0),
-    "mkdir": Command(_mkdir, "[-p] <path> ...", "p"),
-    "mv": Command(_mv, "<src> ... <dst>", least=2),
-    "put": _PUT,
-    "rm": Command(_rm, "[-f] [-r|-R] [-skipTrash] <src> ...", "f r R skipTrash"),
-    "stat": Command(_stat, "[format] <path> ..."),
-    "test": Command(_test, "-[defsz] <path>", "d e f s z"),
-    "text": Command(_text, "[-ignoreCrc] <src> ...", "ignoreCrc"),
-    "touchz": Command(_touchz, "<path> ..."),
+    "appendToFile": Command(_append_to_file, least=2),
+    "cat": Command(_cat, "ignoreCrc"),
+    "copyFromLocal": Command(_put, "f p l"),
+    "copyToLocal": Command(_get, "f p ignoreCrc crc"),
+    "count": Command(_count, "h"),
+    "cp": Command(_cp, "f p", least=2),
+    "du": Command(_du, "s h", least=0),
+    "get": Command(_get, "f p ignoreCrc crc"),
+    "ls": Command(_ls, "d h R", least=0),
+    "mkdir": Command(_mkdir, "p"),
+    "mv": Command(_mv, least=2),
+    "put": Command(_put, "f p l"),
+    "rm": Command(_rm, "f r R skipTrash"),
+    "stat": Command(_stat),
+    "test": Command(_test, "d e f s z"),
+    "text": Command(_text, "ignoreCrc"),
+    "touchz": Command(_touchz),
 }

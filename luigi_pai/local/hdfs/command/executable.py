@@ -3,15 +3,23 @@
 A command line written for an image with a real Hadoop (``hdfs dfs -put model
 /out``) runs unchanged: the two executables that ``install`` writes talk WebHDFS
 to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``. They start in some 50 ms,
-because they load nothing but the standard library.
+because they load nothing but the standard library. Exit codes are FsShell's (Hadoop 2.7.4): 0 done, 1 at
+least one path failed (the others were done), 255 wrong usage.
 """
 
 from __future__ import annotations
 
+import contextlib
+import getpass
+import os
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from luigi_pai.local.hdfs.command.client import Fault, Hdfs
+from luigi_pai.local.hdfs.command.commands import COMMANDS
+from luigi_pai.local.hdfs.command.paths import Shell, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["install", "main"]
 
 VERSION = "Hadoop 2.7.4"
+_GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
 # Without the __init__.py of the two packages: they would load Luigi and requests.
 _START = """\
@@ -54,9 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     command, *words = arguments
     part, *rest = words or [""]
     if part in ("dfs", "fs"):
-        from luigi_pai.local.hdfs.command.shell import run_shell  # noqa: PLC0415  not needed for the others
-
-        return run_shell(rest)
+        return _run_shell(rest)
     if part in ("version", "-version", "--version"):
         sys.stdout.write(f"{VERSION}\nWebHDFS client of luigi-pai local; not an Apache Hadoop\n")
         return 0
@@ -65,3 +72,45 @@ def main(arguments: Sequence[str]) -> int:
         f"{command} dfs, {command} fs, {command} version\n"
     )
     return 255
+
+
+def _run_shell(words: list[str]) -> int:
+    """Run ``hdfs dfs WORDS`` and return its exit code."""
+    known = " ".join(f"-{name}" for name in COMMANDS)
+    while words and words[0].startswith(_GENERIC):  # there is no Hadoop to configure
+        del words[: 1 if words[0].startswith("-D") and words[0] != "-D" else 2]
+    if not words:
+        sys.stderr.write(f"Usage: hadoop fs [generic options]\n{known}\n")
+        return 255
+    typed, *rest = words
+    name = typed.removeprefix("-")
+    if not typed.startswith("-") or name not in COMMANDS:
+        hint = f"A local OpenPAI has these: {known}\n"
+        if typed in COMMANDS:
+            hint = f"Did you mean -{typed}?  This command begins with a dash.\n"
+        sys.stderr.write(f"{typed}: Unknown command\n{hint}")
+        return 255
+    command = COMMANDS[name]
+    url = os.environ.get("LUIGI_PAI_WEBHDFS_URL")
+    if not url:
+        sys.stderr.write(
+            f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
+        )
+        return 1
+    hdfs = Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
+    shell = Shell(name, hdfs)
+    with contextlib.closing(hdfs):
+        try:
+            command.run(shell, *command.parsed(rest))
+            sys.stdout.flush()
+        except Usage as usage:
+            sys.stderr.write(f"-{name}: {usage}\n")
+            return 255
+        except Fault as fault:
+            shell.fault(fault)
+        except BrokenPipeError:  # the reader of our output has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except OSError as error:
+            shell.fault(Fault(f"{error.filename or ''} ({error.strerror})".strip()))
+    return 1 if shell.failed else 0
