@@ -10,8 +10,7 @@ from tornado.web import Application
 
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
-from luigi_pai.local.faults.contents import ContentsControl, JobScriptControl
-from luigi_pai.local.faults.control import FaultControl
+from luigi_pai.local.faults.control import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.node.addresses import is_address, is_loopback
 from luigi_pai.local.node.http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
@@ -54,6 +53,7 @@ def make_app(
     """
     shared = {"api": api}
     pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
+    control = {**shared, "faults": faults, "scripts": scripts}
     every_path = r"(?:/rest-server)?/api(?:/.*)?"
     rest: dict[str, list[Any]] = {
         "v1": [(every_path, V1Handler, shared)],
@@ -79,9 +79,9 @@ def make_app(
                 LogPage,
                 shared,
             ),
-            (FAULTS_PATH, FaultControl, {"api": api, "faults": faults}),
-            (JOB_SCRIPTS_PATH, JobScriptControl, {"api": api, "scripts": scripts}),
-            (CONTENTS_PATH, ContentsControl, {"api": api, "faults": faults, "scripts": scripts}),
+            (FAULTS_PATH, FaultControl, control),
+            (JOB_SCRIPTS_PATH, JobScriptControl, control),
+            (CONTENTS_PATH, ContentsControl, control),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
         default_handler_class=_NoApi,

@@ -20,13 +20,13 @@ from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, H
 from tornado.httputil import ResponseStartLine as StatusLine
 
 from luigi_pai.local.config.fault_rules import CONTROL
+from luigi_pai.local.faults.control import purge_ended
 from luigi_pai.local.node.http import NO_DATABASE, logged_path
 from luigi_pai.local.rest.base.api import PREFIX
-from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
@@ -99,17 +99,13 @@ class FaultyServer(HTTPServerConnectionDelegate):
         if found is None:
             return
         store, api, name = self._api.store, found[1].lower(), found[2]
-        jobs: list[Job | None]
+        jobs: Sequence[Job | None]
         if name is None:
-            jobs = [*store.jobs(api)]
-        elif api == "v1":
-            jobs = [store.job(name)]
+            jobs = store.jobs(api)
         else:
-            jobs = [store.job_of(name.partition("~")[0], name.partition("~")[2])]
-        for job in jobs:
-            if job is not None and job.sub_state == COMPLETED:
-                self._api.folders.remove(job.id, job.name)
-                store.purge_job(job)
+            user, _, job_name = name.partition("~")
+            jobs = [store.job(name) if api == "v1" else store.job_of(user, job_name)]
+        purge_ended(self._api, (job for job in jobs if job is not None))
 
 
 class _Request(HTTPMessageDelegate):

@@ -1,4 +1,4 @@
-"""Control routes, for administrators on this machine; the one of faults."""
+"""Control routes, for administrators on this machine: faults, job scripts, and what the server holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import Faults, parse_faults
+from luigi_pai.local.config.job_scripts import parse_job_scripts
 from luigi_pai.local.node.http import ApiError, RestHandler, basic_credentials, is_from_here
+from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
-    from luigi_pai.local.rest.base.api import Api
-    from luigi_pai.local.store.records import User
+    from collections.abc import Iterable
 
-__all__ = ["Control", "FaultControl"]
+    from luigi_pai.local.config.job_scripts import JobScripts
+    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.store.records import Job, User
+
+__all__ = ["ContentsControl", "FaultControl", "JobScriptControl", "purge_ended"]
 
 
 class Control(RestHandler):
     """A route that changes how the server behaves."""
 
-    _api: Api
+    def initialize(self, api: Api, faults: Faults, scripts: JobScripts) -> None:
+        """Store what all requests share."""
+        self._api = api
+        self._faults = faults
+        self._scripts = scripts
 
     async def _allow(self) -> None:
         """Check that an administrator on this machine sent the request, with a token or a password.
@@ -46,11 +55,6 @@ class Control(RestHandler):
 class FaultControl(Control):
     """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
 
-    def initialize(self, api: Api, faults: Faults) -> None:
-        """Store what all requests share."""
-        self._api = api
-        self._faults = faults
-
     async def get(self) -> None:
         """Answer with the rules, and how many requests each has seen and struck."""
         await self._allow()
@@ -70,3 +74,59 @@ class FaultControl(Control):
         await self._allow()
         self._faults.replace_by(Faults())
         self.answer(200, self._faults.shown())
+
+
+class JobScriptControl(Control):
+    """``POST`` of rules, which are tried after those that are there."""
+
+    async def post(self) -> None:
+        """Add rules."""
+        await self._allow()
+        try:
+            self._scripts.rules += parse_job_scripts(self.body_value())
+        except ConfigError as error:
+            raise ApiError(400, "InvalidParametersError", str(error)) from None
+        self.answer(200, {"rules": len(self._scripts.rules)})
+
+
+class ContentsControl(Control):
+    """``GET`` of all jobs, ``DELETE`` of everything, ``POST`` to delete jobs that ended long ago."""
+
+    async def get(self) -> None:
+        """Show which jobs there are, in the order in which they were submitted."""
+        await self._allow()
+        store = self._api.store
+        jobs = sorted((job for api in store.releases for job in store.jobs(api)), key=lambda job: job.id)
+        shown = [{"name": job.name, "username": job.username, "api": job.release.api} for job in jobs]
+        self.answer(200, {"jobs": shown})
+
+    async def delete(self) -> None:
+        """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
+        await self._allow()
+        self._faults.replace_by(Faults())
+        await self._api.launcher.delete_all()
+        self._scripts.clear()
+        self._api.hdfs.empty()
+        self._api.storages.empty()
+        self.answer(200, {})
+
+    async def post(self) -> None:
+        """Delete the jobs of an API that ended before a time, as real servers do."""
+        await self._allow()
+        body = self.body_value()
+        api, before = (body.get("api"), body.get("endedBefore")) if isinstance(body, dict) else (None, None)
+        if api not in self._api.store.releases or not isinstance(before, int):
+            raise ApiError(
+                400, "InvalidParametersError", "not of the form {api: v1, endedBefore: milliseconds}"
+            )
+        jobs = [job for job in self._api.store.jobs(str(api)) if (job.completed or before) < before]
+        purge_ended(self._api, jobs)
+        self.answer(200, {})
+
+
+def purge_ended(api: Api, jobs: Iterable[Job]) -> None:
+    """Delete those of some jobs that have ended, with their files, as a real server's retention does."""
+    for job in jobs:
+        if job.sub_state == COMPLETED:
+            api.folders.remove(job.id, job.name)
+            api.store.purge_job(job)
