@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 from typing import TYPE_CHECKING
 
@@ -88,10 +87,10 @@ class OutsideHdfs:
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
         self._url = url.rstrip("/").removesuffix("/webhdfs/v1")
         try:
-            with contextlib.closing(self._as(user)) as side:
-                side.status("/")
-                self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
-                self._share(side)
+            side = self._as(user)
+            side.status("/")
+            self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
+            self._share(side)
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
@@ -108,12 +107,12 @@ class OutsideHdfs:
 
     def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
         try:
-            with contextlib.closing(self._as(username)) as side:
-                side.mkdir(f"/Container/{username}/{name}")
-                text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
-                side.write(f"/Container/{username}/{name}/JobConfig.json", text)
-                if with_output:
-                    side.mkdir(f"/Output/{username}/{name}")
+            side = self._as(username)
+            side.mkdir(f"/Container/{username}/{name}")
+            text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
+            side.write(f"/Container/{username}/{name}/JobConfig.json", text)
+            if with_output:
+                side.mkdir(f"/Output/{username}/{name}")
         except Fault as fault:
             raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
 

@@ -1,4 +1,4 @@
-"""The two file systems that ``hdfs dfs`` copies between: WebHDFS and the local disk."""
+"""WebHDFS as the ``hdfs`` command speaks it, with the standard library only."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import contextlib
 import http.client
 import io
 import json
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK", "Disk", "Fault", "Hdfs", "Status"]
+__all__ = ["CHUNK", "Fault", "Hdfs"]
 
 CHUNK = 256 * 1024
 _TIMEOUT = 60.0  # seconds without an answer
@@ -29,53 +26,11 @@ class Fault(Exception):
         self.exception = exception
 
 
-@dataclass(frozen=True)
-class Status:
-    """What is known of a file or folder: its length in bytes; on HDFS its FileStatus as ``facts``."""
-
-    name: str
-    is_folder: bool
-    length: int
-    facts: dict[str, Any]
-
-
-class Disk:
-    """The disk of this machine."""
-
-    def status(self, path: str) -> Status | None:
-        """Return what is at a path, None where there is nothing."""
-        place = Path(path)
-        return Status(place.name, place.is_dir(), place.stat().st_size, {}) if place.exists() else None
-
-    def children(self, path: str) -> list[Status]:
-        """Return what is in a folder, sorted by name."""
-        found = (self.status(str(place)) for place in sorted(Path(path).iterdir()))
-        return [status for status in found if status]
-
-    def read(self, path: str) -> IO[bytes]:
-        """Return a file, open for reading."""
-        return Path(path).open("rb")
-
-    def write(self, path: str, stream: Any) -> None:
-        """Make a file of a binary stream; it appears when it is complete."""
-        incomplete = Path(f"{path}._COPYING_")
-        try:
-            with incomplete.open("wb") as file:
-                shutil.copyfileobj(stream, file, CHUNK)
-            incomplete.replace(path)
-        finally:
-            incomplete.unlink(missing_ok=True)
-
-    def mkdir(self, path: str) -> None:
-        """Make a folder, and those above it."""
-        Path(path).mkdir(parents=True, exist_ok=True)
-
-
 class Hdfs:
     """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
     ``setting`` has the address, for the message when it does not answer; ``timeout`` is in seconds, for a
-    connection and for each part of an answer.
+    connection and for each part of an answer. A file or folder is described by its FileStatus.
     """
 
     def __init__(
@@ -85,26 +40,21 @@ class Hdfs:
         self._url = urlsplit(url)
         self._setting = setting
         self._timeout = timeout
-        self._connection = self._connect(self._url.scheme, self._url.netloc)
 
-    def close(self) -> None:
-        """Close the connection to the NameNode."""
-        self._connection.close()
-
-    def status(self, path: str) -> Status | None:
+    def status(self, path: str) -> dict[str, Any] | None:
         """Return what is at a path, None where there is nothing."""
         try:
-            facts = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
+            found: dict[str, Any] = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
         except Fault as fault:
             if fault.exception == "FileNotFoundException":
                 return None
             raise
-        return _status(facts, path.rstrip("/").rpartition("/")[2])
+        return found
 
-    def children(self, path: str) -> list[Status]:
-        """Return what is in a folder, sorted as the NameNode does."""
-        found = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
-        return [_status(facts, facts["pathSuffix"]) for facts in found]
+    def children(self, path: str) -> list[dict[str, Any]]:
+        """Return what is in a folder, sorted as the NameNode does; its name is the ``pathSuffix``."""
+        found: list[dict[str, Any]] = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        return found
 
     def summary(self, path: str) -> dict[str, int]:
         """Return the ContentSummary of a path."""
@@ -114,11 +64,7 @@ class Hdfs:
     @contextlib.contextmanager
     def read(self, path: str) -> Iterator[io.BufferedReader]:
         """Yield a file, open for reading."""
-        address = self._two_steps("GET", path, "OPEN")
-        with contextlib.closing(self._connect(address.scheme, address.netloc)) as connection:
-            with self._reached(address.netloc):
-                connection.request("GET", f"{address.path}?{address.query}")
-                response = _checked(connection.getresponse())
+        with self._answer("GET", self._datanode("GET", path, "OPEN")) as response:
             yield io.BufferedReader(_Whole(response, path), CHUNK)
 
     def write(self, path: str, stream: Any) -> None:
@@ -156,60 +102,66 @@ class Hdfs:
         A NameNode names itself (HOST:PORT, or its nameservice) when it sends a
         writer to a DataNode; nothing is written.
         """
-        address = self._two_steps("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE")
+        address = urlsplit(self._datanode("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE"))
         named = parse_qs(address.query).get("namenoderpcaddress")
         return named[0] if named else None
 
-    def _connect(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-        return kind(netloc, timeout=self._timeout, blocksize=CHUNK)
-
-    def _ask(self, method: str, path: str, operation: str, **parameters: Any) -> http.client.HTTPResponse:
+    def _address(self, path: str, operation: str, parameters: dict[str, Any]) -> str:
         query = urlencode({"op": operation, "user.name": self.user, **parameters})
-        with self._reached(self._url.netloc):
-            target = f"{self._url.path.rstrip('/')}/webhdfs/v1{quote(path)}?{query}"
-            self._connection.request(method, target)
-            return _checked(self._connection.getresponse())
+        base = f"{self._url.scheme}://{self._url.netloc}{self._url.path.rstrip('/')}"
+        return f"{base}/webhdfs/v1{quote(path)}?{query}"
 
     def _json(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
-        text = self._ask(method, path, operation, **parameters).read()
+        with self._answer(method, self._address(path, operation, parameters)) as response:
+            text = response.read()
         return json.loads(text) if text else {}
 
-    def _two_steps(self, method: str, path: str, operation: str, **parameters: Any) -> Any:
-        """Ask the NameNode, and return the address of the DataNode that it names."""
-        response = self._ask(method, path, operation, **parameters)
-        response.read()
-        self._connection.close()  # a copy may outlast it; it opens again by itself
-        address = urlsplit(response.headers.get("Location", ""))
-        if not address.netloc:
+    def _datanode(self, method: str, path: str, operation: str, **parameters: Any) -> str:
+        """Ask the NameNode, and return the address at the DataNode that it names."""
+        with self._answer(method, self._address(path, operation, parameters)) as response:
+            address = response.headers.get("Location", "")
+        if not urlsplit(address).netloc:
             raise Fault(f"{self._url.netloc} does not say where to go, as a WebHDFS does")
         return address
 
     def _send(self, method: str, path: str, operation: str, stream: Any, **parameters: Any) -> None:
-        address = self._two_steps(method, path, operation, **parameters)
-        connection = self._connect(address.scheme, address.netloc)
-        with contextlib.closing(connection), self._reached(address.netloc):
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused: the answer says why
-                connection.request(
-                    method,
-                    f"{address.path}?{address.query}",
-                    body=iter(lambda: stream.read(CHUNK), b""),
-                    headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"},
-                    encode_chunked=True,
-                )
-            _checked(connection.getresponse()).read()
+        with self._answer(method, self._datanode(method, path, operation, **parameters), stream):
+            pass
 
     @contextlib.contextmanager
-    def _reached(self, netloc: str) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, http.client.HTTPException) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
-            step = f"{self._setting} says where the WebHDFS of this cluster is"
-            if netloc != self._url.netloc:
-                step = f"{self._url.netloc} names this DataNode, which this machine must be able to reach"
-            text = f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; {step}"
-            raise Fault(text) from error
+    def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[http.client.HTTPResponse]:
+        """Send a request, with a stream as its body, and yield the answer; raise the error that it may be."""
+        where = urlsplit(address)
+        kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
+        with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
+            try:
+                with contextlib.suppress(
+                    BrokenPipeError, ConnectionResetError
+                ):  # refused: the answer says why
+                    body = iter(lambda: stream.read(CHUNK), b"") if stream else None
+                    headers = {"Transfer-Encoding": "chunked"} if stream else {}
+                    connection.request(
+                        method,
+                        f"{where.path}?{where.query}",
+                        body,
+                        {"Content-Type": "application/octet-stream", **headers},
+                        encode_chunked=stream is not None,
+                    )
+                response = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                raise self._unreachable(where.netloc, error) from error
+            if response.status >= http.client.BAD_REQUEST:
+                raise _refusal(response)
+            yield response
+
+    def _unreachable(self, netloc: str, error: Exception) -> Fault:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
+        step = f"{self._setting} says where the WebHDFS of this cluster is"
+        if netloc != self._url.netloc:
+            step = f"{self._url.netloc} names this DataNode, which this machine must be able to reach"
+        return Fault(
+            f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; {step}"
+        )
 
 
 class _Whole(io.RawIOBase):
@@ -235,19 +187,12 @@ class _Whole(io.RawIOBase):
         return count
 
 
-def _status(facts: dict[str, Any], name: str) -> Status:
-    return Status(name, facts["type"] == "DIRECTORY", facts["length"], facts)
-
-
-def _checked(response: http.client.HTTPResponse) -> http.client.HTTPResponse:
-    """Return a reply; raise the RemoteException that it may be."""
-    if response.status < http.client.BAD_REQUEST:
-        return response
-    text = response.read()
+def _refusal(response: http.client.HTTPResponse) -> Fault:
+    """Return the RemoteException of a reply."""
     if response.status == http.client.UNAUTHORIZED:
-        raise Fault("HTTP 401: this WebHDFS wants to know who you are; Kerberos is not spoken here")
+        return Fault("HTTP 401: this WebHDFS wants to know who you are; Kerberos is not spoken here")
     try:
-        remote = json.loads(text)["RemoteException"]
+        remote = json.loads(response.read())["RemoteException"]
+        return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])
     except (ValueError, KeyError, TypeError):
-        raise Fault(f"HTTP {response.status} {response.reason}, not from a WebHDFS") from None
-    raise Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])
+        return Fault(f"HTTP {response.status} {response.reason}, not from a WebHDFS")

@@ -20,14 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.hdfs.command.client import CHUNK, Fault
-from luigi_pai.local.hdfs.command.paths import Item, Shell, Usage
+from luigi_pai.local.hdfs.command.paths import Item, Place, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["COMMANDS", "Command"]
+__all__ = ["COMMANDS", "Command", "Usage"]
 
 _KIB = 1024
+
+
+class Usage(Exception):
+    """A command that is written wrong."""
 
 
 @dataclass(frozen=True)
@@ -59,35 +63,31 @@ class Command:
 
 
 def _put(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    sources, destination = _split(arguments)
-    goal = shell.item(destination).looked_up()
+    sources, goal = _split(arguments)
+    target = shell.item(goal)
     if sources == ["-"]:
-        target = goal.child("-").looked_up() if goal.is_folder else goal
-        _write(target, sys.stdin.buffer, replace="f" in options)
+        _write(target.child("-") if target.is_folder else target, sys.stdin.buffer, replace="f" in options)
     else:
-        _copy(shell, [shell.local_item(text) for text in sources], goal, replace="f" in options)
+        _copy(shell, [shell.local(text) for text in sources], target, options)
 
 
 def _get(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    sources, destination = _split(arguments)
-    _copy(shell, shell.expand_all(sources), shell.local_item(destination), replace="f" in options)
+    sources, goal = _split(arguments)
+    _copy(shell, shell.expand(sources), shell.local(goal), options)
 
 
 def _cp(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    goal = shell.item(arguments[-1]).looked_up()
-    _copy(shell, shell.expand_all(arguments[:-1]), goal, replace="f" in options)
+    _copy(shell, shell.expand(arguments[:-1]), shell.item(arguments[-1]), options)
 
 
 def _mv(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    goal = shell.item(arguments[-1]).looked_up()
-    items = shell.expand_all(arguments[:-1])
+    goal = shell.item(arguments[-1])
+    items = shell.expand(arguments[:-1])
     _check_goal(items, goal, replace=False)
 
     def move(item: Item) -> None:
-        item.required()
-        target = goal.target(item)
-        _check_not_inside(item, target)
-        if target.status and not target.is_folder:
+        target = _target(item, goal)
+        if target.exists and not target.is_folder:
             raise target.fault("File exists")
         if not shell.hdfs.rename(item.path, target.path):
             raise item.fault("Input/output error")
@@ -96,15 +96,15 @@ def _mv(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
 
 
 def _append_to_file(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    *sources, destination = arguments
-    target = shell.item(destination).looked_up()
+    *sources, goal = arguments
+    target = shell.item(goal)
     if target.is_folder:
         raise target.fault("Is a directory")
     for source in sources:
         if source != "-" and not Path(source).is_file():
             raise Fault(f"{Path(source).absolute()} (No such file or directory)")
-    if not target.status:
-        shell.hdfs.write(target.path, io.BytesIO())
+    if not target.exists:
+        target.write(io.BytesIO())
     for source in sources:
         with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
             shell.hdfs.append(target.path, stream)
@@ -115,49 +115,54 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
     return (arguments, ".") if len(arguments) == 1 else (arguments[:-1], arguments[-1])
 
 
-def _check_goal(items: Sequence[Item], goal: Item, *, replace: bool) -> None:
-    if len(items) > 1:
-        goal.required()
-        if not goal.is_folder:
-            raise goal.fault("Is not a directory")
-    elif goal.status and not goal.is_folder and not replace:
+def _check_goal(items: Sequence[Place], goal: Place, *, replace: bool) -> None:
+    if len(items) > 1 and not goal.is_folder:
+        raise goal.fault("Is not a directory" if goal.exists else "No such file or directory")
+    if goal.exists and not goal.is_folder and not replace:
         raise goal.fault("File exists")
-    else:
-        goal.check_parent()
+    _check_above(goal)
 
 
-def _check_not_inside(item: Item, target: Item) -> None:
-    if item.fs is target.fs and f"{target.path}/".startswith(f"{item.path.rstrip('/')}/"):
+def _check_above(place: Place) -> None:
+    if not place.exists and not place.above().is_folder:
+        raise place.fault("No such file or directory")
+
+
+def _target(item: Place, goal: Place) -> Place:
+    """Return where an item goes, which has to be there, and not above that."""
+    if not item.exists:
+        raise item.fault("No such file or directory")
+    target = goal.child(item.name) if goal.is_folder else goal
+    if type(item) is type(target) and f"{target.path}/".startswith(f"{item.path.rstrip('/')}/"):
         what = "is a subdirectory of itself" if item.is_folder else "are the same file"
         raise Fault(f"`{item.shown}' to `{target.shown}': {what}")
+    return target
 
 
-def _copy(shell: Shell, items: Sequence[Item], goal: Item, *, replace: bool) -> None:
+def _copy(shell: Shell, items: Sequence[Place], goal: Place, options: frozenset[str]) -> None:
+    replace = "f" in options
     _check_goal(items, goal, replace=replace)
 
-    def copy(item: Item, target: Item) -> None:
-        item.required()
-        _check_not_inside(item, target)
+    def copy(item: Place, target: Place) -> None:
         if not item.is_folder:
-            with item.fs.read(item.path) as stream:
+            with item.read() as stream:
                 _write(target, stream, replace=replace)
             return
-        if target.status and not target.is_folder:
+        if target.exists and not target.is_folder:
             raise target.fault("Is not a directory")
-        target.fs.mkdir(target.path)
-        folder = target.looked_up()
-        shell.each(item.children(), lambda child: copy(child, folder.target(child)))
+        target.mkdir()
+        shell.each(item.children(), lambda child: copy(child, target.child(child.name)))
 
-    shell.each(items, lambda item: copy(item, goal.target(item)))
+    shell.each(items, lambda item: copy(item, _target(item, goal)))
 
 
-def _write(target: Item, stream: Any, *, replace: bool) -> None:
+def _write(target: Place, stream: Any, *, replace: bool) -> None:
     if target.is_folder:
         raise target.fault("Is a directory")
-    if target.status and not replace:
+    if target.exists and not replace:
         raise target.fault("File exists")
-    target.check_parent()
-    target.fs.write(target.path, stream)
+    _check_above(target)
+    target.write(stream)
 
 
 # changes
@@ -165,35 +170,35 @@ def _write(target: Item, stream: Any, *, replace: bool) -> None:
 
 def _mkdir(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def make(item: Item) -> None:
-        if item.status and not (item.is_folder and "p" in options):
+        if item.exists and not (item.is_folder and "p" in options):
             raise item.fault("File exists" if item.is_folder else "Is not a directory")
         if "p" not in options:
-            item.check_parent()
-        shell.hdfs.mkdir(item.path)
+            _check_above(item)
+        item.mkdir()
 
-    shell.each(shell.expand_all(arguments), make)
+    shell.each(shell.expand(arguments), make)
 
 
 def _touchz(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
     def touch(item: Item) -> None:
-        if item.is_folder or (item.status and item.status.length):
-            raise item.fault("Is a directory" if item.is_folder else "Not a zero-length file")
+        if item.exists and not item.is_folder and item.facts["length"]:
+            raise item.fault("Not a zero-length file")
         _write(item, io.BytesIO(), replace=True)
 
-    shell.each(shell.expand_all(arguments), touch)
+    shell.each(shell.expand(arguments), touch)
 
 
 def _rm(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def delete(item: Item) -> None:  # for good: there is no trash
-        if item.status is None and "f" in options:
+        if not item.exists and "f" in options:
             return
-        if item.required().is_folder and not options & {"r", "R"}:
+        if item.facts["type"] == "DIRECTORY" and not options & {"r", "R"}:
             raise item.fault("Is a directory")
         if not shell.hdfs.delete(item.path, recursive=item.is_folder):
             raise item.fault("Input/output error")
         shell.print(f"Deleted {item.shown}")
 
-    shell.each(shell.expand_all(arguments), delete)
+    shell.each(shell.expand(arguments), delete)
 
 
 # contents
@@ -209,16 +214,16 @@ def _text(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
 
 def _show(shell: Shell, arguments: list[str], reader: Callable[[Any], Any]) -> None:
     def show(item: Item) -> None:
-        if item.required().is_folder:
+        if item.facts["type"] == "DIRECTORY":
             raise item.fault("Is a directory")
-        with item.fs.read(item.path) as stream:
+        with item.read() as stream:
             try:
                 shutil.copyfileobj(reader(stream), sys.stdout.buffer, CHUNK)
             except (zlib.error, gzip.BadGzipFile, EOFError) as error:
                 raise Fault(f"cannot unpack: {error}") from error
         sys.stdout.flush()
 
-    shell.each(shell.expand_all(arguments), show)
+    shell.each(shell.expand(arguments), show)
 
 
 def _unpacked(stream: Any) -> Any:
@@ -234,19 +239,17 @@ def _unpacked(stream: Any) -> Any:
 
 def _ls(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def write(item: Item) -> None:
-        status = item.required()
-        facts = status.facts
+        facts = item.facts
         mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if item.is_folder else file_mode.S_IFREG)
         when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
         shell.print(
             f"{file_mode.filemode(mode)} {'-' if item.is_folder else facts['replication']:>3} "
-            f"{facts['owner']:<8} {facts['group']:<10} {_size(status.length, human='h' in options):>10} "
+            f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], options):>10} "
             f"{when:%Y-%m-%d %H:%M} {item.shown}"
         )
 
     def show(item: Item) -> None:
-        item.required()
-        if not item.is_folder or "d" in options:
+        if item.facts["type"] != "DIRECTORY" or "d" in options:
             write(item)
             return
         inside = item.children()
@@ -257,12 +260,12 @@ def _ls(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
             if "R" in options and child.is_folder:
                 shell.each([child], show)
 
-    shell.each(shell.expand_all(arguments or ["."]), show)
+    shell.each(shell.expand(arguments or ["."]), show)
 
 
-def _size(number: int, *, human: bool) -> str:
-    """Return a number of bytes as it is, or as ``2.1 K``."""
-    if not human or number < _KIB:
+def _size(number: int, options: frozenset[str]) -> str:
+    """Return a number of bytes as it is, or with ``-h`` as ``2.1 K``."""
+    if "h" not in options or number < _KIB:
         return str(number)
     step = (number.bit_length() - 1) // 10
     digits = 1 if number % _KIB**step else 0
@@ -271,37 +274,33 @@ def _size(number: int, *, human: bool) -> str:
 
 def _du(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def show(item: Item) -> None:
-        for each in item.children() if item.required().is_folder and "s" not in options else [item]:
-            size = _size(shell.hdfs.summary(each.path)["length"], human="h" in options)
+        for each in item.children() if item.facts["type"] == "DIRECTORY" and "s" not in options else [item]:
+            size = _size(shell.hdfs.summary(each.path)["length"], options)
             shell.print(f"{size:<7}  {each.shown}")
 
-    shell.each(shell.expand_all(arguments or ["."]), show)
+    shell.each(shell.expand(arguments or ["."]), show)
 
 
 def _count(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     def show(item: Item) -> None:
-        item.required()
-        summary = shell.hdfs.summary(item.path)
-        folders, files, length = (
-            _size(summary[name], human="h" in options) for name in ("directoryCount", "fileCount", "length")
-        )
-        shell.print(f"{folders:>12} {files:>12} {length:>18} {item.shown}")
+        summary = item.facts and shell.hdfs.summary(item.path)
+        counts = [_size(summary[name], options) for name in ("directoryCount", "fileCount", "length")]
+        shell.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
 
-    shell.each(shell.expand_all(arguments), show)
+    shell.each(shell.expand(arguments), show)
 
 
 def _stat(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
     form = arguments.pop(0) if "%" in arguments[0] else "%y"
 
     def show(item: Item) -> None:
-        status = item.required()
-        facts = status.facts
+        facts = item.facts
         when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc)
         values = {
-            "b": status.length,
-            "F": "directory" if status.is_folder else "regular file",
+            "b": facts["length"],
+            "F": "directory" if item.is_folder else "regular file",
             "g": facts["group"],
-            "n": status.name,
+            "n": item.name,
             "o": facts["blockSize"],
             "r": facts["replication"],
             "u": facts["owner"],
@@ -310,19 +309,20 @@ def _stat(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
         }
         shell.print(re.sub(r"%(.)", lambda match: str(values.get(match[1], match[1])), form))
 
-    shell.each(shell.expand_all(arguments), show)
+    shell.each(shell.expand(arguments), show)
 
 
 def _test(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
     if len(options) != 1:
         raise Usage("Only one test flag is allowed" if options else "No test flag given")
-    status = shell.expand(arguments[0])[0].status
-    answers = status and {
+    item = next(iter(shell.expand(arguments[:1])), None)
+    found = None if item is None else item.found
+    answers = found and {
         "e": True,
-        "d": status.is_folder,
-        "f": not status.is_folder,
-        "s": status.length > 0,
-        "z": status.length == 0,
+        "d": found["type"] == "DIRECTORY",
+        "f": found["type"] == "FILE",
+        "s": found["length"] > 0,
+        "z": found["length"] == 0,
     }
     shell.failed = not (answers and answers[min(options)])
 

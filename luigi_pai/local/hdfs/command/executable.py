@@ -9,7 +9,6 @@ least one path failed (the others were done), 255 wrong usage.
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import shlex
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.hdfs.command.client import Fault, Hdfs
-from luigi_pai.local.hdfs.command.commands import COMMANDS
-from luigi_pai.local.hdfs.command.paths import Shell, Usage
+from luigi_pai.local.hdfs.command.commands import COMMANDS, Usage
+from luigi_pai.local.hdfs.command.paths import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,20 +96,18 @@ def _run_shell(words: list[str]) -> int:
             f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
         )
         return 1
-    hdfs = Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
-    shell = Shell(name, hdfs)
-    with contextlib.closing(hdfs):
-        try:
-            command.run(shell, *command.parsed(rest))
-            sys.stdout.flush()
-        except Usage as usage:
-            sys.stderr.write(f"-{name}: {usage}\n")
-            return 255
-        except Fault as fault:
-            shell.fault(fault)
-        except BrokenPipeError:  # the reader of our output has had enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-        except OSError as error:
-            shell.fault(Fault(f"{error.filename or ''} ({error.strerror})".strip()))
+    shell = Shell(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser()))
+    try:
+        command.run(shell, *command.parsed(rest))
+        sys.stdout.flush()
+    except Usage as usage:
+        sys.stderr.write(f"-{name}: {usage}\n")
+        return 255
+    except Fault as fault:
+        shell.fault(fault)
+    except BrokenPipeError:  # the reader of our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        shell.fault(Fault(f"{error.filename or ''} ({error.strerror})".strip()))
     return 1 if shell.failed else 0

@@ -1,79 +1,144 @@
-"""Paths of the ``hdfs dfs`` command line, with Hadoop's patterns, and what its commands share."""
+"""Files and folders of the ``hdfs dfs`` command line: on HDFS, on the local disk, and Hadoop's patterns."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import shutil
 import sys
-from dataclasses import dataclass, replace
 from fnmatch import translate
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.hdfs.command.client import Disk, Fault, Hdfs, Status
+from luigi_pai.local.hdfs.command.client import CHUNK, Fault, Hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
-__all__ = ["Item", "Shell", "Usage"]
+__all__ = ["Item", "Place", "Shell"]
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SPECIAL = re.compile(r"[*?]|\[.+\]")
 
 
-class Usage(Exception):
-    """A command that is written wrong."""
-
-
-@dataclass(frozen=True)
 class Item:
-    """A path of the command line, or one found under it: absolute on its file system, and as it is shown.
+    """A file or folder on HDFS, as it is shown, or the place of one; looked up when something asks for it."""
 
-    ``status`` is what is there, None where nothing is.
-    """
+    def __init__(self, hdfs: Hdfs, path: str, shown: str) -> None:
+        self.hdfs = hdfs
+        self.path = path
+        self.shown = shown
 
-    fs: Disk | Hdfs
-    path: str
-    shown: str
-    status: Status | None = None
+    @cached_property
+    def found(self) -> dict[str, Any] | None:
+        """The FileStatus, None where there is nothing."""
+        return self.hdfs.status(self.path)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The FileStatus of what has to be there; raises Fault."""
+        if self.found is None:
+            raise self.fault("No such file or directory")
+        return self.found
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return posixpath.basename(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything."""
+        return self.found is not None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder that exists."""
+        return self.found is not None and self.found["type"] == "DIRECTORY"
+
+    def above(self) -> Item:
+        """Return the folder that it is in."""
+        return Item(self.hdfs, posixpath.dirname(self.path), self.shown)
+
+    def child(self, name: str) -> Item:
+        """Return the place of a name in a folder."""
+        shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
+        return Item(self.hdfs, f"{self.path.rstrip('/')}/{name}", shown)
+
+    def children(self) -> list[Item]:
+        """Return what is in a folder."""
+        items = []
+        for facts in self.hdfs.children(self.path):
+            items.append(self.child(facts["pathSuffix"]))
+            items[-1].found = facts
+        return items
+
+    def read(self) -> AbstractContextManager[Any]:
+        """Return a file, open for reading."""
+        return self.hdfs.read(self.path)
+
+    def write(self, stream: Any) -> None:
+        """Make a file of a binary stream; it appears when it is complete."""
+        self.hdfs.write(self.path, stream)
+
+    def mkdir(self) -> None:
+        """Make a folder, and those above it."""
+        self.hdfs.mkdir(self.path)
+        self.__dict__.pop("found", None)
 
     def fault(self, what: str) -> Fault:
         """Return a fault of the form ```path': what``."""
         return Fault(f"`{self.shown}': {what}")
 
+
+class _Local:
+    """A file or folder on the local disk, with the members of `Item`."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.path = str(Path(shown).absolute())
+        self.name = Path(self.path).name
+
+    @property
+    def exists(self) -> bool:
+        return Path(self.path).exists()
+
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder that exists."""
-        return self.status is not None and self.status.is_folder
+        return Path(self.path).is_dir()
 
-    def required(self) -> Status:
-        """Return what is there; a Fault where nothing is."""
-        if self.status is None:
-            raise self.fault("No such file or directory")
-        return self.status
+    def above(self) -> _Local:
+        return _Local(posixpath.dirname(self.path))
 
-    def check_parent(self) -> None:
-        """Raise a Fault where there is nothing, and no folder to make it in."""
-        above = self.status or self.fs.status(posixpath.dirname(self.path) or "/")
-        if above is None or not (self.status or above.is_folder):
-            raise self.fault("No such file or directory")
+    def child(self, name: str) -> _Local:
+        return _Local(str(Path(self.shown) / name))
 
-    def children(self) -> list[Item]:
-        """Return what is in a folder."""
-        return [replace(self.child(status.name), status=status) for status in self.fs.children(self.path)]
+    def children(self) -> list[_Local]:
+        return [self.child(place.name) for place in sorted(Path(self.path).iterdir())]
 
-    def child(self, name: str) -> Item:
-        """Return the place of a name in a folder; nothing is known of it yet."""
-        shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
-        return Item(self.fs, f"{self.path.rstrip('/')}/{name}", shown)
+    def read(self) -> AbstractContextManager[Any]:
+        return Path(self.path).open("rb")
 
-    def looked_up(self) -> Item:
-        """Return itself, with what is there now."""
-        return replace(self, status=self.fs.status(self.path))
+    def write(self, stream: Any) -> None:
+        incomplete = Path(f"{self.path}._COPYING_")
+        try:
+            with incomplete.open("wb") as file:
+                shutil.copyfileobj(stream, file, CHUNK)
+            incomplete.replace(self.path)
+        finally:
+            incomplete.unlink(missing_ok=True)
 
-    def target(self, source: Item) -> Item:
-        """Return where a source goes that is copied or moved here: into a folder, or it becomes this."""
-        return self.child(posixpath.basename(source.path)).looked_up() if self.is_folder else self
+    def mkdir(self) -> None:
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+
+    def fault(self, what: str) -> Fault:
+        return Fault(f"`{self.shown}': {what}")
+
+
+Place = Item | _Local
+"""Where files are read from and written to."""
 
 
 class Shell:
@@ -94,7 +159,7 @@ class Shell:
         sys.stdout.flush()
         sys.stderr.write(f"{self.name}: {fault}\n")
 
-    def each(self, items: Iterable[Item], work: Callable[[Item], None]) -> None:
+    def each(self, items: Iterable[Any], work: Callable[[Any], None]) -> None:
         """Do something with every item; one that fails does not stop the others."""
         for item in items:
             try:
@@ -102,58 +167,46 @@ class Shell:
             except Fault as fault:
                 self.fault(fault)
 
-    def local_item(self, text: str) -> Item:
+    def local(self, text: str) -> Place:
         """Return a path on the local disk."""
-        text = text.removeprefix("file://")
-        return Item(Disk(), str(Path(text).absolute()), text).looked_up()
+        return _Local(text.removeprefix("file://"))
 
     def item(self, text: str) -> Item:
         """Return a path on HDFS, taken as it is written; a URI of any NameNode means this one."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
-            return Item(self.hdfs, _normal(posixpath.join(f"/user/{self.hdfs.user}", text)), text or ".")
+            return self._item(posixpath.join(f"/user/{self.hdfs.user}", text), text or ".")
         if scheme not in ("hdfs", "viewfs"):
             raise Fault(f"No FileSystem for scheme: {scheme}")
-        path = rest[2:].partition("/")[2] if rest.startswith("//") else rest
-        return Item(self.hdfs, _normal(f"/{path}"), text)
+        return self._item(f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest, text)
 
-    def expand(self, text: str) -> list[Item]:
-        """Return what a path or pattern stands for; itself, without status, where nothing is there."""
-        found = [item for one in dict.fromkeys(_alternatives(text)) for item in self._matching(one)]
-        return sorted(found, key=lambda item: item.path) or [self.item(text)]
+    def _item(self, path: str, shown: str) -> Item:
+        return Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), shown)
 
-    def expand_all(self, texts: Sequence[str]) -> list[Item]:
-        """Return what all paths and patterns stand for."""
+    def expand(self, texts: Sequence[str]) -> list[Item]:
+        """Return what paths and patterns stand for; a path itself where nothing is there."""
         found: list[Item] = []
-        for text in texts:
-            try:
-                found += self.expand(text)
-            except Fault as fault:
-                self.fault(fault)
+
+        def add(text: str) -> None:
+            matching = [item for one in dict.fromkeys(_alternatives(text)) for item in self._matching(one)]
+            found.extend(sorted(matching, key=lambda item: item.path) or [self.item(text)])
+
+        self.each(texts, add)
         return found
 
     def _matching(self, text: str) -> list[Item]:
         """Return what there is of a path whose names may be patterns."""
         names = text.split("/")
         plain = next((at for at, name in enumerate(names) if _SPECIAL.search(name)), len(names))
-        places = [self.item("/".join(names[:plain]) or "/" * text.startswith("/"))]
+        items = [self.item("/".join(names[:plain]) or "/" * text.startswith("/"))]
         for name in names[plain:]:
-            if not _SPECIAL.search(name):
-                places = [place.child(name) for place in places]
-                continue
-            fits = re.compile(translate(name.replace("[^", "[!"))).match
-            folders = [place for place in (place.looked_up() for place in places) if place.is_folder]
-            places = [
-                child
-                for folder in folders
-                for child in folder.children()
-                if fits(posixpath.basename(child.path))
-            ]
-        return [
-            found
-            for found in (place if place.status else place.looked_up() for place in places)
-            if found.status
-        ]
+            if _SPECIAL.search(name):
+                fits = re.compile(translate(name.replace("[^", "[!"))).match
+                children = (child for item in items if item.is_folder for child in item.children())
+                items = [child for child in children if fits(child.name)]
+            else:
+                items = [item.child(name) for item in items]
+        return [item for item in items if item.exists]
 
 
 def _alternatives(text: str) -> list[str]:
@@ -163,7 +216,3 @@ def _alternatives(text: str) -> list[str]:
         return [text]
     before, after = text[: braces.start()], text[braces.end() :]
     return [found for part in braces[1].split(",") for found in _alternatives(f"{before}{part}{after}")]
-
-
-def _normal(path: str) -> str:
-    return "/" + posixpath.normpath(path).lstrip("/")
