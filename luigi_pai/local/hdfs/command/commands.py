@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.hdfs.command.client import CHUNK, Fault
-from luigi_pai.local.hdfs.command.paths import Item, Place, Shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from luigi_pai.local.hdfs.command.paths import Item, Place, Shell
 
 __all__ = ["COMMANDS", "Command", "Usage"]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import getpass
 import sqlite3
 import threading
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
 __all__ = ["BLOCK_SIZE", "Inode", "Inodes"]
@@ -28,7 +27,6 @@ _COLUMNS = {  # of the facts, in the order of Inode's fields
     "grp": f"TEXT NOT NULL DEFAULT '{_GROUP}'",
     "mode": "INTEGER",
 }
-_MOST_IN_MEMORY = 100_000  # inodes
 
 
 @dataclass(frozen=True)
@@ -51,60 +49,48 @@ class Inode:
 
 
 class Inodes:
-    """The facts of every inode; may be asked from any thread."""
+    """The facts of every inode; may be asked from any thread. The ``superuser`` is who runs the server."""
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.Lock()
-        self._looked_up: dict[int, Inode | None] = {}
         self.superuser = getpass.getuser()
-        self._by_hand = Inode(self.superuser)  # of what a person laid into the folder
         self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
-        with self._sql() as run:
-            run.execute("PRAGMA journal_mode=WAL")
-            run.execute("PRAGMA synchronous=OFF")
-            columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-            run.execute(f"CREATE TABLE IF NOT EXISTS inode (id INTEGER PRIMARY KEY, {columns})")
-            there = {row[1] for row in run.execute("PRAGMA table_info(inode)")}
-            for name, kind in _COLUMNS.items():
-                if name not in there:  # the file is of an earlier version
-                    run.execute(f"ALTER TABLE inode ADD COLUMN {name} {kind}")
+        columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+        for line in (
+            "PRAGMA journal_mode=WAL",
+            "PRAGMA synchronous=OFF",
+            f"CREATE TABLE IF NOT EXISTS inode (id INTEGER PRIMARY KEY, {columns})",
+        ):
+            self._database.execute(line)
+        there = {row[1] for row in self._database.execute("PRAGMA table_info(inode)")}
+        for name in _COLUMNS.keys() - there:  # the file is of an earlier version
+            self._database.execute(f"ALTER TABLE inode ADD COLUMN {name} {_COLUMNS[name]}")
 
     def __del__(self) -> None:
         if hasattr(self, "_database"):
             self._database.close()
 
-    @contextmanager
-    def _sql(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            yield self._database
-
     def of(self, number: int) -> Inode:
-        """Return what is known of an inode."""
-        return self.known(number) or self._by_hand
+        """Return what is known of an inode; what a person laid into the folder is the superuser's."""
+        return self.known(number) or Inode(self.superuser)
 
     def known(self, number: int) -> Inode | None:
         """Return what was kept of an inode; None of one that a person laid there."""
         query = f"SELECT {', '.join(_COLUMNS)} FROM inode WHERE id = ?"  # noqa: S608 - our own words
-        with self._sql() as run:
-            if number not in self._looked_up:
-                row = run.execute(query, (number,)).fetchone()
-                if len(self._looked_up) >= _MOST_IN_MEMORY:
-                    self._looked_up.clear()
-                self._looked_up[number] = Inode(*row) if row else None
-            return self._looked_up[number]
+        with self._lock:
+            row = self._database.execute(query, (number,)).fetchone()
+        return Inode(*row) if row else None
 
     def keep(self, number: int, inode: Inode) -> None:
         """Remember an inode that was created or changed."""
         names = f"id, {', '.join(_COLUMNS)}"
         query = f"INSERT OR REPLACE INTO inode ({names}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own
-        with self._sql() as run:
-            run.execute(query, (number, *astuple(inode)))
-            self._looked_up.pop(number, None)
+        with self._lock:
+            self._database.execute(query, (number, *astuple(inode)))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Forget inodes that are deleted."""
-        with self._sql() as run:
-            self._looked_up.clear()
-            run.execute("BEGIN")
-            run.executemany("DELETE FROM inode WHERE id = ?", ((number,) for number in numbers))
-            run.execute("COMMIT")
+        with self._lock:
+            self._database.execute("BEGIN")
+            self._database.executemany("DELETE FROM inode WHERE id = ?", ((number,) for number in numbers))
+            self._database.execute("COMMIT")

@@ -8,6 +8,7 @@ from luigi_pai.local.hdfs.webhdfs.places import Places, is_there
 from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["Renames"]
@@ -38,35 +39,28 @@ class Renames:
     def onto(self, path: str, destination: str, *, overwrite: bool) -> None:
         """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
         place, goal = self._places.place(path), self._places.goal(destination)
-        if place == self._root:
-            raise RemoteFault("IOException", "rename source cannot be the root")
-        if not is_there(place):
-            raise RemoteFault("FileNotFoundException", f"rename source {path} is not found.")
-        if goal == self._root:
-            raise RemoteFault("IOException", "rename destination cannot be the root")
-        if place == goal:
-            text = f"The source {path} and destination {destination} are the same"
-            raise RemoteFault("FileAlreadyExistsException", text)
-        if place in goal.parents:
-            text = f"Rename destination {destination} is a directory or file under source {path}"
-            raise RemoteFault("IOException", text)
-        if not goal.parent.is_dir():
-            text = f"rename destination parent {destination} not found."
-            raise RemoteFault("FileNotFoundException", text)
+        for exception, text in self._why_not(place, goal, overwrite=overwrite):
+            raise RemoteFault(exception, text.format(path, destination))
         with disk_faults(path):
-            if is_there(goal):
-                self._check_replaced(place, goal, (path, destination), overwrite=overwrite)
             place.rename(goal)
 
-    @staticmethod
-    def _check_replaced(place: Path, goal: Path, paths: tuple[str, str], *, overwrite: bool) -> None:
-        source, destination = paths
-        if goal.is_dir() != place.is_dir():
-            text = f"Source {source} and destination {destination} must both be directories"
-            raise RemoteFault("IOException", text)
-        if not overwrite:
-            text = f"rename destination {destination} already exists"
-            raise RemoteFault("FileAlreadyExistsException", text)
+    def _why_not(self, place: Path, goal: Path, *, overwrite: bool) -> Iterator[tuple[str, str]]:
+        """Yield the exception and the text of what keeps a rename from being done."""
+        if place == self._root:
+            yield "IOException", "rename source cannot be the root"
+        if not is_there(place):
+            yield "FileNotFoundException", "rename source {0} is not found."
+        if goal == self._root:
+            yield "IOException", "rename destination cannot be the root"
+        if place == goal:
+            yield "FileAlreadyExistsException", "The source {0} and destination {1} are the same"
+        if place in goal.parents:
+            yield "IOException", "Rename destination {1} is a directory or file under source {0}"
+        if not goal.parent.is_dir():
+            yield "FileNotFoundException", "rename destination parent {1} not found."
+        if is_there(goal) and goal.is_dir() != place.is_dir():
+            yield "IOException", "Source {0} and destination {1} must both be directories"
+        if is_there(goal) and not overwrite:
+            yield "FileAlreadyExistsException", "rename destination {1} already exists"
         if goal.is_dir() and any(goal.iterdir()):
-            text = f"rename destination directory is not empty: {destination}"
-            raise RemoteFault("IOException", text)
+            yield "IOException", "rename destination directory is not empty: {1}"
