@@ -53,43 +53,33 @@ class Ports:
         """How many ports may still be reserved, if other programs have none of them."""
         return self._end - _FIRST - len(self._held)
 
-    def _reserve(self, port_list: Iterable[Mapping[str, Any]]) -> ReservedPorts:
-        """Reserve the ports of one task: those asked for, one ``http`` and one ``ssh``; or raise OSError."""
-        asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
-        for label in _ALWAYS:
-            asked.setdefault(label, (0, 1))
-        ports: dict[str, list[int]] = {label: [] for label in asked}
-        notes = []
-        try:
-            for label, (begin, count) in asked.items():
-                for wanted in range(begin, begin + count) if begin else [0] * count:
-                    port = wanted if wanted and self._is_free(wanted) else self._any()
-                    if wanted not in (0, port):
-                        notes.append(
-                            f"port {wanted} ({label}) is in use on this machine; this task has {port}"
-                        )
-                    self._held.add(port)
-                    ports[label].append(port)
-        except OSError:
-            self.release(ports)
-            raise
-        return ReservedPorts(ports, tuple(notes))
-
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[ReservedPorts]:
-        """Reserve the ports of every task, in the order of roles and indexes; or none, and raise OSError."""
-        reserved: list[ReservedPorts] = []
-        wanted = sum(role["taskNumber"] * _count(role["portList"]) for role in roles)
+        """Reserve the ports of every task, in the order of roles and indexes; or none, and raise OSError.
+
+        A task has the ports asked for, one ``http`` and one ``ssh``; a negative count is 0.
+        """
+        asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
+        wanted = sum(max(0, count) for ports in asked for _, count in ports.values())
         if wanted > self.left:
             raise OSError(f"{wanted} ports wanted, and {self.left} of this machine are left")
+        before = set(self._held)
         try:
-            for role in roles:
-                for _ in range(role["taskNumber"]):
-                    reserved.append(self._reserve(role["portList"]))  # noqa: PERF401 - released on an error
+            return [self._reserve(ports) for ports in asked]
         except BaseException:
-            for ports in reserved:
-                self.release(ports.by_label)
+            self._held = before
             raise
-        return reserved
+
+    def _reserve(self, asked: Mapping[str, tuple[int, int]]) -> ReservedPorts:
+        ports: dict[str, list[int]] = {label: [] for label in asked}
+        notes = []
+        for label, (begin, count) in asked.items():
+            for wanted in range(begin, begin + count) if begin else [0] * count:
+                port = wanted if wanted and self._is_free(wanted) else self._any()
+                if wanted not in (0, port):
+                    notes.append(f"port {wanted} ({label}) is in use on this machine; this task has {port}")
+                self._held.add(port)
+                ports[label].append(port)
+        return ReservedPorts(ports, tuple(notes))
 
     def hold(self, ports: Mapping[str, Iterable[int]]) -> None:
         """Reserve the ports that a running task got from an earlier server."""
@@ -117,10 +107,10 @@ class Ports:
         return True
 
 
-def _count(port_list: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many ports a task has: those asked for, and those that each has; a negative count is 0."""
-    asked = {port["label"]: max(0, int(port["portNumber"])) for port in port_list}
-    return sum({**dict.fromkeys(_ALWAYS, 1), **asked}.values())
+def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Return the first port, 0 for any, and the number of ports of each label of a task."""
+    asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
+    return {**asked, **{label: asked.get(label, (0, 1)) for label in _ALWAYS}}
 
 
 def _first_ephemeral() -> int:
