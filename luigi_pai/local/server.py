@@ -35,6 +35,7 @@ from luigi_pai.local.container.orphans import Orphans
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.faults.connections import FaultyServer
+from luigi_pai.local.faults.injected import InjectedFaults
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
@@ -161,7 +162,7 @@ class LocalServer:
         app = make_app(
             api, settings.api, self._log, faults, scripts, loopback_only=is_loopback(settings.host)
         )
-        faulty = FaultyServer(app, app.is_foreign, faults, api, self._log)
+        faulty = FaultyServer(app, InjectedFaults(api, faults, app.is_foreign, self._log).choose)
         self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()

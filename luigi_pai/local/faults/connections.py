@@ -1,142 +1,97 @@
-"""Injects faults into requests: they are delayed, fail, or are processed and never answered.
+"""Does to requests what real life does: they fail, or are processed and never answered.
 
 This stands between tornado's server and the application, where a connection can
-still be broken. Without rules it passes requests on unchanged.
+still be broken. It knows nothing of what is asked: `injected` chooses for the
+local server, and the project's tests choose for servers of theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import socket
 import struct
-import time
+from dataclasses import dataclass
 from http.client import responses as reasons
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.httputil import ResponseStartLine as StatusLine
 
-from luigi_pai.local.config.fault_rules import CONTROL
-from luigi_pai.local.faults.control import purge_ended
-from luigi_pai.local.node.http import NO_DATABASE, logged_path
-from luigi_pai.local.rest.base.api import PREFIX
-
 if TYPE_CHECKING:
-    import logging
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
-    from luigi_pai.local.config.fault_rules import Faults, Rule
-    from luigi_pai.local.rest.base.api import Api
-    from luigi_pai.local.store.records import Job
-
-__all__ = ["FaultyServer"]
+__all__ = ["Answer", "Fate", "FaultyServer", "break_off", "send"]
 
 _RESET = struct.pack("ii", 1, 0)
-_WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole window
-_JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server says: status, headers and body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What is done to a request in place of working on it.
+
+    Attributes:
+        end: called with the connection, when the request has arrived whole, and with the answer or None.
+        after: the application first works on it, and its answer is not sent.
+    """
+
+    end: Callable[[Any, Answer | None], None]
+    after: bool = False
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """The application, with faults injected into its requests, each of which is logged.
+    """An application, and what befalls its requests.
 
-    ``is_foreign`` says of a request's headers whether a page of another site sent it.
+    ``choose`` is called with a request's first line, headers and connection, and returns its fate, if any.
     """
 
     def __init__(
         self,
         app: HTTPServerConnectionDelegate,
-        is_foreign: Callable[[HTTPHeaders], bool],
-        faults: Faults,
-        api: Api,
-        log: logging.Logger,
+        choose: Callable[[RequestStartLine, HTTPHeaders, Any], Awaitable[Fate | None]],
     ) -> None:
         self._app = app
-        self._is_foreign = is_foreign
-        self._faults = faults
-        self._api = api
-        self._log = log
+        self._choose = choose
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
         """Begin a request."""
-        if not self._faults.rules:
-            return self._app.start_request(server_conn, request_conn)
         return _Request(
-            self, lambda connection: self._app.start_request(server_conn, connection), request_conn
+            self._choose, lambda connection: self._app.start_request(server_conn, connection), request_conn
         )
-
-    async def inject(self, start_line: RequestStartLine, headers: HTTPHeaders) -> Rule | None:
-        """Delay a request, revoke its token or forget its job, as the rules say.
-
-        Requests of other sites' pages are left alone, because they are refused anyway. Returns the rule that
-        applies to the connection or the reply; None if none does.
-        """
-        path = unquote(start_line.path.partition("?")[0]).removeprefix(PREFIX)
-        if path.startswith(CONTROL) or self._is_foreign(headers):
-            return None
-        seconds, rule = self._faults.strike(start_line.method, path)
-        if seconds:
-            await asyncio.sleep(seconds)
-        if rule is not None:
-            self._log.info("fault %s: %s %s", rule.fault, start_line.method, logged_path(path))
-            if rule.fault == "expire":
-                self._api.tokens.revoke(headers.get("Authorization", "").rpartition(" ")[2])
-            elif rule.fault == "vanish":
-                self._vanish(path)
-        return rule
-
-    def retry_after(self, seconds: float) -> int:
-        """Return the value of Retry-After for a limit that ends in this number of seconds."""
-        return math.ceil(seconds) if self._api.release.window_of_each_key else _WINDOW
-
-    def _vanish(self, path: str) -> None:
-        """Remove the ended job that a path names, or all ended jobs of a list's API, as retention does."""
-        found = _JOB.fullmatch("/".join(path.split("/")[:5]))
-        if found is None:
-            return
-        store, api, name = self._api.store, found[1].lower(), found[2]
-        jobs: Sequence[Job | None]
-        if name is None:
-            jobs = store.jobs(api)
-        else:
-            user, _, job_name = name.partition("~")
-            jobs = [store.job(name) if api == "v1" else store.job_of(user, job_name)]
-        purge_ended(self._api, (job for job in jobs if job is not None))
 
 
 class _Request(HTTPMessageDelegate):
-    """A request into which a fault may be injected."""
+    """A request whose fate is chosen as soon as method and path are known."""
 
     def __init__(
         self,
-        server: FaultyServer,
-        begin: Callable[[HTTPConnection], HTTPMessageDelegate],
+        choose: Callable[[Any, HTTPHeaders, Any], Awaitable[Fate | None]],
+        begin: Callable[[Any], HTTPMessageDelegate],
         connection: HTTPConnection,
     ) -> None:
-        self._server = server
+        self._choose = choose
         self._begin = begin
         self._connection = connection
         self._inner: HTTPMessageDelegate | None = None
-        self._rule: Rule | None = None
-        self._is_head = False
+        self._fate: Fate | None = None
 
-    def headers_received(
+    async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
-    ) -> Awaitable[None] | None:
-        """Choose the fault as soon as method and path are known."""
-        return self._decide(start_line, headers)
-
-    async def _decide(self, start_line: Any, headers: HTTPHeaders) -> None:
-        self._is_head = start_line.method == "HEAD"
-        self._rule = rule = await self._server.inject(start_line, headers)
-        if rule is not None and rule.fault == "reset":
-            _break(self._connection, reset=True)
-        elif rule is None or rule.fault not in ("error", "limit"):
-            self._inner = self._begin(_with_fault(self._connection, "" if rule is None else rule.fault))
+    ) -> None:
+        """Choose the fate, and begin the work unless that forbids it."""
+        self._fate = fate = await self._choose(start_line, headers, self._connection)
+        if fate is None or fate.after:
+            self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))
             waiting = self._inner.headers_received(start_line, headers)
             if waiting is not None:
                 await waiting
@@ -146,63 +101,60 @@ class _Request(HTTPMessageDelegate):
         return None if self._inner is None else self._inner.data_received(chunk)
 
     def finish(self) -> None:
-        """Pass the end of the request on, or answer with the fault."""
+        """Pass the end of the request on, or let its fate befall it."""
         if self._inner is not None:
             self._inner.finish()
-        elif self._rule is not None:
-            self._answer(self._rule)
+        elif self._fate is not None:
+            self._fate.end(self._connection, None)
 
     def on_connection_close(self) -> None:
         """Pass on that the client is gone."""
         if self._inner is not None:
             self._inner.on_connection_close()
 
-    def _answer(self, rule: Rule) -> None:
-        """Send a 5xx as a proxy would, or a 429 as the rest-server does."""
-        headers = HTTPHeaders({"Content-Type": "text/html; charset=utf-8"})
-        status = rule.status
-        body = f"<html><body><h1>{status} {reasons.get(status, 'Error')}</h1></body></html>"
-        if rule.fault == "limit":
-            status, body = 429, "Too many requests, please try again later."
-            headers["Retry-After"] = str(self._server.retry_after(rule.seconds))
-            headers["X-RateLimit-Limit"] = "1"
-            headers["X-RateLimit-Remaining"] = "0"
-            headers["X-RateLimit-Reset"] = str(math.ceil(time.time() + rule.seconds))
-        headers["Content-Length"] = str(len(body))
-        line = StatusLine("HTTP/1.1", status, reasons.get(status, "Error"))
-        self._connection.write_headers(line, headers, b"" if self._is_head else body.encode())
-        self._connection.finish()
 
+class _Held:
+    """A connection that keeps the answer, for the fate of its request; all else is done by the real one."""
 
-def _with_fault(connection: HTTPConnection, fault: str) -> Any:
-    if fault == "database":
-        setattr(connection, NO_DATABASE, True)  # see `AccessV2.require_database`
-    return _Unanswered(connection) if fault == "drop" else connection
-
-
-class _Unanswered:
-    """A connection that discards the reply and closes; all else is done by the real one."""
-
-    def __init__(self, connection: HTTPConnection) -> None:
+    def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
         self._connection = connection
+        self._fate = fate
+        self._status = 0
+        self._headers = HTTPHeaders()
+        self._body = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def write(self, *_: object) -> asyncio.Future[None]:
-        """Send nothing."""
+    def write_headers(
+        self, line: StatusLine, headers: HTTPHeaders, chunk: bytes = b""
+    ) -> asyncio.Future[None]:
+        """Keep the begin of the answer."""
+        self._status, self._headers = line.code, headers
+        return self.write(chunk)
+
+    def write(self, chunk: bytes) -> asyncio.Future[None]:
+        """Keep a piece of the answer."""
+        self._body += chunk
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         future.set_result(None)
         return future
 
-    write_headers = write
-
     def finish(self) -> None:
-        """Close the connection: the request has been processed."""
-        _break(self._connection, reset=False)
+        """Let its fate befall the request, which has been processed."""
+        answer = Answer(self._status, dict(self._headers.get_all()), self._body)
+        self._fate.end(self._connection, answer)
 
 
-def _break(connection: Any, *, reset: bool) -> None:
+def send(connection: Any, answer: Answer, *, with_body: bool = True) -> None:
+    """Send an answer; to a HEAD without its body."""
+    headers = HTTPHeaders({"Content-Length": str(len(answer.body)), **answer.headers})
+    line = StatusLine("HTTP/1.1", answer.status, reasons.get(answer.status, "Error"))
+    connection.write_headers(line, headers, answer.body if with_body else b"")
+    connection.finish()
+
+
+def break_off(connection: Any, *, reset: bool) -> None:
     """Close a connection; with ``reset`` the client sees "connection reset by peer"."""
     if reset and connection.stream.socket is not None:
         connection.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

@@ -1,31 +1,40 @@
-"""An HTTP server in threads of this process that does to chosen requests what real life does."""
+"""An HTTP server in a thread of this process that does to chosen requests what real life does.
+
+The faults are injected by the local server's own engine, `luigi_pai.local.faults.connections`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
 import socket
-import struct
 import threading
 import time
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
+
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
+from tornado.netutil import bind_sockets
+
+from luigi_pai.local.faults.connections import Answer, Fate, FaultyServer, break_off, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 _LONGEST_HANG = 60.0
-_ANSWERING = ("truncated", "garbled", "nothing")
 _OUTAGE = 0.05  # seconds of the clock; a client's first retry falls into it, or its second comes after it
 _GARBLED = 3  # bytes: what a JSON body shows of itself is all there, and it is no JSON
+_MOST = 2**40  # bytes of a request
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request, whole."""
+    """A request; its body is empty while its fault is chosen."""
 
     method: str
     path: str
@@ -45,14 +54,14 @@ class Reply:
     body: object = ""
     headers: dict[str, str] = field(default_factory=dict)
 
-    def encoded(self) -> tuple[dict[str, str], bytes]:
-        """Return the headers and the body as they are sent."""
+    def encoded(self) -> Answer:
+        """Return it as it is sent."""
         if isinstance(self.body, bytes):
-            return self.headers, self.body
+            return Answer(self.status, self.headers, self.body)
         if isinstance(self.body, str):
-            return {"Content-Type": "text/html", **self.headers}, self.body.encode()
+            return Answer(self.status, {"Content-Type": "text/html", **self.headers}, self.body.encode())
         kind = {"Content-Type": "application/json; charset=utf-8"}
-        return {**kind, **self.headers}, json.dumps(self.body).encode()
+        return Answer(self.status, {**kind, **self.headers}, json.dumps(self.body).encode())
 
 
 @dataclass
@@ -126,38 +135,38 @@ class FaultServer:
         self.connections = 0
         self.faults: list[Fault] = []
         self.port = 0
-        self.listening = False
         self._lock = threading.Lock()
         self._released = threading.Event()
-        self._listener: socket.socket | None = None
-        self._open: set[socket.socket] = set()
+        self._open: set[Any] = set()
+        self._server: _Server | None = None
+        self._workers = ThreadPoolExecutor(64)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self.up()
 
     def answer(self, request: Request) -> Reply:
         """Do what is asked, and return the answer."""
         raise NotImplementedError
 
+    def app(self) -> HTTPServerConnectionDelegate:
+        """Return what is served; by default what ``answer`` returns."""
+        return _App(self)
+
     def up(self) -> None:
         """Listen, on the same port as before."""
         with self._lock:
-            if self._listener is None:
-                self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
-                self.port = self._listener.getsockname()[1]
-                threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+            if self._server is None:
+                sockets = bind_sockets(self.port, "127.0.0.1")
+                self.port = sockets[0].getsockname()[1]
+                self._server = self._in_loop(self._serve, sockets)
 
     def down(self) -> None:
         """Stop listening: connections are refused, and those that are open are cut."""
         with self._lock:
-            listener, self._listener = self._listener, None
-            opened = list(self._open)
-        if listener is not None:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
-            listener.close()
-        for connection in opened:
-            with contextlib.suppress(OSError):
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                connection.shutdown(socket.SHUT_RDWR)
+            server, self._server = self._server, None
+        if server is not None:
+            self._in_loop(self._cut, server)
 
     def heal(self) -> None:
         """End all faults: be up, and answer as one should."""
@@ -169,6 +178,9 @@ class FaultServer:
     def close(self) -> None:
         self._released.set()
         self.down()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._workers.shutdown(wait=False)
 
     def fail(
         self, method: str, path: str, kind: int | str, times: float = 1, *, after: bool = False, **how: Any
@@ -186,106 +198,142 @@ class FaultServer:
         """Return how many answers had a status, of the requests that match."""
         return sum(1 for m, p, s in self.answers if s == status and method in m and re.search(path, p))
 
-    def take_fault(self, request: Request) -> Fault | None:
-        with self._lock:
-            for fault in self.faults:
-                if fault.befalls(request):
-                    fault.struck += 1
-                    return fault
-        return None
+    # in the thread of the loop
 
-    def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it was closed
-            while True:
-                connection, address = listener.accept()
-                self.connections += 1
-                threading.Thread(target=self._serve, args=(connection, address), daemon=True).start()
+    def _in_loop(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something in the loop's thread, and return what it returns."""
+        if threading.current_thread() is self._thread:
+            return work(*arguments)
 
-    def _serve(self, connection: socket.socket, address: Any) -> None:
-        self._open.add(connection)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(OSError, ValueError), connection:  # clients that go away are what we test
-            _Handler(connection, address, self)  # type: ignore[arg-type]
-        self._open.discard(connection)
+        async def run() -> Any:
+            return work(*arguments)
 
-    def meet(self, fault: Fault, request: Request, handler: _Handler) -> None:
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
+
+    def _serve(self, sockets: list[socket.socket]) -> _Server:
+        server = _Server(FaultyServer(self.app(), self._choose), max_body_size=_MOST)
+        server.owner, server.sockets = self, sockets
+        server.add_sockets(sockets)
+        return server
+
+    def _cut(self, server: _Server) -> None:
+        server.stop()
+        for listener in server.sockets:
+            with contextlib.suppress(OSError):  # a forked process may have it, too
+                listener.shutdown(socket.SHUT_RDWR)
+        for stream in list(self._open):
+            break_off(_Connection(stream), reset=True)
+
+    async def _choose(self, line: Any, headers: Any, _connection: Any) -> Fate | None:
+        self.calls.append((line.method, line.path))
+        request = Request(line.method, line.path, headers, b"")
+        fault = next((fault for fault in self.faults if fault.befalls(request)), None)
+        if fault is None:
+            return None
+        fault.struck += 1
+        if fault.kind == "nothing":
+            return None
+        after = fault.after or fault.kind in ("truncated", "garbled")
+        return Fate(lambda connection, answer: self._befall(fault, request, connection, answer), after=after)
+
+    def _befall(self, fault: Fault, request: Request, connection: Any, answer: Answer | None) -> None:
         """Do to a request what a fault says."""
-        reply = self.answer(request) if fault.after or fault.kind in _ANSWERING else None
+        if answer is not None:  # it was given, and will not arrive
+            with contextlib.suppress(ValueError):
+                self.answers.remove((request.method, request.path, answer.status))
         if isinstance(fault.kind, int):
-            handler.send(request, fault.reply())
+            self.send(request, connection, fault.reply().encoded())
         elif fault.kind == "hang":
-            if fault.lasts:
-                self.clock.advance(fault.lasts)
-            self._released.wait(_LONGEST_HANG)
-            handler.close_connection = True
-        elif reply is not None and fault.kind in _ANSWERING:
-            if fault.kind == "garbled":
-                reply = Reply(reply.status, reply.encoded()[1][:-_GARBLED], reply.encoded()[0])
-            handler.send(request, reply, whole=fault.kind != "truncated")
+            self._workers.submit(self._hang, fault, connection)
         elif fault.kind == "reset":
-            handler.reset()
+            break_off(connection, reset=True)
         elif fault.kind == "refused":
             if fault.times < float("inf"):
                 self.clock.call_later(_OUTAGE, self.up)  # before the client can wait
             self.down()
-            handler.reset()
+        elif fault.kind == "garbled" and answer is not None:
+            headers = {key: value for key, value in answer.headers.items() if key != "Content-Length"}
+            self.send(request, connection, replace(answer, headers=headers, body=answer.body[:-_GARBLED]))
+        elif fault.kind == "truncated" and answer is not None:
+            headers = {**answer.headers, "Content-Length": str(len(answer.body) + 10)}
+            half = replace(answer, headers=headers, body=answer.body[: len(answer.body) // 2])
+            with contextlib.suppress(Exception):  # tornado tells that it is not all
+                send(connection, half)
+            break_off(connection, reset=False)
         else:
             raise AssertionError(fault.kind)
 
+    def _hang(self, fault: Fault, connection: Any) -> None:
+        released = self._released
+        if fault.lasts:
+            self.clock.advance(fault.lasts)
+        released.wait(_LONGEST_HANG)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(lambda: break_off(connection, reset=False))
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    def send(self, request: Request, connection: Any, answer: Answer) -> None:
+        """Send an answer, and count it."""
+        date = formatdate(self.clock.time(), usegmt=True)
+        with contextlib.suppress(Exception):  # clients that go away are what we test
+            send(connection, replace(answer, headers={"Date": date, **answer.headers}))
+            self.answers.append((request.method, request.path, answer.status))
 
-    server: FaultServer  # type: ignore[assignment]
-    protocol_version = "HTTP/1.1"
 
-    def _any(self) -> None:
-        headers = {key: value for key, value in self.headers.items()}  # noqa: C416  plain, not by message
-        request = Request(self.command, self.path, headers, self._body())
-        self.server.calls.append((self.command, self.path))
-        fault = self.server.take_fault(request)
-        if fault is None:
-            self.send(request, self.server.answer(request))
-        else:
-            self.server.meet(fault, request, self)
+@dataclass
+class _Connection:
+    """A connection that can be broken off."""
 
-    do_GET = do_POST = do_PUT = do_DELETE = _any
+    stream: Any
 
-    def date_time_string(self, timestamp: float | None = None) -> str:
-        """Return the Date of an answer, by the server's clock."""
-        return super().date_time_string(self.server.clock.time() if timestamp is None else timestamp)
 
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = []
-        while length := int(self.rfile.readline().split(b";")[0], 16):
-            parts.append(self.rfile.read(length))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
+class _Server(HTTPServer):
+    """Counts its connections, and knows those that are open."""
 
-    def send(self, request: Request, reply: Reply, *, whole: bool = True) -> None:
-        """Send an answer, or its first half."""
-        headers, data = reply.encoded()
-        said = len(data) if whole else len(data) + 10
-        sent = data if whole else data[: len(data) // 2]
-        self.send_response(reply.status)
-        for name, value in {"Content-Length": str(said), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(sent)
-        if whole:
-            self.server.answers.append((request.method, request.path, reply.status))
-        else:
-            self.close_connection = True
+    owner: FaultServer
+    sockets: list[socket.socket]
 
-    def reset(self) -> None:
-        """Break the connection; it is closed for good when the handler is done."""
-        self.close_connection = True
-        with contextlib.suppress(OSError):
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            self.connection.close()
+    def handle_stream(self, stream: Any, address: Any) -> None:
+        self.owner.connections += 1
+        self.owner._open.add(stream)
+        stream.set_nodelay(True)
+        super().handle_stream(stream, address)
 
-    def log_message(self, *_about: object) -> None:
-        pass
+    def on_close(self, server_conn: Any) -> None:
+        self.owner._open.discard(server_conn.stream)
+        super().on_close(server_conn)
+
+
+@dataclass
+class _App(HTTPServerConnectionDelegate):
+    """Answers requests by a function, in threads: it may wait."""
+
+    server: FaultServer
+
+    def start_request(self, _server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+        return _Exchange(self.server, request_conn)
+
+
+class _Exchange(HTTPMessageDelegate):
+    """One request, and its answer."""
+
+    def __init__(self, server: FaultServer, connection: Any) -> None:
+        self._server = server
+        self._connection = connection
+        self._body = b""
+
+    def headers_received(self, start_line: Any, headers: Any) -> None:
+        self._line, self._headers = start_line, dict(headers.get_all())
+
+    def data_received(self, chunk: bytes) -> None:
+        self._body += chunk
+
+    def finish(self) -> None:
+        server = self._server
+        request = Request(self._line.method, self._line.path, self._headers, self._body)
+
+        def work() -> None:
+            answer = server.answer(request).encoded()
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                server._loop.call_soon_threadsafe(server.send, request, self._connection, answer)
+
+        server._workers.submit(work)
