@@ -446,7 +446,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
         (["--faults", "no-such.json"], {}, "--faults no-such.json: the file cannot be read: No such file"),
-        (["--faults", "[1]"], {}, "faults: rules[0]: is not an object"),
+        (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
         (["--webhook", "ftp://host/x"], {}, "--webhook is not of the form http://HOST/PATH"),
         (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),

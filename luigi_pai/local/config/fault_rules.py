@@ -166,6 +166,7 @@ def _problems(value: Any) -> Iterator[str]:
 
 _WHOLE = {"type": "integer", "minimum": 0}
 _METHOD = {"enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]}
+_METHODS = {"type": "array", "minItems": 1, "items": _METHOD}
 _SCHEMA = {
     "properties": {
         "seed": {"type": "integer"},
@@ -175,10 +176,10 @@ _SCHEMA = {
                 "type": "object",
                 "properties": {
                     "fault": {"enum": list(FAULTS)},
-                    "method": {"anyOf": [_METHOD, {"type": "array", "minItems": 1, "items": _METHOD}]},
+                    "method": {"if": {"type": "string"}, "then": _METHOD, "else": _METHODS},
                     "path": {"type": "string", "pattern": "^[/*]"},
                     "rate": {"type": "number", "minimum": 0, "maximum": 1},
-                    "count": {"anyOf": [_WHOLE, {"type": "null"}]},
+                    "count": {"type": ["integer", "null"], "minimum": 0},
                     "skip": _WHOLE,
                     "seconds": {"type": "number", "minimum": 0, "maximum": 3600},
                     "status": {"type": "integer", "minimum": 500, "maximum": 599},

@@ -313,7 +313,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "rules[1]: 'error' is not of type 'object'",
         "rules[2]: 'fault' is a required property",
         "rules[2].status: 404 is less than the minimum of 500",
-        "rules[2].method: 'get' is not valid",
+        "rules[2].method: 'get' is not one of ['GET', 'HEAD'",
     ):
         assert part in said
 
