@@ -79,8 +79,8 @@ class JobListPage(_Page):
     """The jobs of this server."""
 
     def get(self) -> None:
-        """Show a page of the jobs of both APIs, newest first."""
-        self.show(jobs_page(self.api, self.query()))
+        """Show a page of the jobs, newest first."""
+        self.show(jobs_page(self.api.store, self.query().get("page", "")))
 
 
 class OldJobList(_Page):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["PRODUCT", "Html", "Sort", "duration", "join", "page", "table", "tag", "time_of_day"]
+__all__ = ["PRODUCT", "Html", "duration", "join", "page", "table", "tag", "time_of_day"]
 
 PRODUCT = "luigi-pai local"
 _VOID = ("input", "link", "meta")
@@ -22,14 +21,6 @@ class Html(str):
     """Text that is markup; only this module makes it."""
 
     __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Sort:
-    """The link that sorts a table by a column; ``ascending`` or ``descending`` if it is sorted by it now."""
-
-    link: str
-    order: str | None
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Html:
@@ -56,17 +47,12 @@ def join(parts: Iterable[object]) -> Html:
     )
 
 
-def table(
-    caption: str,
-    heads: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    sorts: Mapping[str, Sort] | None = None,
-) -> Html:
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
     """Return a table; where it is too wide it scrolls, and on a narrow screen each row is a block.
 
-    The first cell of a row is its heading; ``sorts`` has the links that sort the table, by heading.
+    The first cell of a row is its heading.
     """
-    head = tag("tr", *(_heading(word, (sorts or {}).get(word)) for word in heads))
+    head = tag("tr", *(tag("th", word, scope="col") for word in heads))
     body = [
         tag(
             "tr",
@@ -77,15 +63,6 @@ def table(
     ]
     inner = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
-
-
-def _heading(word: str, sort: Sort | None) -> Html:
-    if sort is None:
-        return tag("th", word, scope="col")
-    arrow = {"ascending": " ▲", "descending": " ▼"}.get(sort.order or "", "")
-    link = tag("a", word, href=sort.link)
-    mark = tag("span", arrow, aria_hidden="true") if arrow else None
-    return tag("th", link, mark, scope="col", aria_sort=sort.order)
 
 
 def page(title: str, *content: object, live: bool = False) -> str:

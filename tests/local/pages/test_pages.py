@@ -171,46 +171,12 @@ def test_an_address_that_is_not_there_is_a_404(page):
 
 
 @pytest.mark.slow
-def test_a_search_finds_names_users_and_virtual_clusters(client, v2, page):
-    """Every word must be there, in any case; a state narrows it; both APIs are searched."""
-    word = unique("needle")
-    client.run("true", name=f"{word}-old")
-    client.run("exit 1", name=f"{word}-bad", virtualCluster="vc1")
-    v2.wait(v2.submit(protocol("true", name=f"{word}-new")))
-
-    def found(**query):
-        return [
-            link.split("jobName=")[1] for link in page("/", **query).links if word in link and "job-" in link
-        ]
-
-    assert found(q=word) == [f"{word}-new&api=v2", f"{word}-bad", f"{word}-old"]
-    assert found(q=f"{word.upper()} VC1") == [f"{word}-bad"]
-    assert found(q=word, state="SUCCEEDED") == [f"{word}-new&api=v2", f"{word}-old"]
-    assert found(q=f"{word} nobody") == []
-    assert "No job." in page("/", q=f"{word} nobody").text
-    for number in ("x", "-1", "0", "99999999999999999999", "²"):
-        assert page("/", q=word, page=number).status == 200
-
-
-@pytest.mark.slow
-def test_what_is_in_use_is_shown_by_virtual_cluster():
-    """Of running jobs, not of those that wait or have ended; a job that waits says why."""
+def test_a_job_that_waits_says_why():
     with LocalPai(virtual_clusters=["small:cpu=3,memory=2000,gpu=2"]) as server:
         client = LocalClient(server)
-        running = client.submit(
-            role("sleep 60", taskNumber=2, gpuNumber=1, memoryMB=700), virtualCluster="small"
-        )
+        running = client.submit(role("sleep 60", taskNumber=2, gpuNumber=1), virtualCluster="small")
         client.wait(running, "RUNNING")
         waiting = client.submit(role("true", gpuNumber=1), virtualCluster="small")
-        client.run("true")
-        row = re.search(r'<th scope="row">small</th>(.*?)</tr>', requests.get(server.url, timeout=20).text)
-        assert re.findall(r"<td .*?>(.*?)</td>", row[1]) == [
-            "1",
-            "1",
-            "2 of 3",
-            "1,400 of 2,000 MB",
-            "2 of 2",
-        ]
         query = {"username": "admin", "jobName": waiting}
         shown = Page(requests.get(f"{server.url}/job-detail.html", params=query, timeout=20))
         assert "Waits because" in shown.text
@@ -219,7 +185,7 @@ def test_what_is_in_use_is_shown_by_virtual_cluster():
 
 @pytest.mark.slow
 def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
-    """Every page is fast, also the last one and that of a search; one can go from each to the next."""
+    """Every page is fast, also the last one; one can go from each to the next."""
     role_spec = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}
     with LocalPai(tmp_path / "data") as server:
         server.stop()
@@ -234,12 +200,7 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
                 store.save_job(job)
         store.close()
         server.start()
-        for query, first in (
-            ({}, "many-9999"),
-            ({"page": 100}, "many-99"),
-            ({"q": "many-1234"}, "many-1234"),
-            ({"state": "FAILED"}, "many-9998"),
-        ):
+        for query, first in (({}, "many-9999"), ({"page": 100}, "many-99"), ({"page": "x"}, "many-9999")):
             before = psutil.Process(server.pid).cpu_times().user
             for _ in range(5):
                 shown = Page(requests.get(server.url, params=query, timeout=100))
@@ -248,12 +209,8 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
             assert f"jobName={first}" in names[0]
             assert len(names) <= 100
             assert took < 5 * 0.25, query
-        links = Page(
-            requests.get(server.url, params={"page": 2, "q": "many", "state": "FAILED"}, timeout=20)
-        ).links
-        assert [link for link in links if "page=" in link] == [
-            f"/?q=many&state=FAILED&page={number}" for number in (1, 1, 3, 67)
-        ]
+        links = Page(requests.get(server.url, params={"page": 2}, timeout=20)).links
+        assert [link for link in links if "page=" in link] == ["/?page=1", "/?page=3"]
 
 
 def form_of(server, name):
