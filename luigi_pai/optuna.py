@@ -81,8 +81,7 @@ class OptunaSweep(PaiSweep):
             tolerance = 3
             best = "max accuracy"
 
-            @abc.abstractmethod
-    def point(self, trial):
+            def point(self, trial):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
     A point that has failed, or has no value in the column, is told as a failed trial. After a kill the study

@@ -22,6 +22,7 @@ PUBLIC_MODULES = (
     "luigi_pai.api.logs.reader",
     "luigi_pai.hdfs",
     "luigi_pai.local",
+    "luigi_pai.optuna",
     "luigi_pai.runtime",
     "luigi_pai.spec.protocol",
     "luigi_pai.testing",
