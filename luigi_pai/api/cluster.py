@@ -17,7 +17,7 @@ from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.submitting import Posting
-from luigi_pai.errors import NameConflict
+from luigi_pai.errors import NameConflict, PaiApiError
 from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class Cluster(JobRequests):
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of that job.
             PaiHttpError: the server refused the job; the text has the server's message.
-            ClusterUnreachable: no reply; the job may have been submitted if ``answer_lost``.
+            ClusterUnreachable, ServerFault: no success for too long; the text says how often it was tried,
+                and whether the job may have been submitted.
         """
         from luigi_pai.spec.submission import check  # noqa: PLC0415  costs what only submitting needs
 
@@ -141,7 +142,13 @@ class Cluster(JobRequests):
             book = book.with_api(self._api.with_version(version))
         name, began = book.api.job_name(name), self.clock.time()
         posting = Posting(book, name, must_be_new=True)
-        status = run_steps(posting.steps(job), self.clock.sleep)
+        try:
+            status = run_steps(posting.steps(job), self.clock.sleep)
+        except PaiApiError as error:
+            if not posting.may_be_submitted:
+                raise
+            hint = f"job {name} may have been submitted: look it up before you submit it again"
+            raise error.extended(hint) from None
         if status is None or (posting.may_be_submitted and self.server.had(status, began)):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
         return Job(book, status.name, status)

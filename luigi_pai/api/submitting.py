@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.search import check_owner
@@ -36,8 +37,9 @@ __all__ = ["Posting"]
 
 logger = logging.getLogger(__name__)
 
-_SERVER_ERROR = 500  # unlike 502 to 504, usually caused by this job
-_SERVER_ERRORS_TAKEN = 3
+_FAULTS_TAKEN = 3  # that may be about the job
+_LONGEST_TIMEOUT_WAIT = 15.0  # seconds; a server may still be at work on a post that had no reply
+_JITTER = 0.1
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
 
 
@@ -51,7 +53,7 @@ class Posting:
         must_be_new: a name in use is an error at once.
 
     Attributes:
-        may_be_submitted: a post was sent whose reply was lost.
+        may_be_submitted: a post was sent whose reply was lost. Errors say how often it was tried.
     """
 
     def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
@@ -61,8 +63,10 @@ class Posting:
         self._single = single
         self._must_be_new = must_be_new
         self._lookups = self._retry()
-        self._failures = 0  # of the server itself
+        self._tries = self._faults = 0  # all posts, and those that failed for the job perhaps
+        self._began: float | None = None  # when the first post failed
         self._refused_since: float | None = None
+        self._is_held_back = False
         self.may_be_submitted = False
 
     def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
@@ -78,16 +82,21 @@ class Posting:
                 speaks the other one.
             PaiApiError: no reply.
         """
+        try:
+            return (yield from self._steps(job))
+        except TRANSIENT as error:
+            if self._tries <= 1 or self._began is None:
+                raise
+            seconds = self._api.clock.monotonic() - self._began
+            raise error.extended(f"tried {self._tries} times in {seconds:.0f} s") from None
+
+    def _steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
         posts = self._retry()
         while True:
-            dialect = self._api.dialect
+            yield from self._turn()
+            began = self._api.clock.monotonic()
             try:
-                try:
-                    dialect.submit(job)
-                except PaiHttpError as error:
-                    raise self._explained(error, job, dialect) from None
-                finally:
-                    self._book.note_post(self._name)
+                self._post(job)
                 break
             except NameConflict as error:
                 if self.may_be_submitted:
@@ -95,13 +104,37 @@ class Posting:
                 if (yield from self._is_held(error)):
                     return None
             except TRANSIENT as error:
-                status = yield from self._after(error, posts)
+                self._began = began if self._began is None else self._began
+                status = yield from self._after(error, posts, self._api.clock.monotonic() - began)
                 if status is not None:
                     return status
         posts.succeeded()
+        self._book.failed_posts.end()
         level = logging.INFO if self._single else logging.DEBUG
         logger.log(level, "Submitted job %s to %s", self._name, self._api.url)
         return self._first_status()
+
+    def _post(self, job: PaiJob | JobProtocol) -> None:
+        dialect = self._api.dialect
+        self._tries += 1
+        try:
+            dialect.submit(job)
+        except PaiHttpError as error:
+            raise self._explained(error, job, dialect) from None
+        finally:
+            self._book.note_post(self._name)
+
+    def _turn(self) -> Steps[None]:
+        """While the server fails the posts of all, wait for the turn of this one."""
+        clock, failed_posts = self._api.clock, self._book.failed_posts
+        end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
+        while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
+            if not self._is_held_back and self._tries == 0:
+                self._is_held_back = True
+                logger.info(
+                    "Job %s is not submitted yet: %s fails all submissions", self._name, self._api.url
+                )
+            yield min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
 
     def _is_held(self, error: NameConflict) -> Steps[bool]:
         """Return whether the server shows the job that has the name; wait a second if not."""
@@ -120,23 +153,38 @@ class Posting:
         yield 1.0
         return False
 
-    def _after(self, error: PaiApiError, posts: Retry) -> Steps[JobStatus | None]:
-        """Wait after a transient error; if the job may have been accepted, return its status, if it was."""
-        may_be_accepted = _may_be_accepted(error)
+    def _after(self, error: PaiApiError, posts: Retry, took: float) -> Steps[JobStatus | None]:
+        """Wait after a transient error; if the job may have been accepted, return its status, if it was.
+
+        Args:
+            error: of the post.
+            posts: of this job.
+            took: seconds until the error.
+        """
+        may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
         self.may_be_submitted |= may_be_accepted
         if isinstance(error, ClusterUnreachable) and not self._api.answered:
             raise error  # there was never a reply: a wrong URL, not an outage
-        yield posts.wait_after(error)
+        wait = posts.wait_after(error)
+        is_lost = may_be_accepted and isinstance(error, ClusterUnreachable)
+        yield max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait
         if not may_be_accepted:
             return None
         status = yield from self._lookups.call(self._status)
         if status is not None:
             logger.info("Job %s is on the server: its submission was accepted", self._name)
+            self._book.failed_posts.end()
             return status
-        self._failures += _is_caused_by_the_job(error)
-        if self._failures >= _SERVER_ERRORS_TAKEN:
+        self._faults += is_about_the_job
+        if self._faults >= _FAULTS_TAKEN:
             raise error
         return None
+
+    def _is_about_the_job(self, error: PaiApiError) -> bool:
+        """Return whether an error of a post may come back each time this job is posted."""
+        if isinstance(error, ServerFault):
+            return not self._book.failed_posts.note(self._name, error)
+        return isinstance(error, InvalidReply)
 
     def _explained(self, error: PaiHttpError, job: PaiJob | JobProtocol, dialect: Dialect) -> PaiHttpError:
         self._api.detector.record_refusal(dialect, error)
@@ -162,13 +210,6 @@ class Posting:
 
     def _retry(self) -> Retry:
         return Retry(self._api.polling.patience, self._api.clock, f"job {self._name}")
-
-
-def _is_caused_by_the_job(error: Exception) -> bool:
-    """Return whether an error of a submission may come back each time it is repeated."""
-    if isinstance(error, ServerFault):
-        return error.status == _SERVER_ERROR
-    return isinstance(error, InvalidReply)
 
 
 def _may_be_accepted(error: Exception) -> bool:

@@ -119,6 +119,62 @@ def test_a_job_that_makes_the_server_fail_is_given_up(faulty, cluster, clock):
     assert sum(clock.slept) < 10
 
 
+@pytest.mark.parametrize("code", ["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"])
+def test_a_server_without_its_database_is_waited_for(faulty, cluster, code):
+    """Its 500 names a broken connection: it is not about the job."""
+    faulty.fail(*POST, 500, times=8, body={"code": code, "message": f"connect {code} 10.0.0.7:9748"})
+    assert cluster.submit(job()).status().succeeded
+    assert faulty.submissions == 9
+
+
+def test_a_500_for_a_second_job_is_not_about_the_job(faulty, cluster):
+    """The first one is given up after three posts, the second one gets all of the patience."""
+    faulty.fail(*POST, 500, times=8, body={"code": "UnknownError", "message": "boom"})
+    with pytest.raises(
+        ServerFault, match=r"boom; tried 3 times in \d s; job train may have been submitted: "
+    ):
+        cluster.submit(job())
+    assert cluster.submit(job("other")).status().succeeded
+    assert (faulty.submissions, faulty.posts()) == (9, ["other"])
+
+
+def test_a_job_that_was_accepted_shows_that_a_500_is_about_the_job(faulty, cluster):
+    """The same one for a second job is given up after three posts, too."""
+    faulty.fail(*POST, 500, times=3, body={"code": "UnknownError", "message": "boom"})
+    with pytest.raises(ServerFault):
+        cluster.submit(job())
+    cluster.submit(job("good"))
+    faulty.fail(*POST, 500, times=99, body={"code": "UnknownError", "message": "boom"})
+    with pytest.raises(ServerFault, match="tried 3 times"):
+        cluster.submit(job("other"))
+    assert faulty.submissions == 7
+
+
+def test_one_post_tests_for_all_whether_the_server_accepts_jobs(faulty, cluster, clock, do):
+    """While it does not, ten jobs make about as many posts as one."""
+    faulty.fail(*POST, 500, times=float("inf"), body={"code": "ECONNREFUSED", "message": "down"})
+    running = [Posting(cluster.book, f"train{number}").steps(job(f"train{number}")) for number in range(10)]
+    due = dict.fromkeys(running, 0.0)
+    while clock.elapsed < 90:
+        steps = min(due, key=due.__getitem__)
+        clock.advance(max(0.0, due[steps] - clock.elapsed))
+        due[steps] = clock.elapsed + next(steps)
+    assert 8 <= faulty.submissions <= 12
+    faulty.faults.clear()
+    for steps in running:
+        assert do(steps).succeeded
+    assert len(faulty.posts()) == 10
+
+
+@pytest.mark.slow
+def test_after_a_post_that_timed_out_the_next_one_comes_later(faulty, new_cluster, clock):
+    """The server may still be at work on it: as long as its reply was waited for, at most 15 s."""
+    cluster = new_cluster(faulty.url, clock=clock, read_timeout=0.5, polling=Polling(patience=100))
+    faulty.fail(*POST, "hang", lasts=9)
+    assert cluster.submit(job()).status().succeeded
+    assert clock.slept[0] == pytest.approx(9, abs=0.1)
+
+
 def test_a_gateway_without_a_server_is_waited_for(faulty, cluster, clock):
     """A 503 is about the server: to the end of the patience."""
     faulty.fail(*POST, 503, times=8)

@@ -47,6 +47,7 @@ class Book(Jobs):
     Attributes:
         api: as given.
         outage: of the server.
+        failed_posts: to the server.
     """
 
     def __init__(self, api: RestApi, family: Family) -> None:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.ends import Ends
+from luigi_pai.api.book.failed_posts import FailedPosts
 from luigi_pai.api.book.lists import Lists
 from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
@@ -37,11 +38,13 @@ class Jobs:
     Attributes:
         api: as given.
         outage: of the server.
+        failed_posts: to the server.
     """
 
     def __init__(self, api: RestApi, family: Family) -> None:
         self.api = api
         self.outage = Outage(family.server, api.clock)
+        self.failed_posts = FailedPosts(family.server, api.clock)
         self._family = family
         self._ends = Ends(lambda: api.session.connection_epoch, api.clock)
         self._lists = Lists(family.jobs)

@@ -69,7 +69,7 @@ class Fault:
     """Something to do to requests in place of, or after, answering them.
 
     Attributes:
-        method: of the requests; ``*`` for any.
+        method: pattern for the whole method of the requests; ``*`` for any.
         path: pattern that is searched for in their path.
         kind: a number is the status of an answer with ``body`` and ``headers``.
             ``reset``: the connection is reset.
@@ -105,7 +105,7 @@ class Fault:
     def befalls(self, request: Request) -> bool:
         return (
             self.struck < self.times
-            and self.method in ("*", request.method)
+            and (self.method == "*" or re.fullmatch(self.method, request.method) is not None)
             and re.search(self.path, request.path) is not None
             and (self.when is None or self.when(request))
         )

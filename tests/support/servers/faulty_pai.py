@@ -159,6 +159,22 @@ class FaultyPai(FaultServer):
         self.jobs[name] = job
         return job
 
+    def lose_write_merger(self, seconds: float) -> None:
+        """Fail what changes jobs, for a time from now on, as 1.8 does without its database controller."""
+        began = self.clock.monotonic()
+        for code, reason, end in (
+            ("ECONNREFUSED", "connect ECONNREFUSED 10.0.0.7:9748", seconds / 3),
+            ("ECONNRESET", "read ECONNRESET", seconds),
+        ):
+            self.fail(
+                "(POST|PUT)",
+                r"/api/v2/jobs",
+                500,
+                times=float("inf"),
+                body={"code": code, "message": reason},
+                when=lambda _, end=end: self.clock.monotonic() < began + end,
+            )
+
     def token(self) -> str:
         self._serial += 1
         now = int(self.clock.time())

@@ -1,0 +1,75 @@
+"""FailedPosts: submissions that the server fails, and whether that is its own trouble or the job's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.shared import Shared
+    from luigi_pai.errors import ServerFault
+
+__all__ = ["FailedPosts"]
+
+_KEY = "failed posts"
+_OF_ONE_JOB = 500  # unlike 502 to 504, it may be about the job
+_BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # between the server and its parts
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
+
+
+class FailedPosts:
+    """The posts that a server has failed since it last accepted one, by any process of the family.
+
+    A 500 may be about the job. It is the server's trouble if it names a broken connection (1.8 without its
+    write merger: ECONNREFUSED, then ECONNRESET, while lookups are answered), or if a second job gets the
+    same one. Then one post at a time, every 0.5 to 15 s, tests for all whether the server accepts jobs
+    again: servers count failed submissions, too.
+
+    Args:
+        shared: with forks.
+        clock: measures the waits.
+    """
+
+    def __init__(self, shared: Shared, clock: Clock) -> None:
+        self._shared = shared
+        self._clock = clock
+
+    def note(self, name: str, error: ServerFault) -> bool:
+        """Note a failed post of a job; return whether it is the server's trouble."""
+        text = f"{error.code} {error.server_message}"
+        cause = f"{error.status} {text.replace(name, 'NAME')}"
+        with self._shared.update() as state:
+            last = state.get(_KEY)
+            if last is not None and last["is_servers"]:
+                return True
+            is_repeated = last is not None and last["cause"] == cause and last["name"] != name
+            is_servers = error.status != _OF_ONE_JOB or bool(_BROKEN_INSIDE.search(text)) or is_repeated
+            state[_KEY] = {
+                "cause": cause,
+                "name": name,
+                "is_servers": is_servers,
+                "next": self._clock.monotonic() + _FIRST_WAIT,
+                "wait": _FIRST_WAIT,
+            }
+            return is_servers
+
+    def wait(self) -> float:
+        """Return the seconds until a post may be tried; 0.0 if it is this caller's turn now."""
+        if not self._shared.read().get(_KEY, {}).get("is_servers"):
+            return 0.0
+        with self._shared.update() as state:
+            last, now = state.get(_KEY), self._clock.monotonic()
+            if last is None:
+                return 0.0
+            if now < last["next"]:
+                return float(last["next"] - now)
+            wait = min(2 * last["wait"], _LONGEST_WAIT)
+            state[_KEY] = {**last, "next": now + wait, "wait": wait}
+        return 0.0
+
+    def end(self) -> None:
+        """Record that the server has accepted a job."""
+        if _KEY in self._shared.read():
+            with self._shared.update() as state:
+                state.pop(_KEY, None)
