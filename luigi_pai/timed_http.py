@@ -105,10 +105,12 @@ class _Progress(threading.local):
 
     Attributes:
         sent: whether a connected socket took any of it; None before a connection is asked for.
+        complete: whether all of it was sent, so that only the answer is missing.
         read_timeout: seconds that the server may take for a part of the body; None: no limit.
     """
 
     sent: bool | None = None
+    complete: bool = False
     read_timeout: float | None = None
 
 
@@ -133,6 +135,7 @@ class TimedConnection(HTTPConnection):
 
     def send(self, data: Any) -> None:
         """Send a part of a request within the read timeout; urllib3 leaves the connect timeout in place."""
+        progress.complete = False
         if self.sock is not None and not self._connecting:
             self.sock.settimeout(progress.read_timeout)
         try:
@@ -140,6 +143,11 @@ class TimedConnection(HTTPConnection):
         finally:
             if not self._connecting and self.sock is not None:
                 progress.sent = True
+
+    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the answer to a request that was sent as a whole."""
+        progress.complete = True
+        return super().getresponse(*args, **kwargs)
 
 
 class TimedAdapter(HTTPAdapter):

@@ -238,12 +238,12 @@ def _shown(body: bytes) -> str:
 
 
 def unanswered(
-    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], waited: float | None
+    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], silence: str | None
 ) -> HdfsError:
     """Return the error for a request that got no answer, or no whole one, from a host and port.
 
-    Any that is not one of the NameNodes is a DataNode. ``waited`` is the read timeout in seconds, None for
-    a request that has surely not reached the server.
+    Any that is not one of the NameNodes is a DataNode. ``silence`` is the reason if the read timeout ended
+    the request; None for a request that has surely not reached the server.
     """
     causes = list(chain(error))
     for cause in causes:
@@ -251,7 +251,7 @@ def unanswered(
             divide = ", or divide the folder: it may hold too many files for one listing"
             step = "check webhdfs_url in [OpenPai]" + (divide if operation == "LISTSTATUS" else "")
             return failed(operation, path, server, str(cause), next_step=step)
-    is_silent = waited is not None and any(_is_timeout(cause) for cause in causes)
+    is_silent = silence is not None and any(_is_timeout(cause) for cause in causes)
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if server not in namenodes:
         step = (
@@ -261,12 +261,9 @@ def unanswered(
         if is_silent:
             step = "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
     what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
-    reason = f"{what} ({_why(error)})"
-    if is_silent:
-        is_read = any(isinstance(cause, (requests.ReadTimeout, ReadTimeoutError)) for cause in causes)
-        reason = f"{'no answer' if is_read else 'it took no more data'} within {waited:g} s (read_timeout)"
+    reason = silence if silence is not None and is_silent else f"{what} ({_why(error)})"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
-    unreachable.unsent = waited is None
+    unreachable.unsent = silence is None
     untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
     unreachable.transient = isinstance(error, _TRANSIENT) and not untrusted
     return unreachable

@@ -229,8 +229,9 @@ class Transport:
             failure = refused(operation, path, reply)
         except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
             server = urlsplit(url).netloc
-            waited = account.read_timeout if progress.sent else None
-            failure = unanswered(operation, path, server, error, namenodes, waited)
+            what = "no answer" if progress.complete else "it took no more data"
+            silence = f"{what} within {account.read_timeout:g} s (read_timeout)" if progress.sent else None
+            failure = unanswered(operation, path, server, error, namenodes, silence)
         # not in the except block: the text of its error has the address, and that a delegation token
         raise failure.in_section(account.section)
 
