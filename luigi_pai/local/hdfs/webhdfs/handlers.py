@@ -155,10 +155,10 @@ class WebHdfsHandler(RequestHandler):
         elif operation == "RENAME":
             options, destination = query.rename_options(), query.destination()
             if options:
-                self.tree.renames.onto(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
+                self.tree.rename_onto(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
                 self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.renames.into(self.hdfs_path, destination)})
+                self._reply({"boolean": self.tree.rename_into(self.hdfs_path, destination)})
         elif operation == "SETPERMISSION":
             self.tree.set_permission(self.hdfs_path, query.permission())
             self._reply_nothing()
@@ -253,8 +253,7 @@ class WebHdfsHandler(RequestHandler):
         if self._operation() == "APPEND":
             self.tree.may_append(self.hdfs_path)
         else:
-            overwrite, client = self.query.boolean("overwrite"), self.request.remote_ip or ""
-            self.tree.may_create(self.hdfs_path, overwrite=overwrite, client=client)
+            self.tree.may_create(self.hdfs_path, overwrite=self.query.boolean("overwrite"))
 
     def _end_upload(self) -> pathlib.Path:
         if self.upload and self.upload_place:

@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_SIZE", "Inode", "Inodes"]
 
 BLOCK_SIZE = 128 * 1024 * 1024
-_GROUP = "supergroup"
-_COLUMNS = {  # of the facts, in the order of Inode's fields
-    "owner": "TEXT NOT NULL",
-    "block_size": "INTEGER NOT NULL",
-    "replication": "INTEGER NOT NULL",
-    "grp": f"TEXT NOT NULL DEFAULT '{_GROUP}'",
-    "mode": "INTEGER",
-}
+_START = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=OFF",
+    "CREATE TABLE IF NOT EXISTS inode (id INTEGER PRIMARY KEY, owner TEXT NOT NULL,"
+    " block_size INTEGER NOT NULL, replication INTEGER NOT NULL, grp TEXT NOT NULL, mode INTEGER)",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Inode:
     owner: str
     block_size: int = BLOCK_SIZE
     replication: int = 1
-    group: str = _GROUP
+    group: str = "supergroup"
     mode: int | None = None
 
 
@@ -55,16 +53,8 @@ class Inodes:
         self._lock = threading.Lock()
         self.superuser = getpass.getuser()
         self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
-        columns = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-        for line in (
-            "PRAGMA journal_mode=WAL",
-            "PRAGMA synchronous=OFF",
-            f"CREATE TABLE IF NOT EXISTS inode (id INTEGER PRIMARY KEY, {columns})",
-        ):
+        for line in _START:
             self._database.execute(line)
-        there = {row[1] for row in self._database.execute("PRAGMA table_info(inode)")}
-        for name in _COLUMNS.keys() - there:  # the file is of an earlier version
-            self._database.execute(f"ALTER TABLE inode ADD COLUMN {name} {_COLUMNS[name]}")
 
     def __del__(self) -> None:
         if hasattr(self, "_database"):
@@ -72,19 +62,14 @@ class Inodes:
 
     def of(self, number: int) -> Inode:
         """Return what is known of an inode; what a person laid into the folder is the superuser's."""
-        return self.known(number) or Inode(self.superuser)
-
-    def known(self, number: int) -> Inode | None:
-        """Return what was kept of an inode; None of one that a person laid there."""
-        query = f"SELECT {', '.join(_COLUMNS)} FROM inode WHERE id = ?"  # noqa: S608 - our own words
+        query = "SELECT owner, block_size, replication, grp, mode FROM inode WHERE id = ?"
         with self._lock:
             row = self._database.execute(query, (number,)).fetchone()
-        return Inode(*row) if row else None
+        return Inode(*row) if row else Inode(self.superuser)
 
     def keep(self, number: int, inode: Inode) -> None:
         """Remember an inode that was created or changed."""
-        names = f"id, {', '.join(_COLUMNS)}"
-        query = f"INSERT OR REPLACE INTO inode ({names}) VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own
+        query = "INSERT OR REPLACE INTO inode VALUES (?, ?, ?, ?, ?, ?)"
         with self._lock:
             self._database.execute(query, (number, *astuple(inode)))
 

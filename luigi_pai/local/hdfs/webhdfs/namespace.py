@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.hdfs.webhdfs.inodes import Inode, Inodes
 from luigi_pai.local.hdfs.webhdfs.places import Places, is_there
 from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
-from luigi_pai.local.hdfs.webhdfs.renames import Renames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Tree"]
 
 _CHUNK = 256 * 1024
-_ROOT_MODE = 0o777
 
 
 class Tree:
@@ -56,9 +54,6 @@ class Tree:
             raise ValueError(f"{root} is a file system of its own; serve a folder in it")
         self._inodes = Inodes(beside / "inodes.sqlite")
         self._places = Places(self._root)
-        self.renames = Renames(self._root, self._places)
-        if self._inodes.known(self._root.stat().st_ino) is None:
-            self._keep(self._root, Inode(self.superuser, mode=_ROOT_MODE))
 
     @property
     def superuser(self) -> str:
@@ -69,11 +64,11 @@ class Tree:
 
     def status(self, path: str) -> dict[str, Any]:
         """Return the ``FileStatus`` of a file or folder."""
-        return self._status(self._places.existing(path, "File does not exist: {}"), "")
+        return self._status(self._places.existing(path), "")
 
     def children(self, path: str) -> list[dict[str, Any]]:
         """Return the ``FileStatus`` of each entry of a folder, or of a file itself."""
-        place = self._places.existing(path, "File {} does not exist.")
+        place = self._places.existing(path)
         if not place.is_dir():
             return [self._status(place, "")]
         found = []
@@ -88,21 +83,21 @@ class Tree:
 
     def file(self, path: str) -> Path:
         """Return where on disk a file lies, to be read; a folder is refused."""
-        place = self._places.existing(path, "File does not exist: {}")
+        place = self._places.existing(path)
         if place.is_dir():
             raise RemoteFault("FileNotFoundException", f"Path is not a file: {path}")
         return place
 
     def length(self, path: str) -> int | None:
         """Return the length of a file in bytes, None for a folder."""
-        place = self._places.existing(path, "File {} not found.")
+        place = self._places.existing(path)
         return None if place.is_dir() else place.stat().st_size
 
     def summary(self, path: str) -> dict[str, int]:
         """Return the ``ContentSummary``. Walks the whole folder; callable from any thread."""
         folders = files = length = consumed = 0
         with disk_faults(path):
-            for entry in _walk(self._places.existing(path, "File does not exist: {}")):
+            for entry in _walk(self._places.existing(path)):
                 with contextlib.suppress(FileNotFoundError):
                     found = entry.lstat()
                     if stat.S_ISDIR(found.st_mode):
@@ -124,17 +119,17 @@ class Tree:
         with disk_faults(path):
             self._mkdirs(place, permission, user)
 
-    def may_create(self, path: str, *, overwrite: bool, client: str) -> None:
-        """Refuse a path where no file can be created; the message names the address of the client."""
+    def may_create(self, path: str, *, overwrite: bool) -> None:
+        """Refuse a path where no file can be created."""
         place = self._places.goal(path, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
         if is_there(place) and not overwrite:
-            raise RemoteFault("FileAlreadyExistsException", f"{path} for client {client} already exists")
+            raise RemoteFault("FileAlreadyExistsException", f"{path} already exists")
 
     def may_append(self, path: str) -> Path:
         """Return where a file lies that can be appended to; refuse any other path."""
-        place = self._places.existing(path, "File {} not found.")
+        place = self._places.existing(path)
         if place.is_dir():
             text = f"Cannot append to directory {path}; already exists as a directory."
             raise RemoteFault("FileAlreadyExistsException", text)
@@ -159,21 +154,54 @@ class Tree:
         with disk_faults(path), upload.open("rb") as new, place.open("ab") as file:
             shutil.copyfileobj(new, file, _CHUNK)
 
+    def rename_into(self, path: str, destination: str) -> bool:
+        """Rename as HDFS's first ``rename`` does: into a folder, never onto a file; False if not done."""
+        place, goal = self._places.place(path), self._places.goal(destination)
+        if place == goal:
+            return is_there(place) and not place.is_dir()
+        if goal.is_dir():
+            goal = goal.resolve() / place.name
+        not_there = place == self._root or not is_there(place) or not goal.parent.is_dir()
+        if not_there or is_there(goal) or place in goal.parents:
+            return False
+        with disk_faults(path):
+            place.rename(goal)
+        return True
+
+    def rename_onto(self, path: str, destination: str, *, overwrite: bool) -> None:
+        """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
+        place, goal = self._places.place(path), self._places.goal(destination)
+        taken = is_there(goal)
+        refusals = (
+            (place == self._root, "IOException", "the source is the root"),
+            (not is_there(place), "FileNotFoundException", "the source is not there"),
+            (goal == self._root, "IOException", "the destination is the root"),
+            (place == goal, "FileAlreadyExistsException", "source and destination are the same"),
+            (place in goal.parents, "IOException", "the destination is under the source"),
+            (not goal.parent.is_dir(), "FileNotFoundException", "the destination's folder is not there"),
+            (taken and goal.is_dir() != place.is_dir(), "IOException", "must both be directories"),
+            (taken and not overwrite, "FileAlreadyExistsException", "the destination already exists"),
+            (goal.is_dir() and any(goal.iterdir()), "IOException", "the destination is not empty"),
+        )
+        for is_refused, exception, why in refusals:
+            if is_refused:
+                raise RemoteFault(exception, f"rename {path} to {destination}: {why}")
+        with disk_faults(path):
+            place.rename(goal)
+
     def delete(self, path: str, *, recursive: bool) -> Path | None:
         """Take a file or folder out of the tree, in one step; return where it lies now, to purge."""
         try:
             place = self._places.place(path)
         except RemoteFault as fault:
-            if fault.exception in ("InvalidPathException", "IOException"):
+            if fault.exception in ("InvalidPathException", "PathComponentTooLongException"):
                 return None  # such a path cannot be there
             raise
         if place == self._root or not is_there(place):
             return None
         with disk_faults(path):
             if not recursive and _is_folder(place) and any(place.iterdir()):
-                raise RemoteFault(
-                    "PathIsNotEmptyDirectoryException", f"`{path} is non empty': Directory is not empty"
-                )
+                raise RemoteFault("PathIsNotEmptyDirectoryException", f"Directory is not empty: {path}")
             return place.rename(self._deleted / uuid.uuid4().hex)
 
     def purge(self, gone: Path) -> None:
@@ -196,7 +224,7 @@ class Tree:
     def set_times(self, path: str, modified: int, accessed: int) -> None:
         """Set the times of a file or folder in milliseconds; a negative one stays."""
         with disk_faults(path):
-            place = self._places.existing(path, "File/Directory {} does not exist.")
+            place = self._places.existing(path)
             found = place.stat()
             times = (accessed, found.st_atime_ns), (modified, found.st_mtime_ns)
             atime, mtime = (new * 1_000_000 if new >= 0 else old for new, old in times)
@@ -206,7 +234,7 @@ class Tree:
 
     def _change(self, path: str, **facts: Any) -> None:
         with disk_faults(path):
-            place = self._places.existing(path, "Directory/File does not exist {}")
+            place = self._places.existing(path)
             self._keep(place, replace(self._inodes.of(place.stat().st_ino), **facts))
 
     def _mkdirs(self, place: Path, permission: int, user: str) -> None:

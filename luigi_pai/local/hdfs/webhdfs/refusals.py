@@ -25,6 +25,11 @@ _FAULTS = {
     "RemoteException": ("org.apache.hadoop.ipc.", 403),
     "UnsupportedOperationException": ("java.lang.", 400),
 }
+_OF_DISK = {
+    errno.ENOENT: "FileNotFoundException",
+    errno.ENAMETOOLONG: "PathComponentTooLongException",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.ENOTDIR), "AccessControlException"),
+}
 
 
 class RemoteFault(Exception):
@@ -34,23 +39,16 @@ class RemoteFault(Exception):
         super().__init__(message)
         self.exception = exception
         prefix, self.status = _FAULTS[exception]
-        self.body = {
-            "RemoteException": {
-                "exception": exception,
-                "javaClassName": prefix + exception,
-                "message": message,
-            }
-        }
+        found = {"exception": exception, "javaClassName": prefix + exception, "message": message}
+        self.body = {"RemoteException": found}
 
 
 @contextlib.contextmanager
 def disk_faults(path: str) -> Iterator[None]:
-    """Raise a RemoteFault about a path on HDFS, in HDFS's words, in place of any OSError."""
+    """Raise a RemoteFault about a path on HDFS in place of any OSError."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise RemoteFault("FileNotFoundException", f"File does not exist: {path}") from error
-    except PermissionError as error:
-        raise RemoteFault("AccessControlException", f"Permission denied: {path}") from error
     except OSError as error:
-        raise RemoteFault("IOException", f"{os.strerror(error.errno or errno.EIO)}: {path}") from error
+        number = error.errno or errno.EIO
+        text = f"File {path} does not exist." if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
+        raise RemoteFault(_OF_DISK.get(number, "IOException"), text) from error
