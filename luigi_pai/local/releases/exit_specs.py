@@ -55,7 +55,7 @@ PAI_OS PAI_OS PLATFORM_FAILURE RUNNING TRANSIENT
   137 ContainerSigKillReceived The command was ended by SIGKILL: killed, often for its memory
   143 ContainerSigTermReceived The command was ended by SIGTERM: told to end
 USER_CONTAINER USER_CONTAINER USER_FAILURE RUNNING PERMANENT
-  132 ContainerSigIllReceived The command was ended by SIGILL: an instruction that this processor does not have
+  132 ContainerSigIllReceived The command was ended by SIGILL: an instruction that the processor lacks
   135 ContainerSigBusReceived The command was ended by SIGBUS: a memory access that the machine cannot make
   136 ContainerSigFpeReceived The command was ended by SIGFPE: an arithmetic fault
   141 ContainerSigPipeReceived The command was ended by SIGPIPE: it wrote to a pipe that nobody reads
@@ -94,7 +94,8 @@ UNKNOWN UNKNOWN UNKNOWN_FAILURE UNKNOWN UNKNOWN
 
 
 def _parse(table: str) -> dict[str, dict[str, str]]:
-    specs, shared = {}, {}
+    specs: dict[str, dict[str, str]] = {}
+    shared: dict[str, str] = {}
     for line in table.strip().splitlines():
         if line.startswith(" "):
             code, phrase, *reason = line.split(maxsplit=2)
