@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_SIZE", "Inode", "Inodes"]
 
 BLOCK_SIZE = 128 * 1024 * 1024
-_START = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=OFF",
-    "CREATE TABLE IF NOT EXISTS inode (id INTEGER PRIMARY KEY, owner TEXT NOT NULL,"
-    " block_size INTEGER NOT NULL, replication INTEGER NOT NULL, grp TEXT NOT NULL, mode INTEGER)",
+_START = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = OFF;
+CREATE TABLE IF NOT EXISTS inode (
+    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, block_size INTEGER NOT NULL, replication INTEGER NOT NULL,
+    grp TEXT NOT NULL, mode INTEGER
 )
+"""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,7 @@ class Inodes:
         self._lock = threading.Lock()
         self.superuser = getpass.getuser()
         self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
-        for line in _START:
-            self._database.execute(line)
+        self._database.executescript(_START)
 
     def __del__(self) -> None:
         if hasattr(self, "_database"):
