@@ -127,14 +127,10 @@ def _retry(results: SweepResults) -> None:
     from luigi_pai.sweep.journal import Journal  # noqa: PLC0415
 
     journal = Journal(results.folder, Clock()).read()
-    failed = [
-        name for name, record in journal.records.items() if record.row is not None and not record.is_good
-    ]
     if not journal.info:
         give_up("sweep", f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
-    if failed:
-        journal.write({"event": "retry", "points": failed})
-    points = f"{len(failed):,} failed point{'' if len(failed) == 1 else 's'}"
+    failed = journal.retry()
+    points = f"{failed:,} failed point{'' if failed == 1 else 's'}"
     click.echo(f"the next run of the sweep submits {points} again" if failed else "no point has failed")
 
 

@@ -70,6 +70,7 @@ class Ended:
         error: why it failed, in a line.
         may_retry: another submission may succeed.
         cluster: URL of its rest-server.
+        number: of the submission; 0 where none is known.
         recorded: it is in the journal.
     """
 
@@ -81,6 +82,7 @@ class Ended:
     error: str = ""
     may_retry: bool = False
     cluster: str = ""
+    number: int = 0
     recorded: bool = False
 
     @property
@@ -208,7 +210,13 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
     if began is not None and status.completed_ms is not None:
         seconds = max(0.0, (status.completed_ms - began) / 1000)
     ended = Ended(
-        member.point, status.state.value, status.name, api.page(status.name), seconds, cluster=api.url
+        member.point,
+        status.state.value,
+        status.name,
+        api.page(status.name),
+        seconds,
+        cluster=api.url,
+        number=entry.number,
     )
     try:
         run.finish(entry, update)

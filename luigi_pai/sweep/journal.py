@@ -4,37 +4,38 @@
 
     {"event": "run", "sweep": "Study", "file": "study.py", "at": 1700000000000}
     {"event": "asked", "point": "train_1", "family": "Train", "parameters": {"rate": "0.1"}, "note": null}
-    {"event": "begun", "point": "train_1", "claim": {"number": 1, "job": "train_1", ...}}
-    {"event": "released", "point": "train_1", "number": 1}
+    {"event": "begun", "point": "train_1", "claim": {"number": 1, "job": "train_1", "token": "5f3c", ...}}
+    {"event": "released", "point": "train_1", "number": 1, "token": "5f3c"}
     {"event": "pruned", "point": "train_1", "job": "train_1"}
-    {"event": "ended", "point": "train_1", "row": {"state": "SUCCEEDED", ...}, "cluster": "http://..."}
+    {"event": "ended", "point": "train_1", "number": 1, "row": {"state": "FAILED", ...}, "cluster": "http://...",
+     "id": "9ab1"}
     {"event": "told", "point": "train_1"}
-    {"event": "retry", "points": ["train_1"]}
+    {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
     {"event": "over", "complete": true, "budget": 20}
 
 Events that lead to an act are written before it. Each write begins with a line break, so that a line whose
-writer was killed spoils no other. Local files are appended to under a lock. On HDFS a file has one writer at
-a time: who cannot append begins ``journal.2.jsonl``, and so on; all of them are the journal.
+writer was killed spoils no other. Two processes may write at once, on HDFS in files of their own, and a write
+may be repeated: what the lines say of a point depends neither on their order nor on their number. Its
+submissions are compared by their numbers, and "again" names the ends that it makes void.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import threading
+import uuid
+from collections import Counter
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
-from luigi_pai.sweep.results import is_on_hdfs
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.tasks.claims import Claim, claim_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.api.clock import Clock
 
@@ -44,11 +45,8 @@ logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
-_LARGEST = 500_000_000  # bytes
-_MOST_FILES = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds
 _GOOD = ("SUCCEEDED", "PRUNED")
-_TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
 @dataclass(slots=True)
@@ -57,21 +55,42 @@ class Record:
 
     Attributes:
         claim: of its last submission; None before the first.
-        made: numbers of the submissions that the current run of the sweep has begun.
-        row: its end, see ``Row``; None before.
-        cluster: URL of the rest-server that the end is from.
+        begun: numbers of its submissions.
+        before: number of the last submission that is no attempt of the current run of the sweep.
+        last: the last event "ended", without its name; empty before.
+        void: ids of ends that no longer count.
         pruned: its job is being, or was, stopped because the point is not kept.
         asked: the event in which a search proposed it, without its name; None in other sweeps.
         told: the search was told of its end.
     """
 
     claim: Claim | None = None
-    made: tuple[int, ...] = ()
-    row: dict[str, Any] | None = None
-    cluster: str = ""
+    begun: tuple[int, ...] = ()
+    before: int = 0
+    last: Mapping[str, Any] = field(default_factory=dict)
+    void: tuple[str, ...] = ()
     pruned: bool = False
     asked: dict[str, Any] | None = None
     told: bool = False
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """Its end, see ``Row``; None before."""
+        if not self.last or self.last["id"] in self.void:
+            return None
+        is_last = self.claim is None or self.claim.number <= self.last["number"]
+        row: dict[str, Any] = self.last["row"]
+        return row if is_last else None
+
+    @property
+    def cluster(self) -> str:
+        """URL of the rest-server that the end is from."""
+        return str(self.last.get("cluster", ""))
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """Numbers of the submissions that the current run of the sweep has begun."""
+        return tuple(number for number in self.begun if number > self.before)
 
     @property
     def is_good(self) -> bool:
@@ -79,9 +98,8 @@ class Record:
         return self.row is not None and self.row["state"] in _GOOD
 
 
-@dataclass
 class Journal:
-    """The journal of a sweep.
+    """The journal of a sweep. Threads may share it; what they write at once is one request.
 
     Args:
         folder: of the sweep's results, on HDFS or local.
@@ -94,25 +112,18 @@ class Journal:
         over: the last run has ended, and not by a kill.
         complete: it has ended as it should.
         budget: how many points the search was to propose then.
-        asked: names of points that a search has asked for, in their order.
     """
 
-    folder: str
-    clock: Clock
-    records: dict[str, Record] = field(default_factory=dict)
-    history: list[tuple[str, str]] = field(default_factory=list)
-    info: dict[str, Any] = field(default_factory=dict)
-    over: bool = True
-    complete: bool = False
-    budget: int = 0
-
-    def __post_init__(self) -> None:
-        path = f"{self.folder.rstrip('/')}/journal"
-        on_hdfs = is_on_hdfs(self.folder)
-        self._files = _HdfsFiles(path) if on_hdfs else _LocalFile(Path(f"{path}.jsonl"))
-        self._path = path
+    def __init__(self, folder: str, clock: Clock) -> None:
+        self.records: dict[str, Record] = {}
+        self.history: list[tuple[str, str]] = []
+        self.info: Mapping[str, Any] = {}
+        self.over, self.complete, self.budget = True, False, 0
+        self._clock = clock
+        self._files = journal_files(folder)
         self._unwritten: list[bytes] = []
-        self._lock = threading.RLock()
+        self._state = threading.RLock()
+        self._writing = threading.RLock()
 
     @property
     def asked(self) -> list[str]:
@@ -126,22 +137,23 @@ class Journal:
             HdfsError, OSError: the file cannot be read.
             ValueError: it is no journal.
         """
-        with self._lock:
+        with self._writing:
             data = self._files.read()
             if data.strip() and not self._take(data) and not self.info:
                 raise ValueError(
-                    f"{self._path}.jsonl is not the journal of a sweep; move it away, and run the sweep again"
+                    f"{self._files.path} is not the journal of a sweep; move it away, and run the sweep again"
                 )
         return self
 
     def _take(self, data: bytes) -> int:
         """Apply lines that were read, and return how many of them are events."""
         events = 0
-        for line in data.split(b"\n"):
+        for line in filter(bytes.strip, data.split(b"\n")):
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                if line.strip():  # a line that was cut by a kill is no event
-                    self._apply(json.loads(line))
-                    events += 1
+                event = json.loads(line)  # a line that was cut by a kill is no event
+                with self._state:
+                    self._apply(event)
+                events += 1
         return events
 
     def of(self, name: str) -> Record:
@@ -159,36 +171,71 @@ class Journal:
 
     def note(self, *events: Mapping[str, Any]) -> None:
         """Take events that need not be written before anything else is done."""
-        with self._lock:
+        with self._state:
             for event in events:
                 self._unwritten.append(json.dumps(event, default=str).encode())
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the events that were noted; errors as ``write``."""
-        with self._lock:
-            if self._unwritten:
-                others = self._files.append(b"".join(b"\n" + line for line in self._unwritten) + b"\n")
-                self._unwritten.clear()
-                self._take(others)
+        """Write the events that were noted, by any thread; errors as ``write``."""
+        with self._writing:
+            with self._state:
+                lines = list(self._unwritten)
+            if lines:
+                self._take(self._files.append(b"".join(b"\n" + line for line in lines) + b"\n"))
+                with self._state:
+                    del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
         """Write the claim of a submission, unless there is one; return the one that holds.
 
         On a local file system one of several processes gets it. Errors as ``write``.
         """
-        with self._lock, self._files.locked():
-            self.read()
+        with self._writing, self._files.locked() as others:
+            self._take(others)
             known = self.of(claim.name).claim
-            if known is not None and known.number == claim.number:
-                return known
-            self.write({"event": "begun", "point": claim.name, "claim": asdict(claim)})
-        return claim
+            if known is None or known.number != claim.number:
+                known = claim
+                self.note(_begun(claim))
+            self.flush()
+        return known
+
+    def end(self, name: str, number: int, row: Mapping[str, Any], cluster: str) -> None:
+        """Note the end of a point.
+
+        Args:
+            name: of the point.
+            number: of its submission; 0 for that of its claim, if there is one.
+            row: see ``Row``.
+            cluster: URL of the rest-server.
+        """
+        claim = self.of(name).claim
+        number = number or (0 if claim is None else claim.number)
+        ended = {"event": "ended", "point": name, "number": number, "row": row, "cluster": cluster}
+        self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run: after one that is over, failed points have all their attempts again."""
-        at = int(self.clock.time() * 1000)
-        self.write({"event": "run", "sweep": name, "file": file, "at": at, "anew": self.over})
+        """Begin a run: after one that is over, points that are not done have all their attempts again."""
+        if self.over:
+            self._again([each for each, record in self.records.items() if not record.is_good])
+        self.write({"event": "run", "sweep": name, "file": file, "at": int(self._clock.time() * 1000)})
+
+    def retry(self) -> int:
+        """Let the next run submit failed points again, and return their number."""
+        failed = [name for name, record in self.records.items() if record.row is not None]
+        failed = [name for name in failed if not self.records[name].is_good]
+        self._again(failed)
+        self.flush()
+        return len(failed)
+
+    def _again(self, names: Iterable[str]) -> None:
+        points = {}
+        for name in names:
+            record = self.records[name]
+            number = 0 if record.claim is None else record.claim.number
+            points[name] = {"number": number, "end": record.last.get("id")}
+        if points:
+            self.note({"event": "again", "points": points})
 
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
         """Return whether points have ended, and no more of them than allowed have failed."""
@@ -196,21 +243,23 @@ class Journal:
         ended = [record for record in records if record is not None and record.row is not None]
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
+    def counts(self, names: Iterable[str]) -> dict[str, int]:
+        """Return how many of these points have ended in which state."""
+        rows = (self.of(name).row for name in names)
+        return dict(Counter(row["state"] for row in rows if row is not None))
+
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "run":
-            self.info, self.over, self.complete = dict(event), False, False
-            for record in self.records.values() if event.get("anew") else ():
-                record.made = ()
-                if not record.is_good:
-                    record.row = None
+            self.info, self.over, self.complete = event, False, False
         elif kind == "over":
-            self.over, self.complete = True, bool(event["complete"])
-            self.budget = int(event.get("budget", 0))
-        elif kind == "retry":
-            self.over = self.over and not event["points"]
-            for name in event["points"]:
-                self.of(name).row, self.of(name).made = None, ()
+            self.over, self.complete, self.budget = True, bool(event["complete"]), int(event["budget"])
+        elif kind == "again":
+            for name, last in event["points"].items():
+                record = self.of(name)
+                record.before = max(record.before, int(last["number"]))
+                if last["end"] not in (None, *record.void):
+                    record.void = (*record.void, str(last["end"]))
         else:
             self._apply_to(self.of(event["point"]), kind, event)
 
@@ -224,18 +273,23 @@ class Journal:
             else:
                 record.told = True
         elif kind == "begun":
-            claim = event["claim"]
-            record.claim = claim_of({"name": event["point"], **claim}, claim["number"])
-            record.made = tuple(dict.fromkeys((*record.made, record.claim.number)))
-            record.row = None
+            claim = claim_of({"name": event["point"], **event["claim"]}, int(event["claim"]["number"]))
+            record.begun = tuple(dict.fromkeys((*record.begun, claim.number)))
+            if record.claim is None or record.claim.number <= claim.number:
+                record.claim = claim
         elif kind == "released":
-            record.made = tuple(number for number in record.made if number != event["number"])
-            if record.claim is not None and record.claim.number == event["number"]:
+            record.begun = tuple(number for number in record.begun if number != event["number"])
+            if record.claim is not None and record.claim.token == event["token"]:
                 record.claim = None
         elif kind == "pruned":
             record.pruned = True
-        elif kind == "ended":
-            record.row, record.cluster = dict(event["row"]), str(event["cluster"])
+        elif kind == "ended" and record.last.get("number", 0) <= event["number"]:
+            record.last = {key: event[key] for key in ("number", "row", "cluster", "id")}
+
+
+def _begun(claim: Claim) -> dict[str, Any]:
+    fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
+    return {"event": "begun", "point": claim.name, "claim": fields}
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
@@ -279,7 +333,7 @@ class JournalClaims:
 
     def replace(self, claim: Claim) -> Claim:
         """Put a claim in place of the one that is there, and return it."""
-        self._journal.write({"event": "begun", "point": self._name, "claim": asdict(claim)})
+        self._journal.write(_begun(claim))
         return claim
 
     def end(self, claim: Claim, state: str) -> Claim:
@@ -293,105 +347,8 @@ class JournalClaims:
 
     def release_void(self, number: int) -> None:
         """Record that a submission never runs, so that it is none of those that the point may have."""
-        if number in self._journal.of(self._name).made:
-            self._journal.write({"event": "released", "point": self._name, "number": number})
-
-
-class _LocalFile:
-    """A journal in a local folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-        self._held: Any = None  # the file, while it is locked
-
-    def read(self) -> bytes:
-        """Return what was written since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(_LARGEST)
-        except FileNotFoundError:
-            return b""
-        whole = data[: data.rfind(b"\n") + 1]  # the rest is being written, or never will be
-        self._offset += len(whole)
-        return whole
-
-    def append(self, data: bytes) -> bytes:
-        """Append, and return what others have written before since the last call."""
-        with self.locked():
-            others = self.read()
-            self._held.write(data)
-            self._held.flush()
-            self._offset = self._held.tell()
-        return others
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep others from appending."""
-        if self._held is not None:
-            yield
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
-            self._held = file
-            try:
-                yield
-            finally:
-                self._held = None
-
-
-class _HdfsFiles:
-    """A journal in a folder on HDFS."""
-
-    def __init__(self, path: str) -> None:
-        self._stem = path
-        self._number = 1
-        self._sizes: dict[int, int] = {}
-
-    def read(self) -> bytes:
-        from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
-
-        parts = []
-        for number in range(1, _MOST_FILES):
-            data = read_small(self._fs, self._path(number), _LARGEST)
-            if data is None:
-                break
-            parts.append(data[self._sizes.get(number, 0) :])
-            self._sizes[number], self._number = len(data), number
-        return b"\n".join(parts)
-
-    def append(self, data: bytes) -> bytes:
-        for _ in range(_MOST_FILES):
-            path = self._path(self._number)
-            server, place = self._fs.at(path)
-            try:
-                if self._number in self._sizes:
-                    server.append_file(place, data)
-                else:
-                    server.create_file(place, data, overwrite=False)
-            except HdfsError as error:
-                if not isinstance(error, FileAlreadyExists) and error.exception not in _TAKEN:
-                    raise
-                self._number += 1
-            else:
-                self._sizes[self._number] = self._sizes.get(self._number, 0) + len(data)
-                return b""
-        raise PaiError(
-            f"{self._stem}.jsonl has more than {_MOST_FILES} parts; remove the folder, or choose another"
-        )
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Do nothing: HDFS has no locks. Claims are files of their own there."""
-        yield
-
-    @property
-    def _fs(self) -> Any:
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as above
-
-        return WebHdfs.from_config()
-
-    def _path(self, number: int) -> str:
-        return f"{self._stem}.jsonl" if number == 1 else f"{self._stem}.{number}.jsonl"
+        record = self._journal.of(self._name)
+        if number in record.begun:
+            token = record.claim.token if record.claim is not None else ""
+            event = {"event": "released", "point": self._name, "number": number, "token": token}
+            self._journal.write(event)

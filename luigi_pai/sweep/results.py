@@ -7,7 +7,7 @@ A sweep gives it a `Row` for each point, and a `Summary`::
     summary = Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=digest)
     SweepResults("$PAI_DEFAULT_FS_URI/study").write([row], summary)
 
-``results.json`` is the table that ``rows()`` and ``summary()`` read::
+``results.json`` is a complete table, ``results.partial.json`` that of a run that goes on or has failed::
 
     {
       "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
@@ -64,6 +64,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
+_PARTIAL = "partial.json"
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
 _PARTS = {"summary": dict, "columns": list, "rows": list}  # of results.json
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -122,8 +123,9 @@ def points_digest(names: Iterable[str]) -> str:
 class SweepResults(luigi.Target):
     """The table of a sweep in a folder. Making one makes no request.
 
-    Each of its three files is replaced in one step, ``results.json`` last: a reader finds the old file or
-    the new one.
+    Each of its files is replaced in one step: a reader finds the old file or the new one. ``results.json`` is
+    that of a complete table only, so that another run of the sweep, which may be going on, cannot replace a
+    complete table by its own, in which points wait or run: that is ``results.partial.json``.
 
     Args:
         folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
@@ -156,13 +158,18 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             ValueError: ``results.json`` is not a table.
         """
-        if not self._file("json").exists():
-            return False
-        summary = self.summary()
-        return summary.complete and self.digest in (None, summary.digest)
+        summary = self.complete_summary()
+        return summary is not None and self.digest in (None, summary.digest)
+
+    def complete_summary(self) -> Summary | None:
+        """Return the summary of the complete table; None if there is none; errors as ``exists()``."""
+        table = self._document("json")
+        return None if table is None else self._summary(table)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a dict of column -> value for each point.
+
+        It is the complete one, unless a later run of the sweep has begun another.
 
         Raises:
             FileNotFoundError: there is no table, in a local folder.
@@ -178,11 +185,7 @@ class SweepResults(luigi.Target):
 
     def summary(self) -> Summary:
         """Return what is true of the whole sweep; errors as ``rows()``."""
-        fields = self._read()["summary"]
-        try:
-            return Summary(**fields)
-        except TypeError:
-            raise self._is_no_table() from None
+        return self._summary(self._read())
 
     def write(self, rows: Iterable[Row], summary: Summary) -> None:
         """Replace the table.
@@ -198,7 +201,13 @@ class SweepResults(luigi.Target):
         columns, flat = flattened(given)
         self._replace("csv", csv_text(columns, flat))
         self._replace("html", results_page(facts, columns, flat))
-        self._replace("json", _json(facts, columns, flat))
+        text = _json(facts, columns, flat)
+        if summary.complete:
+            self._replace("json", text)
+            if (partial := self._file(_PARTIAL)).exists():
+                partial.remove()
+        else:
+            self._replace(_PARTIAL, text)
 
     def _file(self, ending: str) -> Any:
         if not self.is_on_hdfs:
@@ -212,7 +221,18 @@ class SweepResults(luigi.Target):
             file.write(text.encode("utf-8", "backslashreplace"))
 
     def _read(self) -> dict[str, Any]:
-        with self._file("json").open("r") as file:
+        table, partial = self._document("json"), self._document(_PARTIAL)
+        if partial is None:
+            return table or self._parsed("json")
+        if table is None or self._summary(partial).started_ms > self._summary(table).updated_ms:
+            return partial
+        return table
+
+    def _document(self, ending: str) -> dict[str, Any] | None:
+        return self._parsed(ending) if self._file(ending).exists() else None
+
+    def _parsed(self, ending: str) -> dict[str, Any]:
+        with self._file(ending).open("r") as file:
             data = file.read()
         try:
             document = json.loads(data)
@@ -222,6 +242,12 @@ class SweepResults(luigi.Target):
         except (ValueError, TypeError, KeyError):
             pass
         raise self._is_no_table()
+
+    def _summary(self, table: Mapping[str, Any]) -> Summary:
+        try:
+            return Summary(**table["summary"])
+        except TypeError:
+            raise self._is_no_table() from None
 
     def _is_no_table(self) -> ValueError:
         return ValueError(

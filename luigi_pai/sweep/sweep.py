@@ -216,7 +216,10 @@ class PaiSweep(Task):
             is_over = bool(names)
         if not is_over or not journal.is_complete(names, limits.failures(len(names))):
             return False
-        return SweepResults(results.folder, points_digest(names)).exists()
+        summary = results.complete_summary()
+        if summary is None or summary.digest != points_digest(names):
+            return False
+        return dict(summary.counts) == journal.counts(names)  # else they were retried, and it is older
 
     def run(self) -> None:
         """Run the points that are not complete, and collect the results of all.

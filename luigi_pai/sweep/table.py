@@ -118,8 +118,7 @@ class Table:
                 "page": ended.page,
                 "error": error,
             }
-            cluster = ended.cluster or self._url_of(point)
-            self._journal.note({"event": "ended", "point": point.name, "row": row, "cluster": cluster})
+            self._journal.end(point.name, ended.number, row, ended.cluster or self._url_of(point))
         return self.row_of(point)
 
     def row_of(self, point: Point) -> Mapping[str, Any]:

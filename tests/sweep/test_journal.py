@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,47 @@ def test_a_line_that_was_cut_spoils_no_other():
         read = Journal("results", MovableClock()).read()
         assert read.info["sweep"] == "Study"
         assert [name for name, record in read.records.items() if record.pruned] == ["b"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
+    """On HDFS they are in two files, of which one is read after the other; a line may be there twice."""
+
+    def ended(name, number, state, mark):
+        row = {"state": state}
+        return {"event": "ended", "point": name, "number": number, "row": row, "cluster": "c", "id": mark}
+
+    def begun(name, number):
+        return {
+            "event": "begun",
+            "point": name,
+            "claim": asdict(claim(name, number)) | {"token": f"{number}"},
+        }
+
+    lines = [
+        *(begun("done", 1), ended("done", 1, "SUCCEEDED", "0")),
+        *(begun("retried", 1), ended("retried", 1, "FAILED", "1")),
+        {"event": "again", "points": {"retried": {"number": 1, "end": "1"}}},
+        *(begun("twice", 1), begun("twice", 2), ended("twice", 2, "FAILED", "2")),
+        *(begun("pruned", 1), {"event": "pruned", "point": "pruned", "job": "pruned"}),
+        *(begun("runs", 1), ended("runs", 1, "FAILED", "3"), begun("runs", 2)),
+    ]
+    draw = random.Random(seed)
+    lines += draw.choices(lines, k=3)
+    draw.shuffle(lines)
+    JOURNAL.parent.mkdir()
+    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    journal = Journal("results", MovableClock()).read()
+    rows = {name: record.row and record.row["state"] for name, record in journal.records.items()}
+    assert rows == {"done": "SUCCEEDED", "retried": None, "twice": "FAILED", "pruned": None, "runs": None}
+    assert {name: sorted(record.made) for name, record in journal.records.items()} == {
+        "done": [1],
+        "retried": [],
+        "twice": [1, 2],
+        "pruned": [1],
+        "runs": [1, 2],
+    }
+    assert journal.of("pruned").pruned
 
 
 def test_another_file_is_no_journal():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -16,6 +15,7 @@ from places import ROOT
 from waiting import wait_until
 
 from luigi_pai.spec.names import base_name
+from luigi_pai.sweep.results import SweepResults
 
 pytestmark = [pytest.mark.usefixtures("real_time"), pytest.mark.slow]
 
@@ -127,5 +127,5 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
         "leave": "Many: interrupted: 8 jobs continue; the next run of the sweep takes them over",
     }
     assert expected[on_kill] in log.read_text()
-    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    rows = SweepResults(str(tmp_path / "results")).rows()
     assert [bool(row["job"]) for row in rows] == [True] * 8 + [False] * 12

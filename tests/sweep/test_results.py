@@ -107,6 +107,19 @@ def test_it_exists_when_it_is_complete_and_about_the_same_points(results):
     assert not SweepResults(results.folder, points_digest(["a", "b", "c"])).exists()
 
 
+def test_no_table_of_another_run_replaces_a_complete_one(results):
+    """A run that began before it was complete, and has not noticed; a later run has a table of its own."""
+    results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
+    results.write([Row({"rate": 1}, "RUNNING")], summary(complete=False))
+    assert results.exists()
+    assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
+    later = summary(complete=False, started_ms=results.summary().updated_ms + 1)
+    results.write([Row({"rate": 1}, "RETRY_PENDING")], later)
+    assert [row["state"] for row in results.rows()] == ["RETRY_PENDING"]
+    results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
+    assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
+
+
 def test_a_broken_file_is_not_an_empty_table(results):
     """The error names the file, and says what to do."""
     results.write([], summary())

@@ -1,0 +1,138 @@
+"""The files of a journal: lines that are appended, by several processes at once, on HDFS or local."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import PaiError
+from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+from luigi_pai.sweep.results import is_on_hdfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["HdfsFiles", "LocalFile", "journal_files"]
+
+_LARGEST = 500_000_000  # bytes
+_MOST_FILES = 1000
+_TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
+
+
+def journal_files(folder: str) -> HdfsFiles | LocalFile:
+    """Return the journal's files in a folder on HDFS, or a local one."""
+    return HdfsFiles(folder) if is_on_hdfs(folder) else LocalFile(folder)
+
+
+class LocalFile:
+    """``journal.jsonl`` in a local folder, appended to under a lock."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = f"{folder.rstrip('/')}/journal.jsonl"
+        self._offset = 0
+        self._held: Any = None  # the file, while it is locked
+
+    def read(self) -> bytes:
+        """Return what was written since the last call."""
+        try:
+            with Path(self.path).open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(_LARGEST)
+        except FileNotFoundError:
+            return b""
+        whole = data[: data.rfind(b"\n") + 1]  # the rest is being written, or never will be
+        self._offset += len(whole)
+        return whole
+
+    def append(self, data: bytes) -> bytes:
+        """Append, and return what others have written before since the last call."""
+        with self.locked() as others:
+            self._held.write(data)
+            self._held.flush()
+            self._offset = self._held.tell()
+        return others
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[bytes]:
+        """Keep others from appending; yield what they have written since the last call of ``read``."""
+        if self._held is not None:
+            yield b""
+            return
+        path = Path(self.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            self._held = file
+            try:
+                yield self.read()
+            finally:
+                self._held = None
+
+
+class HdfsFiles:
+    """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
+
+    A file has one writer at a time: who cannot append to the last one begins the next. So lines of two
+    processes are not in the order of their writing.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._stem = f"{folder.rstrip('/')}/journal"
+        self.path = self._path(1)
+        self._number = 1  # of the file to append to
+        self._read: dict[int, int] = {}  # bytes of each file that ``read`` has returned
+
+    def read(self) -> bytes:
+        """Return what was written since the last call, also by this process."""
+        from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
+
+        parts = []
+        for number in range(1, _MOST_FILES):
+            data = read_small(self._fs, self._path(number), _LARGEST)
+            if data is None:
+                break
+            whole = data[: data.rfind(b"\n") + 1]
+            parts.append(whole[self._read.get(number, 0) :])
+            self._read[number] = len(whole)
+            self._number = max(self._number, number)
+        return b"".join(parts)
+
+    def append(self, data: bytes) -> bytes:
+        """Append; what others have written is not read.
+
+        After an error the data may be there, or be there later: it may be appended again.
+        """
+        for _ in range(_MOST_FILES):
+            path = self._path(self._number)
+            server, place = self._fs.at(path)
+            try:
+                if self._number in self._read:
+                    server.append_file(place, data)
+                else:
+                    server.create_file(place, data, overwrite=False)
+                    self._read[self._number] = 0
+            except HdfsError as error:
+                if not isinstance(error, FileAlreadyExists) and error.exception not in _TAKEN:
+                    raise
+                self._number += 1
+            else:
+                return b""
+        raise PaiError(
+            f"{self._stem}.jsonl has more than {_MOST_FILES} parts; remove the folder, or choose another"
+        )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[bytes]:
+        """Do nothing: HDFS has no locks. Claims are files of their own there."""
+        yield b""
+
+    @property
+    def _fs(self) -> Any:
+        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as above
+
+        return WebHdfs.from_config()
+
+    def _path(self, number: int) -> str:
+        return f"{self._stem}.jsonl" if number == 1 else f"{self._stem}.{number}.jsonl"
