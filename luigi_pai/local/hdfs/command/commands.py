@@ -9,24 +9,24 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import posixpath
 import re
 import shutil
 import stat as file_mode
 import sys
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.hdfs.command.client import CHUNK, Fault
+from luigi_pai.local.hdfs.command.client import CHUNK, Fault, Hdfs
+from luigi_pai.local.hdfs.command.files import DISK, Item, expand, on_hdfs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
-    from luigi_pai.local.hdfs.command.paths import Item, Place, Shell
-
-__all__ = ["COMMANDS", "Command", "Usage"]
+__all__ = ["COMMANDS", "Call", "Usage"]
 
 _KIB = 1024
 
@@ -35,196 +35,215 @@ class Usage(Exception):
     """A command that is written wrong."""
 
 
-@dataclass(frozen=True)
-class Command:
-    """One command: what runs it, the options that it takes, and how many arguments at least.
+@dataclass
+class Call:
+    """A command line: options without dashes, then arguments; ``failed`` says whether a path failed."""
 
-    It is called with the shell, the options without dashes, and the arguments.
-    """
+    name: str
+    hdfs: Hdfs
+    options: set[str] = field(default_factory=set)
+    words: list[str] = field(default_factory=list)
+    failed: bool = False
 
-    run: Callable[[Shell, frozenset[str], list[str]], None]
-    options: str = ""
-    least: int = 1
+    def run(self, words: Iterable[str]) -> None:
+        """Run the command with its options and arguments; raises Usage or Fault."""
+        known, least, run = COMMANDS[self.name]
+        self.words = list(words)
+        while self.words and self.words[0].startswith("-") and self.words[0] != "-":
+            option = self.words.pop(0)
+            if option[1:] not in known.split():
+                raise Usage(f"Illegal option {option}; it takes {known or 'none'}")
+            self.options.add(option[1:])
+        if len(self.words) < least:
+            raise Usage(f"Not enough arguments: expected {least} but got {len(self.words)}")
+        run(self)
 
-    def parsed(self, words: Sequence[str]) -> tuple[frozenset[str], list[str]]:
-        """Take options, which come first, apart from arguments."""
-        options, arguments = set(), list(words)
-        while arguments and arguments[0].startswith("-") and arguments[0] != "-":
-            option = arguments.pop(0)
-            if option[1:] not in self.options.split():
-                known = "".join(f" -{name}" for name in self.options.split())
-                raise Usage(f"Illegal option {option}; it takes{known or ' none'}")
-            options.add(option[1:])
-        if len(arguments) < self.least:
-            raise Usage(f"Not enough arguments: expected {self.least} but got {len(arguments)}")
-        return frozenset(options), arguments
+    def print(self, text: str) -> None:
+        """Write a line."""
+        sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
+
+    def fault(self, fault: Exception) -> None:
+        """Write what went wrong, and go on."""
+        self.failed = True
+        sys.stdout.flush()
+        sys.stderr.write(f"{self.name}: {fault}\n")
+
+    def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
+        """Do something with every item; one that fails does not stop the others."""
+        for item in items:
+            try:
+                work(item)
+            except Fault as fault:
+                self.fault(fault)
+
+    def found(self, words: Iterable[str]) -> list[Item]:
+        """Return what paths with patterns stand for."""
+        items: list[Item] = []
+        self.each(lambda word: items.extend(expand(self.hdfs, word)), words)
+        return items
+
+    def split(self) -> tuple[list[str], str]:
+        """Return the sources and the destination; one word alone goes to the current folder."""
+        return (self.words, ".") if len(self.words) == 1 else (self.words[:-1], self.words[-1])
 
 
 # copies
 
 
-def _put(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    sources, goal = _split(arguments)
-    target = shell.item(goal)
+def _put(call: Call) -> None:
+    sources, goal = call.split()
+    target = on_hdfs(call.hdfs, goal)
     if sources == ["-"]:
-        _write(target.child("-") if target.is_folder else target, sys.stdin.buffer, replace="f" in options)
+        _write(call, target.child("-") if target.is_folder() else target, sys.stdin.buffer)
     else:
-        _copy(shell, [shell.local(text) for text in sources], target, options)
+        _copy(call, [_local(text) for text in sources], target)
 
 
-def _get(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    sources, goal = _split(arguments)
-    _copy(shell, shell.expand(sources), shell.local(goal), options)
+def _get(call: Call) -> None:
+    sources, goal = call.split()
+    _copy(call, call.found(sources), _local(goal))
 
 
-def _cp(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    _copy(shell, shell.expand(arguments[:-1]), shell.item(arguments[-1]), options)
+def _cp(call: Call) -> None:
+    _copy(call, call.found(call.words[:-1]), on_hdfs(call.hdfs, call.words[-1]))
 
 
-def _mv(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    goal = shell.item(arguments[-1])
-    items = shell.expand(arguments[:-1])
-    _check_goal(items, goal, replace=False)
+def _local(text: str) -> Item:
+    text = text.removeprefix("file://")
+    return Item(DISK, str(Path(text).absolute()), text)
 
-    def move(item: Item) -> None:
-        target = _target(item, goal)
-        if target.exists and not target.is_folder:
+
+def _copy(call: Call, items: list[Item], goal: Item) -> None:
+    def copy(pair: tuple[Item, Item]) -> None:
+        item, target = pair
+        if not item.is_folder():
+            with item.place.read(item.path) as stream:
+                _write(call, target, stream)
+            return
+        if target.look() and not target.is_folder():
+            raise target.fault("Is not a directory")
+        target.place.mkdir(target.path)
+        call.each(copy, [(child, target.child(child.name())) for child, _ in item.children()])
+
+    _each_to(call, items, goal, copy)
+
+
+def _mv(call: Call) -> None:
+    def move(pair: tuple[Item, Item]) -> None:
+        item, target = pair
+        if target.look() and not target.is_folder():
             raise target.fault("File exists")
-        if not shell.hdfs.rename(item.path, target.path):
+        if not call.hdfs.rename(item.path, target.path):
             raise item.fault("Input/output error")
 
-    shell.each(items, move)
+    _each_to(call, call.found(call.words[:-1]), on_hdfs(call.hdfs, call.words[-1]), move)
 
 
-def _append_to_file(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    *sources, goal = arguments
-    target = shell.item(goal)
-    if target.is_folder:
+def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[tuple[Item, Item]], None]) -> None:
+    """Do something with every item that is there and the place where it goes, which is not above it."""
+    into_folder = goal.is_folder()
+    if len(items) > 1 and not into_folder:
+        raise goal.fault("Is not a directory" if goal.look() else "No such file or directory")
+    if not into_folder:
+        _check_free(call, goal)
+
+    def target(item: Item) -> None:
+        item.facts()
+        there = goal.child(item.name()) if into_folder else goal
+        if item.place is there.place and f"{there.path}/".startswith(f"{item.path.rstrip('/')}/"):
+            what = "is a subdirectory of itself" if item.is_folder() else "are the same file"
+            raise Fault(f"`{item.shown}' to `{there.shown}': {what}")
+        work((item, there))
+
+    call.each(target, items)
+
+
+def _check_free(call: Call, target: Item) -> None:
+    """Raise Fault for what is there and not replaced, or has no folder to be in."""
+    found = target.look()
+    if found and "f" not in call.options:
+        raise target.fault("File exists")
+    if not found and not Item(target.place, posixpath.dirname(target.path), "").is_folder():
+        raise target.fault("No such file or directory")
+
+
+def _write(call: Call, target: Item, stream: Any) -> None:
+    if target.is_folder():
+        raise target.fault("Is a directory")
+    _check_free(call, target)
+    target.place.write(target.path, stream)
+
+
+def _append_to_file(call: Call) -> None:
+    *sources, goal = call.words
+    target = on_hdfs(call.hdfs, goal)
+    if target.is_folder():
         raise target.fault("Is a directory")
     for source in sources:
         if source != "-" and not Path(source).is_file():
             raise Fault(f"{Path(source).absolute()} (No such file or directory)")
-    if not target.exists:
-        target.write(io.BytesIO())
+    if not target.look():
+        call.hdfs.write(target.path, io.BytesIO())
     for source in sources:
         with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
-            shell.hdfs.append(target.path, stream)
-
-
-def _split(arguments: list[str]) -> tuple[list[str], str]:
-    """Return the sources and the destination; one word alone goes to the current folder."""
-    return (arguments, ".") if len(arguments) == 1 else (arguments[:-1], arguments[-1])
-
-
-def _check_goal(items: Sequence[Place], goal: Place, *, replace: bool) -> None:
-    if len(items) > 1 and not goal.is_folder:
-        raise goal.fault("Is not a directory" if goal.exists else "No such file or directory")
-    if goal.exists and not goal.is_folder and not replace:
-        raise goal.fault("File exists")
-    _check_above(goal)
-
-
-def _check_above(place: Place) -> None:
-    if not place.exists and not place.above().is_folder:
-        raise place.fault("No such file or directory")
-
-
-def _target(item: Place, goal: Place) -> Place:
-    """Return where an item goes, which has to be there, and not above that."""
-    if not item.exists:
-        raise item.fault("No such file or directory")
-    target = goal.child(item.name) if goal.is_folder else goal
-    if type(item) is type(target) and f"{target.path}/".startswith(f"{item.path.rstrip('/')}/"):
-        what = "is a subdirectory of itself" if item.is_folder else "are the same file"
-        raise Fault(f"`{item.shown}' to `{target.shown}': {what}")
-    return target
-
-
-def _copy(shell: Shell, items: Sequence[Place], goal: Place, options: frozenset[str]) -> None:
-    replace = "f" in options
-    _check_goal(items, goal, replace=replace)
-
-    def copy(item: Place, target: Place) -> None:
-        if not item.is_folder:
-            with item.read() as stream:
-                _write(target, stream, replace=replace)
-            return
-        if target.exists and not target.is_folder:
-            raise target.fault("Is not a directory")
-        target.mkdir()
-        shell.each(item.children(), lambda child: copy(child, target.child(child.name)))
-
-    shell.each(items, lambda item: copy(item, _target(item, goal)))
-
-
-def _write(target: Place, stream: Any, *, replace: bool) -> None:
-    if target.is_folder:
-        raise target.fault("Is a directory")
-    if target.exists and not replace:
-        raise target.fault("File exists")
-    _check_above(target)
-    target.write(stream)
+            call.hdfs.append(target.path, stream)
 
 
 # changes
 
 
-def _mkdir(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
+def _mkdir(call: Call) -> None:
     def make(item: Item) -> None:
-        if item.exists and not (item.is_folder and "p" in options):
-            raise item.fault("File exists" if item.is_folder else "Is not a directory")
-        if "p" not in options:
-            _check_above(item)
-        item.mkdir()
+        found = item.look()
+        if found and not (item.is_folder() and "p" in call.options):
+            raise item.fault("File exists" if item.is_folder() else "Is not a directory")
+        if "p" not in call.options:
+            _check_free(call, item)
+        call.hdfs.mkdir(item.path)
 
-    shell.each(shell.expand(arguments), make)
+    call.each(make, call.found(call.words))
 
 
-def _touchz(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
+def _touchz(call: Call) -> None:
     def touch(item: Item) -> None:
-        if item.exists and not item.is_folder and item.facts["length"]:
+        if (item.look() or {}).get("length"):
             raise item.fault("Not a zero-length file")
-        _write(item, io.BytesIO(), replace=True)
+        call.options.add("f")
+        _write(call, item, io.BytesIO())
 
-    shell.each(shell.expand(arguments), touch)
+    call.each(touch, call.found(call.words))
 
 
-def _rm(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
+def _rm(call: Call) -> None:
     def delete(item: Item) -> None:  # for good: there is no trash
-        if not item.exists and "f" in options:
+        if "f" in call.options and not item.look():
             return
-        if item.facts["type"] == "DIRECTORY" and not options & {"r", "R"}:
+        is_folder = item.facts()["type"] == "DIRECTORY"
+        if is_folder and not call.options & {"r", "R"}:
             raise item.fault("Is a directory")
-        if not shell.hdfs.delete(item.path, recursive=item.is_folder):
+        if not call.hdfs.delete(item.path, recursive=is_folder):
             raise item.fault("Input/output error")
-        shell.print(f"Deleted {item.shown}")
+        call.print(f"Deleted {item.shown}")
 
-    shell.each(shell.expand(arguments), delete)
+    call.each(delete, call.found(call.words))
 
 
 # contents
 
 
-def _cat(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    _show(shell, arguments, lambda stream: stream)
-
-
-def _text(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    _show(shell, arguments, _unpacked)
-
-
-def _show(shell: Shell, arguments: list[str], reader: Callable[[Any], Any]) -> None:
+def _cat(call: Call) -> None:
     def show(item: Item) -> None:
-        if item.facts["type"] == "DIRECTORY":
+        if item.facts()["type"] == "DIRECTORY":
             raise item.fault("Is a directory")
-        with item.read() as stream:
+        with item.place.read(item.path) as stream:
             try:
-                shutil.copyfileobj(reader(stream), sys.stdout.buffer, CHUNK)
+                shown = _unpacked(stream) if call.name == "text" else stream
+                shutil.copyfileobj(shown, sys.stdout.buffer, CHUNK)
             except (zlib.error, gzip.BadGzipFile, EOFError) as error:
                 raise Fault(f"cannot unpack: {error}") from error
         sys.stdout.flush()
 
-    shell.each(shell.expand(arguments), show)
+    call.each(show, call.found(call.words))
 
 
 def _unpacked(stream: Any) -> Any:
@@ -238,86 +257,87 @@ def _unpacked(stream: Any) -> Any:
 # facts
 
 
-def _ls(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    def write(item: Item) -> None:
-        facts = item.facts
-        mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if item.is_folder else file_mode.S_IFREG)
+def _ls(call: Call) -> None:
+    def write(item: Item, facts: dict[str, Any]) -> None:
+        is_folder = facts["type"] == "DIRECTORY"
+        mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
         when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
-        shell.print(
-            f"{file_mode.filemode(mode)} {'-' if item.is_folder else facts['replication']:>3} "
-            f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], options):>10} "
+        call.print(
+            f"{file_mode.filemode(mode)} {'-' if is_folder else facts['replication']:>3} "
+            f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], call):>10} "
             f"{when:%Y-%m-%d %H:%M} {item.shown}"
         )
 
     def show(item: Item) -> None:
-        if item.facts["type"] != "DIRECTORY" or "d" in options:
-            write(item)
+        facts = item.facts()
+        if facts["type"] != "DIRECTORY" or "d" in call.options:
+            write(item, facts)
             return
         inside = item.children()
-        if inside and "R" not in options:
-            shell.print(f"Found {len(inside)} items")
-        for child in inside:
-            write(child)
-            if "R" in options and child.is_folder:
-                shell.each([child], show)
+        if inside and "R" not in call.options:
+            call.print(f"Found {len(inside)} items")
+        for child, about in inside:
+            write(child, about)
+            if "R" in call.options and about["type"] == "DIRECTORY":
+                call.each(show, [child])
 
-    shell.each(shell.expand(arguments or ["."]), show)
+    call.each(show, call.found(call.words or ["."]))
 
 
-def _size(number: int, options: frozenset[str]) -> str:
+def _size(number: int, call: Call) -> str:
     """Return a number of bytes as it is, or with ``-h`` as ``2.1 K``."""
-    if "h" not in options or number < _KIB:
+    if "h" not in call.options or number < _KIB:
         return str(number)
     step = (number.bit_length() - 1) // 10
     digits = 1 if number % _KIB**step else 0
     return f"{number / _KIB**step:.{digits}f} {'KMGTPE'[step - 1]}"
 
 
-def _du(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
+def _du(call: Call) -> None:
     def show(item: Item) -> None:
-        for each in item.children() if item.facts["type"] == "DIRECTORY" and "s" not in options else [item]:
-            size = _size(shell.hdfs.summary(each.path)["length"], options)
-            shell.print(f"{size:<7}  {each.shown}")
+        opened = item.facts()["type"] == "DIRECTORY" and "s" not in call.options
+        for each in [child for child, _ in item.children()] if opened else [item]:
+            call.print(f"{_size(call.hdfs.summary(each.path)['length'], call):<7}  {each.shown}")
 
-    shell.each(shell.expand(arguments or ["."]), show)
+    call.each(show, call.found(call.words or ["."]))
 
 
-def _count(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
+def _count(call: Call) -> None:
     def show(item: Item) -> None:
-        summary = item.facts and shell.hdfs.summary(item.path)
-        counts = [_size(summary[name], options) for name in ("directoryCount", "fileCount", "length")]
-        shell.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
+        summary = item.facts() and call.hdfs.summary(item.path)
+        counts = [_size(summary[name], call) for name in ("directoryCount", "fileCount", "length")]
+        call.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
 
-    shell.each(shell.expand(arguments), show)
+    call.each(show, call.found(call.words))
 
 
-def _stat(shell: Shell, _options: frozenset[str], arguments: list[str]) -> None:
-    form = arguments.pop(0) if "%" in arguments[0] else "%y"
+def _stat(call: Call) -> None:
+    form = call.words.pop(0) if "%" in call.words[0] else "%y"
 
     def show(item: Item) -> None:
-        facts = item.facts
+        facts = item.facts()
         when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc)
         values = {
             "b": facts["length"],
-            "F": "directory" if item.is_folder else "regular file",
+            "F": "directory" if facts["type"] == "DIRECTORY" else "regular file",
             "g": facts["group"],
-            "n": item.name,
+            "n": item.name(),
             "o": facts["blockSize"],
             "r": facts["replication"],
             "u": facts["owner"],
             "y": f"{when:%Y-%m-%d %H:%M:%S}",
             "Y": facts["modificationTime"],
         }
-        shell.print(re.sub(r"%(.)", lambda match: str(values.get(match[1], match[1])), form))
+        call.print(re.sub(r"%(.)", lambda match: str(values.get(match[1], match[1])), form))
 
-    shell.each(shell.expand(arguments), show)
+    call.each(show, call.found(call.words))
 
 
-def _test(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
-    if len(options) != 1:
-        raise Usage("Only one test flag is allowed" if options else "No test flag given")
-    item = next(iter(shell.expand(arguments[:1])), None)
-    found = None if item is None else item.found
+def _test(call: Call) -> None:
+    if len(call.options) != 1:
+        raise Usage("Only one test flag is allowed" if call.options else "No test flag given")
+    item = next(iter(call.found(call.words[:1])), None)
+    found = item and item.look()
     answers = found and {
         "e": True,
         "d": found["type"] == "DIRECTORY",
@@ -325,25 +345,26 @@ def _test(shell: Shell, options: frozenset[str], arguments: list[str]) -> None:
         "s": found["length"] > 0,
         "z": found["length"] == 0,
     }
-    shell.failed = not (answers and answers[min(options)])
+    call.failed = not (answers and answers[min(call.options)])
 
 
-COMMANDS = {
-    "appendToFile": Command(_append_to_file, least=2),
-    "cat": Command(_cat, "ignoreCrc"),
-    "copyFromLocal": Command(_put, "f p l"),
-    "copyToLocal": Command(_get, "f p ignoreCrc crc"),
-    "count": Command(_count, "h"),
-    "cp": Command(_cp, "f p", least=2),
-    "du": Command(_du, "s h", least=0),
-    "get": Command(_get, "f p ignoreCrc crc"),
-    "ls": Command(_ls, "d h R", least=0),
-    "mkdir": Command(_mkdir, "p"),
-    "mv": Command(_mv, least=2),
-    "put": Command(_put, "f p l"),
-    "rm": Command(_rm, "f r R skipTrash"),
-    "stat": Command(_stat),
-    "test": Command(_test, "d e f s z"),
-    "text": Command(_text, "ignoreCrc"),
-    "touchz": Command(_touchz),
+COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
+    "appendToFile": ("", 2, _append_to_file),
+    "cat": ("ignoreCrc", 1, _cat),
+    "copyFromLocal": ("f p l", 1, _put),
+    "copyToLocal": ("f p ignoreCrc crc", 1, _get),
+    "count": ("h", 1, _count),
+    "cp": ("f p", 2, _cp),
+    "du": ("s h", 0, _du),
+    "get": ("f p ignoreCrc crc", 1, _get),
+    "ls": ("d h R", 0, _ls),
+    "mkdir": ("p", 1, _mkdir),
+    "mv": ("", 2, _mv),
+    "put": ("f p l", 1, _put),
+    "rm": ("f r R skipTrash", 1, _rm),
+    "stat": ("", 1, _stat),
+    "test": ("d e f s z", 1, _test),
+    "text": ("ignoreCrc", 1, _cat),
+    "touchz": ("", 1, _touchz),
 }
+"""By name: the options, how many arguments there are at least, and what runs the command."""

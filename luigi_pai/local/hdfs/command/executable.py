@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.hdfs.command.client import Fault, Hdfs
-from luigi_pai.local.hdfs.command.commands import COMMANDS, Usage
-from luigi_pai.local.hdfs.command.paths import Shell
+from luigi_pai.local.hdfs.command.commands import COMMANDS, Call, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,25 +88,24 @@ def _run_shell(words: list[str]) -> int:
             hint = f"Did you mean -{typed}?  This command begins with a dash.\n"
         sys.stderr.write(f"{typed}: Unknown command\n{hint}")
         return 255
-    command = COMMANDS[name]
     url = os.environ.get("LUIGI_PAI_WEBHDFS_URL")
     if not url:
         sys.stderr.write(
             f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
         )
         return 1
-    shell = Shell(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser()))
+    call = Call(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser()))
     try:
-        command.run(shell, *command.parsed(rest))
+        call.run(rest)
         sys.stdout.flush()
     except Usage as usage:
         sys.stderr.write(f"-{name}: {usage}\n")
         return 255
     except Fault as fault:
-        shell.fault(fault)
+        call.fault(fault)
     except BrokenPipeError:  # the reader of our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        shell.fault(Fault(f"{error.filename or ''} ({error.strerror})".strip()))
-    return 1 if shell.failed else 0
+        call.fault(Fault(f"{error.filename or ''} ({error.strerror})".strip()))
+    return 1 if call.failed else 0
