@@ -9,7 +9,6 @@ import itertools
 import logging
 import os
 import posixpath
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.hdfs.transfer.summary import Transfer
+from luigi_pai.private_folder import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,11 +192,7 @@ def one_at_a_time(place: str) -> Iterator[None]:
 
 def _lock(place: str) -> tuple[Path, int]:
     """Return a lock file that this process holds; it is there as long as it is held."""
-    folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.lstat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not ours")
-    path = folder / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.lock"
+    path = private_folder() / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.lock"
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

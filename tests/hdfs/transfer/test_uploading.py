@@ -10,6 +10,7 @@ import posixpath
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -754,7 +755,7 @@ def resend(backend, fs, home, source, spoil):
 
 def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):
     """However many destinations: a lock file is there as long as it is held."""
-    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for number in range(3):
         upload(fs, source, f"{home}/code{number}")
     (folder,) = tmp_path.glob("luigi-pai-*")
@@ -764,7 +765,7 @@ def test_no_lock_files_are_left(fs, home, source, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
     """Also while its file is removed and made again by others."""
-    monkeypatch.setattr(uploading.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     inside, most = [], []
 
     def work(_number):

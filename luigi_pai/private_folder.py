@@ -1,0 +1,32 @@
+"""The folder of this user for locks on this machine; standard library only."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+__all__ = ["private_folder"]
+
+
+def private_folder() -> Path:
+    """Return the folder ``luigi-pai-UID`` in the temporary folder; it is made if it is not there.
+
+    Every user may write to the temporary folder, so the folder is checked: it is no link, belongs to this
+    user, and nobody else may enter it.
+
+    Raises:
+        PermissionError: it is not such a folder.
+        OSError: it cannot be made.
+    """
+    folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode):
+        raise PermissionError(f"{folder} is not a folder")
+    if about.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    if about.st_mode & 0o077:
+        raise PermissionError(f"{folder} is open to other users")
+    return folder
