@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
 import selectors
 import shutil
@@ -19,40 +18,23 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED
 from luigi_pai.cli.job_argument import on_cluster
+from luigi_pai.cli.luigi_process import PARENT
 from luigi_pai.cli.tables import duration, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["end_processes_at_sigterm", "run"]
+__all__ = ["run"]
 
 _START = """\
-import sys, warnings
-sys.excepthook = lambda kind, *error: kind is KeyboardInterrupt or sys.__excepthook__(kind, *error)
-from luigi_pai.cli.failures import plain_failures
-sys.argv[0] = "luigi-pai run"
-with plain_failures("run", "stopped"):  # a luigi.cfg that cannot be read, say
-    import luigi.configuration, luigi.retcodes
-    warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
-    config = luigi.configuration.get_config()
-    config.set("core", "no_configure_logging", "true")
-    codes = {"already_running": 4, "missing_data": 4, "not_run": 4, "task_failed": 1,
-             "scheduling_error": 4, "unhandled_exception": 4}
-    for name, code in codes.items():
-        config.set("retcode", name, str(code))
-    from luigi_pai.cli.task_argument import check_scheduler, task_named
-    task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
-    check_scheduler("run", sys.argv[3:])
-from luigi_pai.cli.run import end_processes_at_sigterm
-from luigi_pai.console import install
-install()
-end_processes_at_sigterm()
-luigi.retcodes.run_with_retcodes(sys.argv[1:])
+import sys
+sys.path[:] = filter(None, sys.path)  # not the current folder
+from luigi_pai.cli.luigi_process import main
+main()
 """
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _REDRAWN = 1.0
-_LONGEST_END = 10.0  # seconds; on_kill = stop takes 5
 _BAR = 20  # characters
 
 
@@ -69,8 +51,8 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
 
     A line for each change of a job, and on a terminal a progress line below; a failure is shown
-    by the job's own error. Ctrl-C or SIGTERM ends Luigi: jobs go on, or are stopped, as on_kill says, and
-    the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
+    by the job's own error. Ctrl-C, SIGTERM or SIGHUP ends Luigi: jobs go on, or are stopped, as on_kill
+    says, and the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
     task or parameter, or no scheduler of Luigi; 4: something could not be run.
     """
@@ -78,11 +60,9 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
-    environment = {**os.environ, PROGRESS_FD: progress_pipe(writing)}
+    environment = {**os.environ, PROGRESS_FD: progress_pipe(writing), PARENT: str(os.getpid())}
     if is_terminal():
         environment[COLUMNS] = str(shutil.get_terminal_size().columns)
-    path = [os.getcwd(), environment.get("PYTHONPATH", "")]  # noqa: PTH109  as luigi.cfg is looked for
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     command = [sys.executable, "-c", _START, "--module", module, task, *arguments]
     with subprocess.Popen(  # noqa: S603  Luigi, with the user's own words
         command,
@@ -100,36 +80,22 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     sys.exit(code if code >= 0 else EXIT_FAILED)
 
 
-def end_processes_at_sigterm() -> None:
-    """Let SIGTERM end the worker processes of this Luigi too, and wait for them, before it ends this one."""
-
-    def end(number: int, _frame: Any) -> None:
-        workers = multiprocessing.active_children()
-        for worker in workers:
-            worker.terminate()
-        deadline = time.monotonic() + _LONGEST_END
-        for worker in workers:
-            worker.join(max(0.0, deadline - time.monotonic()))
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGTERM, end)
-    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
-
-
 @contextlib.contextmanager
 def _signals_left_to(luigi: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave Ctrl-C to Luigi, to which a terminal sends it too, and pass SIGTERM on to it."""
+    """Leave Ctrl-C to Luigi, to which a terminal sends it too, and pass SIGTERM and SIGHUP on to it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end = signal.signal(signal.SIGTERM, lambda number, _frame: luigi.send_signal(number))
+    from luigi_pai.tasks.signals import ENDING, handled  # noqa: PLC0415  costs what only run needs
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    for number in handled(ENDING):
+        before[number] = signal.signal(number, lambda number, _frame: luigi.send_signal(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, end)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 import traceback
 from importlib import import_module
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -57,7 +59,7 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
 
     Args:
         command: the name of the command, for errors.
-        module: where the task is; the current folder is looked in first.
+        module: where the task is; if it is in the current folder, its modules come first.
         arguments: the name of the task, and its parameters.
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
@@ -111,7 +113,9 @@ def check_scheduler(command: str, arguments: Sequence[str]) -> None:
 
 def _import(command: str, module: str) -> None:
     """Import a module of the user's, or end the command and say where it failed."""
-    sys.path.insert(0, "")
+    here = os.getcwd()  # noqa: PTH109  a text
+    if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else nothing comes from there
+        sys.path.insert(0, here)
     try:
         import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""JobWatch: the job of a task is watched to its end: log lines, Luigi's page, messages and signals."""
+"""JobWatch: the job of a task is watched to its end: log lines, Luigi's page and messages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Outcome, Watcher
-from luigi_pai.errors import PaiApiError, PaiError
+from luigi_pai.errors import PaiApiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import Messages
+from luigi_pai.tasks.on_kill import continues
 from luigi_pai.tasks.reports import Reports
-from luigi_pai.tasks.signals import before_signals
 from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
     from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.on_kill import OnKill
     from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.outputs import Outputs
 
@@ -39,17 +40,20 @@ class JobWatch:
         book: of the cluster.
         outputs: of the task.
         options: of the task.
+        on_kill: of the run.
     """
 
-    def __init__(self, definition: Definition, book: Book, outputs: Outputs, options: Options) -> None:
+    def __init__(
+        self, definition: Definition, book: Book, outputs: Outputs, options: Options, on_kill: OnKill
+    ) -> None:
         self._definition = definition
         self._book, self._api = book, book.api
         self._outputs = outputs
         self._options = options
+        self._on_kill = on_kill
         self._reasons = WaitingReasons(book)
         self._messages = Messages(definition.task, book.api)
         self._page = LuigiPage(definition.task, book.api.clock)
-        self._watched: str | None = None
         self._logged = ""
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
@@ -61,14 +65,8 @@ class JobWatch:
             status: of the job.
             event: ``PaiEvent.SUBMITTED`` or ``PaiEvent.TAKEN_OVER``.
         """
-        self._watched = status.name
-        try:
-            with before_signals(self._killed) as check_signals:
-                add_tags(self._api, status, self._options.tags)
-                trigger(self._definition.task, event, status)
-                check_signals()
-        finally:
-            self._watched = None
+        add_tags(self._api, status, self._options.tags)
+        trigger(self._definition.task, event, status)
 
     def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
         """Watch a job, and return its last update.
@@ -80,7 +78,8 @@ class JobWatch:
         Raises:
             PaiApiError: lookups failed for too long; the text says that the job continues.
         """
-        self._watched = name = status.name
+        name = status.name
+        self._on_kill.watching(name)
         self._event = None
         self._page.link(self._api.page(name))
         watcher = Watcher(self._book)
@@ -96,56 +95,26 @@ class JobWatch:
         reports = Reports(self._outputs.hdfs_of(folder), folder, self._api.clock, self._page.report)
         last: Update | None = None
         try:
-            with before_signals(self._killed) as check_signals:
+            self.show(status)
+            self._tell(status)
+            while last is None:
+                yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
+                for update in watcher.step():
+                    status = update.status
+                    last = update if update.outcome is not Outcome.CHANGED else None
                 self.show(status)
                 self._tell(status)
-                while last is None:
-                    check_signals()
-                    yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
-                    for update in watcher.step():
-                        status = update.status
-                        last = update if update.outcome is not Outcome.CHANGED else None
-                    self.show(status)
-                    self._tell(status)
-                    if last is None:
-                        logs.step(status)
-                        reports.show(name, self._logged)
+                if last is None:
+                    logs.step(status)
+                    reports.show(name, self._logged)
         except PaiApiError as error:
-            raise error.extended(self._continues(status.name)) from None
-        except PaiError:
-            raise
-        except KeyboardInterrupt:  # said already
-            raise
-        except BaseException:
-            logger.warning("Interrupted: %s", self._continues(status.name))
-            raise
+            raise error.extended(continues(self._api, name)) from None
         finally:
-            self._watched = None
             self._messages.end()
+        self._on_kill.over()
         if last.outcome is Outcome.ENDED:
             yield from logs.end(status)
         return last
-
-    def _killed(self) -> None:
-        """Stop the job if ``on_kill`` says so, or say that it goes on."""
-        name = self._watched
-        if name is None:
-            return
-        if self._options["on_kill"] != "stop":
-            logger.warning("Interrupted: %s", self._continues(name))
-            return
-        try:
-            self._api.stop(name)
-        except PaiError as error:
-            logger.warning(
-                "Interrupted: job %s could not be stopped (%s): %s", name, error, self._continues(name)
-            )
-        else:
-            logger.warning("Interrupted: job %s was asked to stop", name)
-
-    def _continues(self, name: str) -> str:
-        page = self._api.page(name)
-        return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
 
     def show(self, status: JobStatus) -> None:
         """Log a changed status, and show it on Luigi's web page."""

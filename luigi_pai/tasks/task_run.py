@@ -28,9 +28,13 @@ from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.definition import Forecast
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.evidence import Evidence
+from luigi_pai.tasks.on_kill import OnKill, submission_unknown
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
+from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
@@ -97,6 +101,7 @@ class TaskRun:
         self._hdfs = configured_hdfs(self._settings, self._task.cluster)
         self.outputs = Outputs(self._hdfs, definition.folder, definition.targets)
         self._made = 0  # attempts of this run
+        self._check_signals: Callable[[], None] = lambda: None
 
     @functools.cached_property
     def evidence(self) -> Evidence:
@@ -116,10 +121,14 @@ class TaskRun:
         return Options(self._task, self._settings)
 
     @functools.cached_property
+    def _on_kill(self) -> OnKill:
+        return OnKill(self.book.api, self.options)
+
+    @functools.cached_property
     def _watch(self) -> JobWatch:
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
 
-        return JobWatch(self._definition, self.book, self.outputs, self.options)
+        return JobWatch(self._definition, self.book, self.outputs, self.options, self._on_kill)
 
     # what is known
 
@@ -188,6 +197,7 @@ class TaskRun:
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""
+        self._check_signals()
         self._watch.pause(seconds)
 
     def steps(self) -> Steps[None]:
@@ -200,6 +210,10 @@ class TaskRun:
         """
         for warning in self._definition.check(self.job):
             logger.warning("Job %s: %s", self._name, warning)
+        with before_signals(self._on_kill.act) as self._check_signals:
+            yield from self._steps()
+
+    def _steps(self) -> Steps[None]:
         while True:
             entry = yield from self.begin()
             if entry is None or entry.status is None:
@@ -283,10 +297,11 @@ class TaskRun:
         posting = Posting(self.book, name, single=self._single)
         spoken = self.book.api.dialect.version
         try:
+            self._on_kill.posting(name)
             status = yield from posting.steps(job)
         except PaiApiError as error:
             if posting.may_be_submitted:
-                raise error.extended(_submission_unknown(name)) from None
+                raise error.extended(submission_unknown(name)) from None
             self.evidence.release()
             if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
                 return (yield from self.book.latest(self._name, self.evidence))  # in the other dialect
@@ -294,11 +309,9 @@ class TaskRun:
         except PaiError:
             self.evidence.release()
             raise
-        except BaseException:
-            logger.warning("Interrupted: %s", _submission_unknown(name))
-            raise
         if status is None:
             return (yield from self.book.holder(self._name, number))
+        self._on_kill.watching(name)
         self.evidence.posted()
         return self.book.posted(self._name, number, status)
 
@@ -445,7 +458,3 @@ class TaskRun:
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.log(logging.INFO if self._single else logging.DEBUG, text, *arguments)
-
-
-def _submission_unknown(name: str) -> str:
-    return f"job {name} may have been submitted; run the task again: it looks up the job first"

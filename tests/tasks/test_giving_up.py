@@ -81,30 +81,69 @@ luigi.build([Train()], local_scheduler=True)
 """
 
 
-@pytest.mark.slow
-def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, tmp_path):
-    """What was started goes on; the log says so, and what the next run does."""
-    pai.plan = {"runs_for": 600}
-    config = luigi.configuration.get_config()
-    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
-    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
-    worker = subprocess.Popen(
-        [sys.executable, "-c", _PIPELINE],
-        env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not pai.count("GET", "/jobs/train$") > 2:
+@pytest.fixture
+def worker(tmp_path):
+    """A process of Luigi with one task, and the present settings."""
+
+    def start():
+        config = luigi.configuration.get_config()
+        lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
+        (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
+        return subprocess.Popen(
+            [sys.executable, "-c", _PIPELINE],
+            env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def log_after(worker, number, is_reached):
+    """Send a signal to a process that has reached something, and return its log."""
+    while not is_reached():
         assert worker.poll() is None
         time.sleep(0.02)
-    worker.send_signal(signal.SIGINT)
-    _out, log = worker.communicate(timeout=20)
+    worker.send_signal(number)
+    return worker.communicate(timeout=60)[1]
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, worker):
+    """What was started goes on; the log says so, and what the next run does."""
+    pai.plan = {"runs_for": 600}
+    log = log_after(worker(), signal.SIGINT, lambda: pai.count("GET", "/jobs/train$") > 2)
     assert re.search(
         r"Interrupted: job train continues \(http://.*/view\.html\?jobName=train\); to take it over, run",
         log,
     )
     assert pai.jobs["train"].state == "RUNNING"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("on_kill", ["leave", "stop"])
+def test_a_signal_during_a_submission(pai, settings, worker, number, on_kill):
+    """The log says that the job may be there; it is stopped if the server has it already."""
+    settings(on_kill=on_kill)
+    pai.plan = {"runs_for": 600}
+    pai.fail("POST", "/jobs$", "hang", after=True)
+    log = log_after(worker(), number, lambda: "train" in pai.jobs)
+    if on_kill == "stop":
+        assert "Interrupted: job train was asked to stop" in log
+        assert pai.jobs["train"].state == "STOPPED"
+    else:
+        assert "Interrupted: job train may have been submitted; run the task again" in log
+
+
+@pytest.mark.slow
+def test_a_job_that_cannot_be_stopped_may_have_been_submitted(pai, settings, worker):
+    """The submission has not arrived when the signal comes, and may arrive."""
+    settings(on_kill="stop")
+    pai.fail("POST", "/jobs$", "hang")
+    log = log_after(worker(), signal.SIGTERM, lambda: pai.count("POST", "/jobs$"))
+    assert re.search(r"Interrupted: job train could not be stopped \(.*\): job train may have been", log)
 
 
 # ---------------------------------------------------------------- deadlines

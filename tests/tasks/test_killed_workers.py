@@ -1,53 +1,81 @@
-"""Every way in which a worker of Luigi ends: what becomes of the job, and what the next run does.
+"""Every way in which a run of Luigi ends: what becomes of the job, and what the next run does.
 
-docs/running-again.md has the table. Each row is made for real: a process of luigi is ended that way while its
-job runs, and is then run again.
+docs/running-again.md has the table. Each row is made for real: ``luigi`` or ``luigi-pai run`` is ended that
+way while its job runs.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from waiting import wait_until
+from places import ROOT
+from waiting import wait_for_end, wait_until
 
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
 PIPELINE = """
-import sys
 import luigi
 from luigi_pai import PaiTask, TaskRole
 
 class Train(PaiTask):
-    name = sys.argv[1]
+    name = luigi.Parameter()
+    ready = luigi.Parameter()
+    timeout = luigi.IntParameter()
     image = "x"
-    worker_timeout = int(sys.argv[4]) or None
-    tasks = [TaskRole("main", f"while [ ! -e {sys.argv[2]} ]; do sleep 0.1; done", memoryMB=100)]
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"while [ ! -e {self.ready} ]; do sleep 0.1; done", memoryMB=100)]
+
+    @property
+    def worker_timeout(self):
+        return self.timeout or None
 
 class Other(luigi.Task):
+    number = luigi.IntParameter()
+
     def output(self):
-        return luigi.LocalTarget("other")
+        return luigi.LocalTarget(f"other-{self.number}")
+
     def run(self):
         with self.output().open("w"):
             pass
 
-tasks = [Train(), Other()] if int(sys.argv[3]) > 1 else [Train()]
-sys.exit(not luigi.build(tasks, workers=int(sys.argv[3]), local_scheduler=True))
+class All(luigi.WrapperTask):
+    name = luigi.Parameter()
+    ready = luigi.Parameter()
+    timeout = luigi.IntParameter()
+    others = luigi.IntParameter()
+
+    def requires(self):
+        yield Train(name=self.name, ready=self.ready, timeout=self.timeout)
+        for number in range(self.others):
+            yield Other(number=number)
 """
+
+COMMANDS = {
+    "luigi": (
+        "luigi",
+        "--no-lock",
+        "--module",
+    ),  # which locks its words on the whole machine
+    "luigi-pai run": ("luigi_pai", "run"),
+}
 
 
 @dataclass
@@ -64,34 +92,45 @@ class Pipeline:
         """The file for which the job waits."""
         return self.folder / "ready"
 
-    def start(self, *, workers: int, on_kill: str, worker_timeout: int = 0) -> subprocess.Popen[str]:
-        """Start it, with a group of its own."""
-        (self.folder / "pipeline.py").write_text(PIPELINE)
+    @property
+    def log(self) -> str:
+        """What the last run has printed."""
+        return (self.folder / "log").read_text()
+
+    def start(self, command: str, *, workers: int, on_kill: str, timeout: int = 0) -> psutil.Popen:
+        """Start a run, with a process group of its own."""
+        (self.folder / "killed_pipeline.py").write_text(PIPELINE)
         lines = "".join(f"{key} = {value}\n" for key, value in self.settings.items())
         config = f"[OpenPai]\n{lines}on_kill = {on_kill}\n[worker]\nwait_interval = 0.2\n"
         (self.folder / "luigi.cfg").write_text(config)
-        return subprocess.Popen(
-            [sys.executable, "pipeline.py", self.name, str(self.ready), str(workers), str(worker_timeout)],
-            cwd=self.folder,
-            env={**os.environ, "LUIGI_CONFIG_PATH": str(self.folder / "luigi.cfg")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        words = [
+            *COMMANDS[command],
+            "killed_pipeline",
+            "All",
+            "--name",
+            self.name,
+            "--ready",
+            str(self.ready),
+        ]
+        words += ["--timeout", str(timeout), "--others", str(workers - 1), "--workers", str(workers)]
+        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        with (self.folder / "log").open("w") as log:
+            return psutil.Popen(
+                [sys.executable, "-m", *words, "--local-scheduler"],
+                cwd=self.folder,
+                env={**os.environ, "LUIGI_CONFIG_PATH": str(self.folder / "luigi.cfg"), "PYTHONPATH": path},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
-    def wait_for(self, state: str, name: str | None = None) -> None:
-        """Wait until the job is in a state."""
-        wait_until(lambda: self.state(name) == state, pause=0.1)
+    def wait_until_watched(self, name: str) -> None:
+        """Wait until a run watches a job that runs."""
+        wait_until(lambda: f"Job {name}: RUNNING" in self.log, pause=0.1)
 
-    def state(self, name: str | None = None) -> str:
-        """Return the state of the job, empty before it is there."""
-        states = {job.name: job.state.value for job in self.cluster.list()}
-        return states.get(name or self.name, "")
-
-    def submissions(self) -> list[str]:
-        """Return the names of all submissions."""
-        return sorted(job.name for job in self.cluster.list() if job.name.startswith(self.name))
+    def states(self) -> dict[str, str]:
+        """Return the state of each submission."""
+        return {job.name: job.state.value for job in self.cluster.list() if job.name.startswith(self.name)}
 
 
 @pytest.fixture
@@ -110,79 +149,104 @@ def pipeline(local_pai, tmp_path: Path) -> Iterator[Pipeline]:
     made.ready.touch()
 
 
-def child_of(process: subprocess.Popen[str]) -> int:
-    """Return the worker process that watches the job."""
-    children = psutil.Process(process.pid).children()
-    (child,) = (child for child in children if child.status() != psutil.STATUS_ZOMBIE)  # of the other task
-    return child.pid
+def watching(run: psutil.Popen) -> int:
+    """Return the process that watches the job: that without children."""
+    processes = [run, *run.children(recursive=True)]
+    alive = [process for process in processes if process.status() != psutil.STATUS_ZOMBIE]
+    parents = {process.ppid() for process in alive}
+    (found,) = (process.pid for process in alive if process.pid not in parents)
+    return found
 
 
-def terminate(process: subprocess.Popen[str]) -> None:
-    os.kill(process.pid, signal.SIGTERM)
+def to_main(number: int) -> Callable[[psutil.Popen], None]:
+    return lambda run: os.kill(run.pid, number)
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    os.kill(process.pid, signal.SIGINT)
+def to_group(number: int) -> Callable[[psutil.Popen], None]:
+    return lambda run: os.killpg(run.pid, number)
 
 
-def ctrl_c(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGINT)
+def to_watching(number: int) -> Callable[[psutil.Popen], None]:
+    return lambda run: os.kill(watching(run), number)
 
 
-def terminate_group(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGTERM)
+ENDS = {
+    "SIGTERM to the main process": to_main(signal.SIGTERM),
+    "SIGHUP to the main process": to_main(signal.SIGHUP),
+    "SIGTERM to the process group": to_group(signal.SIGTERM),
+    "SIGHUP to the process group (a closed terminal, a broken ssh)": to_group(signal.SIGHUP),
+    "SIGINT to the process group (Ctrl-C)": to_group(signal.SIGINT),
+    "SIGKILL of the main process": to_main(signal.SIGKILL),
+    "SIGTERM to the process that watches the job": to_watching(signal.SIGTERM),
+    "SIGKILL of the process that watches the job": to_watching(signal.SIGKILL),
+    "SIGKILL of the process group": to_group(signal.SIGKILL),
+    "`worker_timeout` of the task": lambda _run: None,  # Luigi ends the worker by itself
+}
 
 
-def terminate_child(process: subprocess.Popen[str]) -> None:
-    os.kill(child_of(process), signal.SIGTERM)
+def rows() -> Iterator[tuple[str, int, str, bool]]:
+    """Yield the cells of the table: how, workers, the command, whether the job is stopped."""
+    page = (ROOT / "docs" / "running-again.md").read_text(encoding="utf-8")
+    for how, workers, *cells in re.findall(r"^\| (.*) \| (\d) \| (\w+) \| (\w+) \|$", page, re.MULTILINE):
+        for command, cell in zip(COMMANDS, cells, strict=True):
+            assert cell in ("stopped", "continues")
+            yield how, int(workers), command, cell == "stopped"
 
 
-def kill_child(process: subprocess.Popen[str]) -> None:
-    os.kill(child_of(process), signal.SIGKILL)
+@pytest.mark.tree
+def test_the_table_is_whole():
+    """Each way to end is in it, and those that concern the main process with one and with four workers."""
+    table = {(how, workers, command) for how, workers, command, _ in rows()}
+    assert {how for how, _, _ in table} == set(ENDS)
+    for how in (how for how in ENDS if "main process" in how or how == "SIGTERM to the process group"):
+        assert {(how, workers, command) for workers in (1, 4) for command in COMMANDS} <= table
 
 
-def kill_all(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-
-
-def wait_for_timeout(_: subprocess.Popen[str]) -> None:
-    """Luigi ends the worker by itself."""
-
-
-ENDS = [
-    # how, workers, whether the process can stop the job
-    pytest.param(terminate, 1, True, id="SIGTERM, one process"),
-    pytest.param(interrupt, 1, True, id="SIGINT, one process"),
-    pytest.param(kill_all, 1, False, id="SIGKILL, one process"),
-    pytest.param(ctrl_c, 2, True, id="Ctrl-C, several processes"),
-    pytest.param(terminate_group, 2, True, id="SIGTERM to the group, several processes"),
-    pytest.param(terminate_child, 2, True, id="SIGTERM to the watching process"),
-    pytest.param(kill_child, 2, False, id="SIGKILL of the watching process"),
-    pytest.param(kill_all, 2, False, id="SIGKILL of the group"),
-    pytest.param(wait_for_timeout, 2, True, id="worker_timeout"),
-]
+@pytest.mark.tree
+@pytest.mark.parametrize("on_kill", ["leave", "stop"])
+@pytest.mark.parametrize(("how", "workers", "command", "is_stopped"), list(rows()))
+def test_a_run_ends(pipeline, how, workers, command, is_stopped, on_kill):
+    """The job continues or is stopped, as the table says, and no process of the run is left."""
+    run = pipeline.start(command, workers=workers, on_kill=on_kill, timeout=15 if "timeout" in how else 0)
+    pipeline.wait_until_watched(pipeline.name)
+    others = [process.pid for process in run.children(recursive=True)]
+    ENDS[how](run)
+    run.wait(120)
+    for pid in others:
+        wait_for_end(pid)
+    stopped = is_stopped and on_kill == "stop"
+    wait_until(lambda: pipeline.states()[pipeline.name] == ("STOPPED" if stopped else "RUNNING"))
+    if "SIGKILL" not in how:
+        said = "was asked to stop" if stopped else f"job {pipeline.name} continues"
+        assert pipeline.log.count(said) == 1
 
 
 @pytest.mark.parametrize("on_kill", ["leave", "stop"])
-@pytest.mark.parametrize(("end", "workers", "can_stop"), ENDS)
-def test_a_worker_ends(pipeline, end, workers, can_stop, on_kill):
-    """Left, the job goes on, and the next run takes it over; stopped, the next run submits it anew."""
-    timeout = 5 if end is wait_for_timeout else 0
-    first = pipeline.start(workers=workers, on_kill=on_kill, worker_timeout=timeout)
-    pipeline.wait_for("RUNNING")
-    time.sleep(0.5)  # until the worker watches it
-    end(first)
-    output, _ = first.communicate(timeout=60)
-    assert first.returncode != 0
-    stopped = can_stop and on_kill == "stop"
-    pipeline.wait_for("STOPPED" if stopped else "RUNNING")
-    if can_stop:
-        said = "was asked to stop" if stopped else f"job {pipeline.name} continues"
-        assert said in output
-    second = pipeline.start(workers=1, on_kill="leave")
-    latest = f"{pipeline.name}__attempt2" if stopped else pipeline.name
-    pipeline.wait_for("RUNNING", latest)
+def test_the_next_run(pipeline, on_kill):
+    """It takes the job over, or submits it anew if it was stopped."""
+    first = pipeline.start("luigi", workers=4, on_kill=on_kill)
+    pipeline.wait_until_watched(pipeline.name)
+    first.kill()
+    latest = pipeline.name
+    if on_kill == "stop":
+        wait_until(lambda: pipeline.states()[pipeline.name] == "STOPPED")
+        latest += "__attempt2"
+    first.wait(120)
+    second = pipeline.start("luigi", workers=1, on_kill="leave")
+    pipeline.wait_until_watched(latest)
     pipeline.ready.touch()
-    output, _ = second.communicate(timeout=60)
-    assert second.returncode == 0, output
-    assert pipeline.submissions() == ([pipeline.name, latest] if stopped else [pipeline.name])
+    assert second.wait(120) == 0, pipeline.log
+    assert sorted(pipeline.states()) == sorted({pipeline.name, latest})
+
+
+def test_a_signal_that_is_ignored_stays_ignored(pipeline):
+    """As nohup lets SIGHUP be ignored: the run goes on to the end of its job."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run = pipeline.start("luigi-pai run", workers=4, on_kill="stop")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    pipeline.wait_until_watched(pipeline.name)
+    os.killpg(run.pid, signal.SIGHUP)
+    pipeline.ready.touch()
+    assert run.wait(120) == 0, pipeline.log

@@ -1,0 +1,184 @@
+"""The lock of luigi-pai run: of one command, in one folder, for one user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+MODULE = """
+import time
+from pathlib import Path
+import luigi
+
+class Wait(luigi.Task):
+    def output(self):
+        return luigi.LocalTarget("done")
+
+    def run(self):
+        Path("cmdline").write_bytes(Path("/proc/self/cmdline").read_bytes())
+        Path("began").touch()
+        while not Path("ready").exists():
+            time.sleep(0.02)
+        self.output().open("w").close()
+"""
+OTHER = 65534  # the uid of nobody
+
+two_accounts = pytest.mark.skipif(os.getuid() != 0, reason="makes files of another user, which root can")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """A folder for temporary files of all users."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+@pytest.fixture
+def start(tmp_path: Path, temporary: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start the same command in a folder."""
+
+    def start(name: str, *words: str) -> subprocess.Popen[str]:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        (folder / "lock_pipeline.py").write_text(MODULE)
+        command = ["run", "lock_pipeline", "Wait", "--local-scheduler", *words]
+        return subprocess.Popen(
+            [sys.executable, "-m", "luigi_pai", *command],
+            cwd=folder,
+            env={**os.environ, "TMPDIR": str(temporary)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return start
+
+
+def end(run: subprocess.Popen[str], folder: Path) -> str:
+    """Let a run end, and return what it has printed."""
+    (folder / "ready").touch()
+    text, _ = run.communicate(timeout=60)
+    return text
+
+
+def test_the_same_command_in_the_same_folder(start, tmp_path):
+    """The text says what is locked, by which process, and how to go on; --no-lock goes on."""
+    first = start("here")
+    wait_until((tmp_path / "here" / "began").exists)
+    second = start("here")
+    text, _ = second.communicate(timeout=60)
+    assert second.returncode == 4, text
+    assert re.search(r"Pid\(s\) \{\d+\} already running", text)
+    assert (
+        "this command already runs in this folder, as the process above. Wait for its end, or end it" in text
+    )
+    third = start("here", "--no-lock")
+    assert "Pid(s)" not in end(third, tmp_path / "here")
+    assert third.returncode == 0
+    end(first, tmp_path / "here")
+    assert first.returncode == 0
+
+
+def test_the_same_words_in_another_folder(start, tmp_path):
+    """They are another pipeline."""
+    first = start("here")
+    wait_until((tmp_path / "here" / "began").exists)
+    second = start("there")
+    assert "Pid(s)" not in end(second, tmp_path / "there")
+    assert second.returncode == 0
+    assert first.poll() is None
+    end(first, tmp_path / "here")
+
+
+def test_a_lock_folder_of_the_users_choice(start, tmp_path, temporary):
+    """As luigi takes it from luigi.cfg."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "luigi.cfg").write_text(f"[core]\nlock_pid_dir = {tmp_path}/locks\n")
+    run = start("here")
+    assert end(run, tmp_path / "here") == ""
+    assert len(list((tmp_path / "locks").iterdir())) == 1
+    assert list(temporary.iterdir()) == []
+
+
+@two_accounts
+def test_another_users_folder_is_not_written_to(start, tmp_path, temporary):
+    """Another user of the machine makes Luigi's own folder first, with a link to a file of this user's."""
+    first = start("here")
+    end(first, tmp_path / "here")
+    command = (tmp_path / "here" / "cmdline").read_bytes().replace(b"\0", b" ").rstrip()
+    trap = temporary / "luigi"
+    trap.mkdir(exist_ok=True)
+    target = tmp_path / ".bash_profile"
+    link = trap / f"{hashlib.md5(command, usedforsecurity=False).hexdigest()}.pid"
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    os.chown(trap, OTHER, OTHER)
+    os.lchown(link, OTHER, OTHER)
+    (tmp_path / "here" / "done").unlink()
+    second = start("here")
+    assert end(second, tmp_path / "here") == ""
+    assert second.returncode == 0
+    assert not target.exists()
+    assert list(trap.iterdir()) == [link]
+
+
+def of_another_user(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, OTHER, OTHER)
+
+
+def a_link(folder: Path) -> None:
+    folder.symlink_to(folder.parent)
+
+
+def open_to_all(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        pytest.param(of_another_user, "belongs to another user", marks=two_accounts),
+        (a_link, "is not a folder"),
+        (open_to_all, "is open to other users"),
+    ],
+)
+def test_a_folder_that_is_not_this_users_alone_is_not_used(start, tmp_path, temporary, make, why):
+    """The command ends; --no-lock goes on."""
+    folder = temporary / f"luigi-pai-{os.getuid()}"
+    make(folder)
+    run = start("here")
+    text, _ = run.communicate(timeout=60)
+    assert run.returncode == 2, text
+    assert text == (
+        f"luigi-pai run: no lock can be held: {folder} {why}. Remove it, set TMPDIR to another folder, "
+        "or add --no-lock\n"
+    )
+    run = start("here", "--no-lock")
+    assert end(run, tmp_path / "here") == ""
+    assert run.returncode == 0
+
+
+def test_the_folder_is_this_users_alone(start, tmp_path, temporary):
+    """It is entered by nobody else, so that the files in it are reached by nobody else."""
+    end(start("here"), tmp_path / "here")
+    (folder,) = temporary.iterdir()
+    assert folder.name == f"luigi-pai-{os.getuid()}"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
