@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.api.book.book import Book
 from luigi_pai.api.book.family import Family
@@ -21,11 +21,16 @@ from luigi_pai.errors import NameConflict, PaiApiError
 from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["Cluster"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Cluster(JobRequests):
@@ -40,8 +45,8 @@ class Cluster(JobRequests):
         print(job.wait().state, job.url)
 
     With ``api_version="auto"`` it starts with v1 and detects v2 from the replies; a server that may be
-    of 0.15 to 1.0 gets one request for its version (``GET /api/v1/``). Every method raises
-    ``PaiApiError`` or one of its subclasses.
+    of 0.15 to 1.0 gets one request for its version (``GET /api/v1/``). Requests that change nothing are
+    repeated for 3 s after transient errors. Every method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
         url: the rest-server, with its path if it has one.
@@ -156,6 +161,13 @@ class Cluster(JobRequests):
     def job(self, name: str) -> Job:
         """Return the handle of a job."""
         return Job(self.book, name)
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job; transient errors are retried for ``polling.patience`` seconds."""
+        self._api.stop_surely(name, self.polling.patience)
+
+    def _call(self, request: Callable[[Dialect], T]) -> T:
+        return self._api.repeat(lambda: self._detector.call(request))
 
     # state
 

@@ -59,7 +59,7 @@ class Job:
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        self._last = self.book.of(self.name)
+        self._last = self._api.repeat(lambda: self.book.of(self.name))
         return self._last
 
     def wait(
@@ -114,23 +114,28 @@ class Job:
         clock = self._api.clock
         retry = Retry(self._api.polling.patience, clock, f"job {self.name}")
         try:
-            return run_steps(retry.call(self.status), clock.sleep)
+            status = run_steps(retry.call(lambda: self.book.of(self.name)), clock.sleep)
         except JobNotFound:
             if self._submitted is None:
                 raise
             return self._submitted
+        self._last = status
+        return status
 
     def stop(self) -> None:
-        """Ask the server to stop the job; its state becomes STOPPED a little later."""
-        self._api.stop(self.name)
+        """Ask the server to stop the job; its state becomes STOPPED a little later.
+
+        Transient errors are retried for ``polling.patience`` seconds of the cluster.
+        """
+        self._api.stop_surely(self.name, self._api.polling.patience)
 
     def config(self) -> dict[str, Any]:
         """Return the job as the server stores it, v1 job config or job protocol; secrets as ``******``."""
-        return self._api.config(self.name)
+        return self._api.repeat(lambda: self._api.config(self.name))
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events of the job, such as why a task cannot start (1.3 and later; before, none)."""
-        return self._api.events(self.name)
+        return self._api.repeat(lambda: self._api.events(self.name))
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.request_limits import Kind
+from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from luigi_pai.api.dialects.detection import DialectDetector
     from luigi_pai.api.dialects.dialect import Dialect
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["JobRequests", "RestApi"]
+__all__ = ["PATIENCE", "JobRequests", "RestApi"]
+
+PATIENCE = 3.0
+"""Seconds for which a request that is safe to repeat is retried, where nobody waits for a job's end."""
+
+T = TypeVar("T")
 
 
 class JobRequests:
@@ -34,13 +41,17 @@ class JobRequests:
     _detector: DialectDetector
     _portal_url: str
 
+    def _call(self, request: Callable[[Dialect], T]) -> T:
+        """Make a request that is safe to repeat."""
+        return self._detector.call(request)
+
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
 
         Raises:
             JobNotFound: there is no such job, or no such start of it.
         """
-        return self._detector.call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+        return self._call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
 
     def list(
         self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
@@ -54,7 +65,7 @@ class JobRequests:
         """
         username = self.username if username == "" else username
         wanted, tagged = frozenset(states), frozenset(tags)
-        jobs = self._detector.call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
+        jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
         return [
             job
             for job in jobs
@@ -63,25 +74,21 @@ class JobRequests:
             and (not tagged or not tagged.isdisjoint(job.tags))
         ]
 
-    def stop(self, name: str) -> None:
-        """Ask the server to stop a job."""
-        self._detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
-
     def config(self, name: str) -> dict[str, Any]:
         """Return a job as the server has stored it, secrets as ``******``."""
-        return self._detector.call(lambda dialect: dialect.config(dialect.job_name(name)))
+        return self._call(lambda dialect: dialect.config(dialect.job_name(name)))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later; before, an empty list)."""
-        return self._detector.call(lambda dialect: dialect.events(dialect.job_name(name)))
+        return self._call(lambda dialect: dialect.events(dialect.job_name(name)))
 
     def ssh(self, name: str) -> SshAccess:
         """Return how the running containers of a job are reached by ssh."""
-        return self._detector.call(lambda dialect: dialect.ssh(dialect.job_name(name)))
+        return self._call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
-        return self._detector.call(lambda dialect: dialect.virtual_clusters())
+        return self._call(lambda dialect: dialect.virtual_clusters())
 
     def page(self, name: str, username: str | None = None) -> str:
         """Return the URL of a job's page in the web portal; the user is this one by default."""
@@ -157,6 +164,36 @@ class RestApi(JobRequests):
                 return self.status(name)
             self.detector.record("v1")
         return status
+
+    def stop(self, name: str) -> None:
+        """Ask the server to stop a job. See ``stop_surely``."""
+        self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
+
+    def stop_surely(self, name: str, patience: float = PATIENCE) -> None:
+        """Ask the server to stop a job; transient errors are retried for some seconds."""
+        self.repeat(lambda: self.stop(name), patience, f"stop of job {name}")
+
+    def repeat(self, request: Callable[[], T], patience: float = PATIENCE, what: str = "") -> T:
+        """Make a request that is safe to repeat, and return its result; transient errors are retried.
+
+        If the server has never replied, they are not: usually the URL is wrong.
+
+        Args:
+            request: the request.
+            patience: seconds for which it is retried; a longer request limit is not waited for.
+            what: it is, for the log.
+        """
+        retry, end = Retry(patience, self.clock, what), self.clock.monotonic() + patience
+        while True:
+            try:
+                return request()
+            except TRANSIENT as error:
+                if isinstance(error, ClusterUnreachable) and not self.answered:
+                    raise
+                wait = retry.wait_after(error)
+                if self.clock.monotonic() + wait > end:
+                    raise
+                self.clock.sleep(wait)
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from dataclasses import replace
@@ -401,7 +402,8 @@ class Engine:
             )
         self._changed(job, job.status)
         if self.stopping:  # while it was begun
-            _stop(job)
+            with contextlib.suppress(PaiApiError):
+                job.book.api.stop_surely(job.name)
 
     # watching
 

@@ -338,7 +338,7 @@ class SweepRun:
             while to_stop:
                 with contextlib.suppress(IndexError, PaiError):
                     job = to_stop.pop()
-                    job.book.api.stop(job.name)
+                    job.book.api.stop_surely(job.name)
                     stopped.append(job.name)
 
         end = time.monotonic() + _STOPPED_WITHIN

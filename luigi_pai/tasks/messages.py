@@ -69,7 +69,7 @@ class Messages:
         if interval is not None:
             return _with_interval(name, watcher, float(interval[1]))
         try:
-            self._api.stop(name)
+            self._api.stop_surely(name)
         except PaiError as error:
             return f"{name} could not be stopped: {error}"
         return f"{name} is being stopped"

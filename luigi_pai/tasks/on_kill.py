@@ -49,7 +49,7 @@ class OnKill:
         why = ""
         if self._options["on_kill"] == "stop":
             try:
-                self._api.stop(self._name)
+                self._api.stop_surely(self._name)
             except PaiError as error:
                 why = f"job {self._name} could not be stopped ({error}): "
             else:

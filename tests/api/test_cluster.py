@@ -15,7 +15,9 @@ from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import (
     InvalidReply,
     JobNotFound,
+    PaiApiError,
     PaiHttpError,
+    ServerFault,
     SpecError,
 )
 from luigi_pai.spec.job import PaiJob, TaskRole
@@ -204,15 +206,82 @@ def test_virtual_clusters_that_cannot_be_asked_for_hide_no_error(new_cluster, re
 
 
 @pytest.mark.parametrize("api_version", ["v1", "v2"])
-@pytest.mark.parametrize("reply", ["null", "[]", '"ok"'])
+@pytest.mark.parametrize("reply", ["null", "[]", '"ok"', "{}", '{"message": null}'])
 def test_a_stop_that_is_answered_with_nothing_is_not_believed(new_cluster, rest, api_version, reply):
-    """Every release answers with an object."""
+    """Every release answers with a message."""
     name = "j" if api_version == "v1" else "admin~j"
     rest.put(f"{URL}/api/{api_version}/jobs/{name}/executionType", body=reply)
     with pytest.raises(
-        InvalidReply, match=r"stop of job 'j' with .* instead of an object; the job may continue"
+        InvalidReply, match=r"stop of job 'j' was answered without a message, .*; the job may continue"
     ):
         new_cluster(URL, token="t", api_version=api_version).stop("j")
+
+
+PAGE = "<html>Please sign in</html>"
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "refused"},
+        {"kind": "reset"},
+        {"kind": "truncated"},
+        {"kind": 200, "body": PAGE},
+        {"kind": 200, "body": b"{}"},
+        {"kind": 429, "body": "Too many requests"},
+        {"kind": 500, "body": {"code": "ECONNREFUSED", "message": "connect ECONNREFUSED 10.0.0.7:9748"}},
+        {"kind": 503, "body": PAGE},
+    ],
+    ids=lambda fault: f"{fault['kind']}",
+)
+def test_a_stop_is_repeated(faulty, known_cluster, release, fault):
+    """It changes nothing to ask twice; a page, or an empty object, is no answer of the server."""
+    faulty.release = release
+    cluster = known_cluster()
+    for name, stop in (("a", cluster.stop), ("b", lambda name: cluster.job(name).stop())):
+        faulty.add(name, runs_for=3600)
+        assert cluster.job(name).status().raw_state == "RUNNING"
+        faulty.fail("PUT", "/executionType", times=1 if fault["kind"] == "refused" else 3, **fault)
+        stop(name)
+        assert faulty.jobs[name].state == "STOPPED"
+        faulty.heal()
+
+
+def test_a_stop_is_given_up_after_the_patience_of_the_cluster(faulty, new_cluster, clock):
+    """With the last error."""
+    cluster = new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
+    faulty.add("a", runs_for=3600)
+    cluster.job("a").status()
+    faulty.fail("PUT", "/executionType", 500, times=float("inf"))
+    with pytest.raises(ServerFault):
+        cluster.stop("a")
+    assert 80 <= clock.elapsed <= 101
+
+
+@pytest.mark.parametrize("kind", ["reset", "truncated", 500, 503])
+@pytest.mark.parametrize(
+    ("path", "request_of"),
+    [
+        ("/jobs/a$", lambda cluster: cluster.job("a").status()),
+        ("/jobs/a/config$", lambda cluster: cluster.config("a")),
+        ("/jobs/a/config$", lambda cluster: cluster.job("a").config()),
+        (r"/jobs\?", lambda cluster: cluster.list()),
+    ],
+    ids=["status", "config", "config of the job", "list"],
+)
+def test_a_request_that_changes_nothing_is_repeated(faulty, known_cluster, clock, kind, path, request_of):
+    """For three seconds."""
+    cluster = known_cluster()
+    faulty.add("a", runs_for=3600)
+    cluster.job("a").status()
+    faulty.fail("GET", path, kind, times=3)
+    assert request_of(cluster)
+    faulty.fail("GET", path, kind, times=float("inf"))
+    clock.restart()
+    with pytest.raises(PaiApiError):
+        request_of(cluster)
+    assert clock.elapsed <= 3.01
 
 
 # ---------------------------------------------------------------- request limits

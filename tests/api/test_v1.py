@@ -206,7 +206,7 @@ def test_an_unknown_state_is_no_end(v1, rest):
 )
 def test_names_are_quoted_in_every_path(new_session, serve, name, quoted):
     """Whatever a name holds, it stays one segment of the path, on the wire."""
-    server = serve(lambda _: (200, {}, '{"jobStatus": {"state": "RUNNING"}}'))
+    server = serve(lambda _: (200, {}, '{"jobStatus": {"state": "RUNNING"}, "message": "done"}'))
     dialect = V1Dialect(new_session(server.url, token="t"))
     assert dialect.status(name).name == name
     dialect.stop(name)

@@ -327,9 +327,11 @@ class Message(str):
         self.answers.append(text)
 
 
-def test_a_stop_message_stops_the_job(pai, monkeypatch):
+@pytest.mark.parametrize("faults", [0, 2])
+def test_a_stop_message_stops_the_job(pai, monkeypatch, faults):
     """The message "stop" of Luigi's page stops the job; others are answered with what there is."""
     pai.plan = {"runs_for": 60}
+    pai.fail("PUT", "/executionType", 503, times=faults)
     task = Train()
     inbox = queue.Queue()
     answers: list[str] = []

@@ -88,3 +88,11 @@ def test_a_command_that_gives_up_says_how_often_it_tried_and_what_may_be_there(o
     assert f"; tried {tries} times in 4" in text
     assert text.endswith("job train may have been submitted: look it up before you submit it again")
     assert outage.posts() == []
+
+
+def test_a_stop_waits_for_the_write_merger(outage):
+    """It changes nothing to ask again."""
+    outage.add("train", runs_for=3600)
+    result = run_command("stop", "train")
+    assert (result.exit_code, result.stdout) == (0, "train: STOPPED\n")
+    assert outage.clock.elapsed >= 60

@@ -73,10 +73,10 @@ def stop_accepted(reply: Any, name: str) -> None:
     Raises:
         InvalidReply: it is something else, so the job may not have been stopped.
     """
-    if not isinstance(reply, dict):
+    if not isinstance(reply, dict) or not isinstance(reply.get("message"), str):
         raise InvalidReply(
-            f"the server answered the stop of job {name!r} with {type(reply).__name__} instead of an "
-            "object; the job may continue"
+            f"the stop of job {name!r} was answered without a message, so not by an OpenPAI rest-server; the "
+            "job may continue"
         )
 
 
