@@ -10,14 +10,15 @@ import luigi
 import optuna
 from optuna.trial import TrialState
 
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import Problem
 from luigi_pai.sweep.sweep import PaiSweep
 from luigi_pai.tasks.attributes import attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from optuna.distributions import BaseDistribution
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
@@ -30,44 +31,25 @@ logger = logging.getLogger("luigi-interface")
 _DIRECTIONS = {"max": optuna.study.StudyDirection.MAXIMIZE, "min": optuna.study.StudyDirection.MINIMIZE}
 
 
-class _Recorded(optuna.samplers.BaseSampler):
-    """A sampler whose proposals for some trials are replaced by recorded ones. It draws in any case.
+def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
+    """Have a sampler propose recorded parameters again. It draws in any case, so that its seed goes on.
 
     Args:
         sampler: proposes.
         known: the parameters of trials by their number.
     """
+    relative, independent = sampler.sample_relative, sampler.sample_independent
 
-    def __init__(self, sampler: optuna.samplers.BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> None:
-        self._sampler = sampler
-        self._known = known
+    def sample_relative(study: Study, trial: FrozenTrial, space: dict[str, Any]) -> dict[str, Any]:
+        proposed, own = relative(study, trial, space), known.get(trial.number, {})
+        return {name: own.get(name, value) for name, value in proposed.items()}
 
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._sampler.infer_relative_search_space(study, trial)
+    def sample_independent(study: Study, trial: FrozenTrial, name: str, distribution: Any) -> Any:
+        proposed = independent(study, trial, name, distribution)
+        return known.get(trial.number, {}).get(name, proposed)
 
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        proposed = self._sampler.sample_relative(study, trial, search_space)
-        known = self._known.get(trial.number, {})
-        return {name: known.get(name, value) for name, value in proposed.items()}
-
-    def sample_independent(
-        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        proposed = self._sampler.sample_independent(study, trial, param_name, param_distribution)
-        return self._known.get(trial.number, {}).get(param_name, proposed)
-
-    def reseed_rng(self) -> None:
-        self._sampler.reseed_rng()
-
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        self._sampler.before_trial(study, trial)
-
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
-        self._sampler.after_trial(study, trial, state, values)
+    vars(sampler).update(sample_relative=sample_relative, sample_independent=sample_independent)
+    return sampler
 
 
 class OptunaSweep(PaiSweep):
@@ -109,11 +91,11 @@ class OptunaSweep(PaiSweep):
         """Return the task of a trial, with what ``trial.suggest_float`` and the like return. Required."""
         ...
 
-    def sampler(self) -> optuna.samplers.BaseSampler:
+    def sampler(self) -> BaseSampler:
         """Return the sampler of the study; the default is a TPE sampler with a seed."""
         return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
-    def pruner(self) -> optuna.pruners.BasePruner | None:
+    def pruner(self) -> BasePruner | None:
         """Return the pruner that ends poor points early; None, the default, for none.
 
         It gets the values that containers report in the first column of ``direction``, by their ``step``, or
@@ -128,18 +110,24 @@ class OptunaSweep(PaiSweep):
 
     def points(self) -> Iterator[JobTask]:
         """Yield a point for each trial."""
-        known = {note["trial"]: note["params"] for note in self.__dict__.pop("_notes", ()) if note}
-        pruner = self.pruner() or optuna.pruners.NopPruner()
-        directions = [_DIRECTIONS[kind] for kind, _ in self._objectives()]
+        self._open: dict[str, list[optuna.Trial]] = {}
+        self._changed: dict[int, optuna.Trial] = {}  # since the last note
+        known = {note["trial"]: note for notes in self._recalled for note in notes}
+        sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
         #: the Optuna study, once ``points()`` was called
         self.study = optuna.create_study(
-            directions=directions, sampler=_Recorded(self.sampler(), known), pruner=pruner
+            directions=[_DIRECTIONS[kind] for kind, _ in self._objectives],
+            sampler=sampler,
+            pruner=self.pruner() or optuna.pruners.NopPruner(),
         )
-        self._open: dict[str, list[optuna.Trial]] = {}
-        for _ in range(self.trials):
+        for number in range(self.trials):
             trial = self.study.ask()
             task = self.point(trial)
             self._open.setdefault(task.task_id, []).append(trial)
+            if number not in known:
+                self._changed[number] = trial
+            for step, value in known.get(number, {}).get("values", {}).items():
+                trial.report(value, int(step))
             yield task
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
@@ -147,53 +135,68 @@ class OptunaSweep(PaiSweep):
         trials = self._open.get(point.task_id)
         if not trials:  # of an interrupted run, which proposed other points
             return
-        trial = trials.pop(0)
-        values = [row[column] for _, column in self._objectives()]
-        if row["state"] == "PRUNED" and len(values) == 1:
-            self.study.tell(trial, state=TrialState.PRUNED)
-        elif row["state"] == "SUCCEEDED" and all(isinstance(value, (int, float)) for value in values):
+        trial, succeeded = trials.pop(0), row["state"] == "SUCCEEDED"
+        values = [row[column] for _, column in self._objectives]
+        if succeeded and all(isinstance(value, (int, float)) for value in values):
             self.study.tell(trial, values)
-        else:
-            if row["state"] == "SUCCEEDED":
-                columns = ", ".join(column for _, column in self._objectives())
-                logger.warning("%s: %s has no number in %s; its trial has failed", self.name, point, columns)
-            self.study.tell(trial, state=TrialState.FAIL)
+            return
+        if succeeded:
+            columns = ", ".join(column for _, column in self._objectives)
+            logger.warning("%s: %s has no number in %s; its trial has failed", self.name, point, columns)
+        pruned = row["state"] == "PRUNED"
+        self.study.tell(trial, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
         """Report the values of a running point to its trial, and ask the pruner."""
         trials = self._open.get(point.task_id)
         if not trials:
             return True
-        _, column = self._objectives()[0]
-        known = self.study.trials[trials[0].number].intermediate_values
+        trial, (_, column) = trials[0], self._objectives[0]
+        known = self._values(trial)
         for number, report in enumerate(reports):
-            step, value = report.get("step", number), report.get(column)
-            if isinstance(value, (int, float)) and int(step) not in known:
-                trials[0].report(value, int(step))
-        return not trials[0].should_prune()
+            step, value = int(report.get("step", number)), report.get(column)
+            if isinstance(value, (int, float)) and step not in known:
+                trial.report(value, step)
+                self._changed[trial.number] = trial
+        return not trial.should_prune()
 
+    @property
     def _objectives(self) -> list[tuple[str, str]]:
-        """Return ``max`` or ``min`` and the column of each objective.
-
-        Raises:
-            SpecError: there is none, or one is another text.
-        """
-        texts = [self.direction] if isinstance(self.direction, str) else list(self.direction)
-        words = [tuple(str(text).split()) for text in texts]
-        if not words or any(len(each) != 2 or each[0] not in _DIRECTIONS for each in words):  # noqa: PLR2004
-            wrong = f"{self.direction!r} is not max or min and a column, such as 'max accuracy'; or set best"
-            raise SpecError(self.name, [Problem("direction", wrong)], "sweep")
+        """``max`` or ``min`` and the column of each objective."""
+        texts = [self.direction] if isinstance(self.direction, str) else self.direction
+        words = [str(text).split() for text in texts]
         return [(kind, column) for kind, column in words]
+
+    def _values(self, trial: optuna.Trial) -> dict[int, float]:
+        """Return what was reported of a trial, by step."""
+        return self.study.trials[trial.number].intermediate_values
+
+    # of PaiSweep
+
+    _recalled: Sequence[Any] = ()
+
+    def _problems(self) -> Iterable[Problem]:
+        try:
+            objectives = self._objectives
+        except (TypeError, ValueError):
+            objectives = []
+        if not objectives or any(kind not in _DIRECTIONS for kind, _ in objectives):
+            wrong = f"{self.direction!r} is not max or min and a column, such as 'max accuracy'; or set best"
+            yield Problem("direction", wrong)
+        elif len(objectives) > 1 and self.pruner() is not None:
+            yield Problem("pruner", "Optuna prunes searches of one objective only; return None")
 
     @property
     def _budget(self) -> int:
         return int(self.trials)
 
-    def _note(self, task: JobTask) -> Any:
-        """Return the parameters of the trial that a task was made for."""
-        trials = self._open.get(task.task_id)
-        return {"trial": trials[-1].number, "params": trials[-1].params} if trials else None
+    def _note(self) -> Any:
+        """Return the parameters and reported values of the trials that have changed."""
+        changed, self._changed = self._changed, {}
+        return [
+            {"trial": number, "params": trial.params, "values": self._values(trial)}
+            for number, trial in changed.items()
+        ]
 
-    def _replay(self, notes: list[Any]) -> None:
-        """Take the parameters of the trials that were proposed before a kill."""
-        self._notes = notes
+    def _recall(self, notes: list[Any]) -> None:
+        self._recalled = notes

@@ -112,11 +112,13 @@ class Journal:
         over: the last run has ended, and not by a kill.
         complete: it has ended as it should.
         budget: how many points the search was to propose then.
+        notes: of a search about what it has asked and was told, in their order.
     """
 
     def __init__(self, folder: str, clock: Clock) -> None:
         self.records: dict[str, Record] = {}
         self.history: list[tuple[str, str]] = []
+        self.notes: list[Any] = []
         self.info: Mapping[str, Any] = {}
         self.over, self.complete, self.budget = True, False, 0
         self._clock = clock
@@ -265,11 +267,12 @@ class Journal:
 
     def _apply_to(self, record: Record, kind: str, event: Mapping[str, Any]) -> None:
         if kind in ("asked", "told"):
+            self.notes += [event["note"]] if event.get("note") else []
             if record.told if kind == "told" else record.asked is not None:
                 return
             self.history.append((kind, event["point"]))
             if kind == "asked":
-                record.asked = {key: event[key] for key in ("family", "parameters", "note")}
+                record.asked = {key: event[key] for key in ("family", "parameters")}
             else:
                 record.told = True
         elif kind == "begun":

@@ -13,9 +13,9 @@ import luigi
 import luigi.task
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.errors import PaiError, Problem, SpecError
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.hints import closest
-from luigi_pai.sweep.jobs import Point, first_line
+from luigi_pai.sweep.jobs import Point
 from luigi_pai.sweep.limits import LIMITS
 from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = [
-    "checked_point",
+    "check_job",
     "checked_points",
     "describe",
     "file_of",
+    "iterated",
     "parameters_of",
     "problem_texts",
     "requirements_of",
@@ -56,37 +57,43 @@ def checked_points(
     Raises:
         SpecError: all problems of the sweep and of its points.
     """
-    found = [*problems]
-    most = limits.max_points if isinstance(limits.max_points, int) else None
+    most = limits.max_points if isinstance(limits.max_points, int) else 0
     try:
-        given = points()
-        if given is None:
-            raise TypeError("returned None; return a list of tasks")  # noqa: TRY301
-        listed = list(itertools.islice(given, None if most is None else most + 1))
+        listed = list(itertools.islice(iterated(points), most + 1))
     except Exception as error:
-        raise SpecError(name, [*found, Problem("points", user_error(error, "points()"))], "sweep") from error
-    if most is not None and len(listed) > most:
-        raise SpecError(name, [*found, too_many_points(most)], "sweep")
-    if not listed:
-        found.append(Problem("points", "there are none: points() has returned an empty list"))
-    checked: list[Point] = []
-    wrong: dict[str, list[str]] = {}
+        raise SpecError(
+            name, [*problems, Problem("points", user_error(error, "points()"))], "sweep"
+        ) from error
+    if len(listed) > most > 0:
+        raise SpecError(name, [*problems, Problem("points", too_many_points(most))], "sweep")
+    wrong: dict[str, list[str]] = (
+        {} if listed else {"there are none: points() has returned an empty list": ["points"]}
+    )
     warnings: Counter[str] = Counter()
-    first_of: dict[str, Point] = {}
+    checked: dict[str, Point] = {}
     for index, task in enumerate(listed):
         try:
-            point, said = checked_point(task, index)
-            _check_name(point, first_of.setdefault(point.name, point))
+            warnings.update(check_job(task))
+            point = Point(task, task.name, index)
+            _check_name(point, checked.setdefault(point.name, point))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
-        else:
-            checked.append(point)
-            warnings.update(said)
-    found += _problems(wrong)
-    if found:
-        raise SpecError(name, found, "sweep")
-    return checked, [f"{text} ({count} of {len(checked)} points)" for text, count in warnings.items()]
+    if problems or wrong:
+        raise SpecError(name, [*problems, *_problems(wrong)], "sweep")
+    return list(checked.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
+
+
+def iterated(points: Callable[[], Any]) -> Iterator[Any]:
+    """Yield what ``points()`` returns.
+
+    Raises:
+        TypeError: it returns None.
+    """
+    given = points()
+    if given is None:
+        raise TypeError("returned None; return a list of tasks")
+    yield from given
 
 
 def _check_name(point: Point, first: Point) -> None:
@@ -111,8 +118,8 @@ def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
         yield Problem("", f"and {len(wrong) - _MOST_LINES} further problems")
 
 
-def checked_point(task: Any, index: int) -> tuple[Point, list[str]]:
-    """Return a point, and warnings about its job.
+def check_job(task: Any) -> list[str]:
+    """Return warnings about the job of a point.
 
     Raises:
         ValueError: it is no task of this package.
@@ -121,15 +128,12 @@ def checked_point(task: Any, index: int) -> tuple[Point, list[str]]:
     if not isinstance(task, JobTask):
         what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
         raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
-    definition = task._definition()  # noqa: SLF001  of this package
-    return Point(task, definition.name, index), definition.check(task.job())
+    return task._definition().check(task.job())  # noqa: SLF001  of this package
 
 
-def too_many_points(most: int) -> Problem:
+def too_many_points(most: int) -> str:
     """Return the problem of a sweep that has more points than ``max_points``."""
-    return Problem(
-        "points", f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
-    )
+    return f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
 
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
@@ -169,11 +173,7 @@ def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
 
 def problem_texts(error: Exception) -> list[str]:
     """Return the problems that an error has, each in a line."""
-    if isinstance(error, SpecError):
-        return [str(problem) for problem in error.problems]
-    if isinstance(error, (PaiError, ValueError)):
-        return [first_line(error)]
-    return [f"{type(error).__name__}: {first_line(error)}"]
+    return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
 def sweep_problems(sweep: PaiSweep) -> list[Problem]:
@@ -182,7 +182,7 @@ def sweep_problems(sweep: PaiSweep) -> list[Problem]:
     own = {name for kind in type(sweep).__mro__ if not issubclass(ours, kind) for name in vars(kind)}
     known = {*LIMITS, "best", "direction", "name", "results_dir", "trials"}
     of_tasks = {name for name in vars(JobTask) if not name.startswith("_")} - set(dir(ours))
-    problems = []
+    problems = [*sweep._problems()]  # noqa: SLF001  of this package
     for name in sorted(name for name in own if not name.startswith("_") and not hasattr(ours, name)):
         value = inspect.getattr_static(sweep, name)
         if inspect.isroutine(value) or isinstance(value, (property, luigi.Parameter)):

@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 
-from luigi_pai.errors import Problem, SpecError
-from luigi_pai.sweep.jobs import Ended, Point
-from luigi_pai.sweep.points import checked_point, describe, problem_texts, too_many_points
+from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.sweep.jobs import OF_ALL, Ended, Point
+from luigi_pai.sweep.points import check_job, describe, iterated, problem_texts, too_many_points
 from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from luigi_pai.sweep.journal import Journal, Record
+    from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = ["SearchedPoints", "Source"]
 
 logger = logging.getLogger("luigi-interface")
+
+_OTHERS = (
+    "%s: points() proposes other points than before it was interrupted (has its sampler a seed?). The points "
+    "of then are in the table, their jobs are watched, and tell() gets their rows"
+)
 
 
 class Source:
@@ -44,7 +50,7 @@ class Source:
 
     def __init__(self, points: list[Point], known: Callable[[Point], Ended | None]) -> None:
         self.points = points
-        self._again = deque(sorted(points, key=lambda point: point.record.claim is None))
+        self._again = deque(sorted(points, key=_is_new))
         self._known = known
 
     @property
@@ -94,8 +100,8 @@ class SearchedPoints(Source):
     not run again; it gets the row of the first.
 
     What was asked and told before a kill is asked and told again first, in the same order. A point of the
-    journal that is not proposed again is made anew from its parameters, so that its job is watched, and its
-    row stays.
+    journal that is not proposed again is made from its parameters, so that its job is watched, and its row
+    stays.
 
     Args:
         sweep: the search.
@@ -118,20 +124,18 @@ class SearchedPoints(Source):
         row_of: Callable[[Point], Mapping[str, Any]],
     ) -> None:
         super().__init__([], known)
-        self._waits = False
         self._name = name
         self._sweep = sweep
         self._limits = limits
         self._journal = journal
-        self._rows: dict[str, Mapping[str, Any] | None] = {}
-        self._duplicates: dict[str, list[JobTask]] = {}
-        self._retold: set[str] = set()
-        self._drawn = 0
-        self._ended = False
-        history = list(journal.history)
-        sweep._replay([(journal.of(asked).asked or {}).get("note") for asked in journal.asked])  # noqa: SLF001
-        self._tasks: Iterator[Any] = iter(sweep.points())
-        self._replay(history, row_of)
+        self._by_name: dict[str, Point] = {}
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
+        self._yielded = 0
+        self._waits = self._ended = False
+        sweep._recall(journal.notes)  # noqa: SLF001  of this package
+        self._tasks = iterated(sweep.points)
+        self._replay(row_of)
 
     @property
     def exhausted(self) -> bool:
@@ -149,58 +153,39 @@ class SearchedPoints(Source):
         return len(self.points) if self._ended else None
 
     def draw(self) -> Point | Ended | None:
-        """Return the next point.
+        """Return the next point, or how it has ended.
 
         Raises:
-            SpecError: the generator has yielded more than ``max_points``.
-            HdfsError, OSError: the journal cannot be written; the point is drawn again.
+            PaiError, OSError: the journal cannot be written, or a server does not answer; it is drawn again.
         """
-        if self._again:
-            point = self._again.popleft()
-            return point if point.handled else self._known_or(point)
-        while not self._ended and not self._waits:
-            task = self._next()
-            if task is not None:
-                drawn = self._checked(task)
-                if drawn is not None:
-                    return drawn
-        return None
-
-    def _next(self) -> Any:
-        """Ask the generator for a task; None if it waits or has ended."""
+        point = self._again.popleft() if self._again else self._propose()
+        if point is None or point.handled:
+            return point
         try:
-            task = next(self._tasks)
-        except StopIteration:
-            self._ended = True
-            return None
-        except SpecError:
+            if point.record.asked is None:
+                self._journal.write(self._event("asked", point.name, **_recipe(point.task)))
+            ended = self._known(point)
+            if ended is None:
+                check_job(point.task)
+        except (*TRANSIENT, *OF_ALL, HdfsError, OSError):
+            self._again.append(point)
             raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
-            self._fail(user_error(error, "points()"))
-            return None
-        if task is None:
-            self._waits = True
-            return None
-        self._drawn += 1
-        if self._drawn > self._limits.max_points:
-            raise SpecError(self._name, [too_many_points(self._limits.max_points)], "sweep")
-        return task
-
-    def _fail(self, error: str) -> None:
-        """End the search; what runs is watched to its end."""
-        if not self.error:
-            logger.error("%s: %s; no further points are proposed", self._name, error)
-        self.error, self._ended = self.error or error, True
+            return Ended(point, "FAILED", error="; ".join(problem_texts(error)))
+        return ended or point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
         """Hand on the end of a point, for each time that the generator has yielded it."""
         self._waits = False
         self._rows[point.name] = row
-        if point.name in self._retold:
-            return
-        self._journal.note({"event": "told", "point": point.name})
-        for task in [point.task, *self._duplicates.pop(point.name, ())]:
+        tasks = self._untold.pop(point.name, [])
+        if tasks and not point.record.told:
+            self._journal.note(self._event("told", point.name))
+        for task in tasks:
             self._tell(task, row)
+
+    def _event(self, kind: str, name: str, **more: object) -> dict[str, object]:
+        return {"event": kind, "point": name, **more, "note": self._sweep._note()}  # noqa: SLF001  as above
 
     def _tell(self, task: JobTask, row: Mapping[str, Any]) -> None:
         try:
@@ -208,121 +193,112 @@ class SearchedPoints(Source):
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             self._fail(user_error(error, "tell()"))
 
-    def _known_or(self, point: Point) -> Point | Ended:
-        """Return a point, or how it has ended; if that cannot be found out now, it is drawn again."""
-        try:
-            if point.record.asked is None:
-                self._journal.write({"event": "asked", "point": point.name, **self._asked(point.task)})
-            return self._known(point) or point
-        except BaseException:
-            self._again.append(point)
-            raise
-
-    def _asked(self, task: JobTask) -> dict[str, Any]:
-        """Return what it takes to make a task again."""
-        texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-        return {"family": task.task_family, "parameters": texts, "note": self._sweep._note(task)}  # noqa: SLF001
-
-    def _checked(self, task: Any) -> Point | Ended | None:
-        """Return a point that is new; None for one that was yielded before.
-
-        Raises:
-            SpecError: it is no task of this package.
-        """
-        try:
-            point, _ = checked_point(task, len(self.points))
-        except Exception as error:
-            where = f"points()[{len(self.points)}], {describe(task)}"
-            if not isinstance(task, JobTask):
-                raise SpecError(self._name, [Problem(where, str(error))], "sweep") from None
-            logger.debug("%s cannot be begun", where, exc_info=error)
-            point = Point(task, str(task), len(self.points))
-            self.points.append(point)
-            return Ended(point, "FAILED", error="; ".join(problem_texts(error)))
-        if point.name not in self._rows:
-            self._take(point)
-            return self._known_or(point)
-        row = self._rows[point.name]
-        if row is None:
-            self._duplicates.setdefault(point.name, []).append(task)
-        else:
-            self._tell(task, row)
+    def _propose(self) -> Point | None:
+        """Return the next new point of the generator; None if it waits or has ended."""
+        while not (self._ended or self._waits):
+            try:
+                task = next(self._tasks)
+                if task is None:
+                    self._waits = True
+                elif (point := self._taken(task)) is not None:
+                    return point
+            except StopIteration:
+                self._ended = True
+            except Exception as error:  # noqa: BLE001  as above
+                self._fail(user_error(error, "points()"))
         return None
 
-    def _take(self, point: Point) -> None:
-        point.record = self._journal.of(point.name)
-        self._rows[point.name] = None
+    def _taken(self, task: Any) -> Point | None:
+        """Return the point of a task that was yielded; None if there is one of its name, or it is no task."""
+        self._yielded += 1
+        if self._yielded > self._limits.max_points:
+            self._fail(too_many_points(self._limits.max_points))
+            return None
+        if not isinstance(task, JobTask):
+            self._fail(f"points() has yielded {describe(task)}, which is no PaiTask or PaiProtocolTask")
+            return None
+        name = _name_of(task)
+        if name in self._rows:
+            self._tell(task, self._rows[name])
+            return None
+        self._untold.setdefault(name, []).append(task)
+        return None if name in self._by_name else self._added(task, name)
+
+    def _added(self, task: JobTask, name: str) -> Point:
+        point = Point(task, name, len(self.points), self._journal.of(name))
+        self._by_name[name] = point
         self.points.append(point)
+        return point
+
+    def _fail(self, error: str) -> None:
+        """End the search; what runs is watched to its end."""
+        if not self.error:
+            logger.error("%s: %s; no further points are proposed", self._name, error)
+        self.error, self._ended = self.error or error, True
 
     # after a kill
 
-    def _replay(self, history: list[tuple[str, str]], row_of: Callable[[Point], Mapping[str, Any]]) -> None:
+    def _replay(self, row_of: Callable[[Point], Mapping[str, Any]]) -> None:
         """Ask and tell again what the journal has."""
-        points: dict[str, Point] = {}
-        waits = 1  # how often the generator may have waited for the end of a point
-        differs = False
-        for event, name in history:
-            if event == "told":
-                waits += 1
-                if name in points and points[name].record.row is not None:
-                    self._rows[name] = row_of(points[name])
-                    self._retold.add(name)
-                    for task in [points[name].task, *self._duplicates.pop(name, ())]:
-                        self._tell(task, self._rows[name] or {})
+        told, is_same = 0, True
+        for event, name in list(self._journal.history):
+            if event == "asked":
+                if is_same and not self._proposes(name, told):
+                    is_same = False
+                    if not self.error:
+                        logger.warning(_OTHERS, self._name)
+                if name not in self._by_name:
+                    self._make(name)
                 continue
-            point = None if differs else self._asked_again(name, points, waits)
-            if point is None and not differs:
-                differs = True
-                logger.warning(
-                    "%s: points() proposes other points than before it was interrupted (has its sampler a "
-                    "seed?). The points of then are in the table, their jobs are watched, and the search is "
-                    "told of them",
-                    self._name,
-                )
-            point = point or self._made_again(name, self._journal.of(name))
-            if point is not None:
-                points[name] = point
-                self._again.append(point)
+            told += 1
+            point = self._by_name.get(name)
+            if point is not None and point.record.row is not None:
+                self.tell(point, row_of(point))
+        self._again = deque(sorted(self.points, key=_is_new))
         self._waits = False
 
-    def _asked_again(self, name: str, points: Mapping[str, Point], waits: int) -> Point | None:
-        """Ask the generator for the point of a name; None if it proposes another one."""
-        while waits > 0:
+    def _proposes(self, name: str, told: int) -> bool:
+        """Return whether the generator proposes a point next.
+
+        Args:
+            name: of the point.
+            told: how many ends it was told of; it may have waited for each of them.
+        """
+        for _ in range(told + 1):
             self._waits = False
-            task = self._next()
-            if task is None:
-                if self._ended:
-                    return None
-                waits -= 1
-            elif getattr(task, "name", None) in points:  # it was not asked again then either
-                self._checked(task)
-            elif isinstance(task, JobTask) and task.name == name:  # type: ignore[attr-defined]
-                point = Point(task, name, len(self.points))
-                self._take(point)
-                return point
-            else:
-                self._again_later(task)
-                return None
-        return None
+            point = self._propose()
+            if point is not None or self._ended:
+                return point is not None and point.name == name
+        return False
 
-    def _again_later(self, task: Any) -> None:
-        """Draw a task that differs from the journal's after those of the journal."""
-        drawn = self._checked(task) if isinstance(task, JobTask) else None
-        if drawn is not None:
-            self._again.append(drawn.point if isinstance(drawn, Ended) else drawn)
-
-    def _made_again(self, name: str, record: Record) -> Point | None:
-        """Return a point of the journal from its parameters; None if its class cannot be found."""
-        if record.asked is None or name in self._rows:
-            return None
+    def _make(self, name: str) -> None:
+        """Make a point of the journal from its parameters, if its class can be found."""
+        recipe = self._journal.of(name).asked or {}
         try:
-            kind = luigi.task_register.Register.get_task_cls(record.asked["family"])
-            task = kind.from_str_params(record.asked["parameters"])
+            kind = luigi.task_register.Register.get_task_cls(recipe["family"])
+            task = kind.from_str_params(recipe["parameters"])
+            if not isinstance(task, JobTask) or _name_of(task) != name:
+                raise ValueError("its parameters make another task now")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
-            logger.warning("%s: point %s cannot be made again: %s", self._name, name, user_error(error, "it"))
-            return None
-        if not isinstance(task, JobTask) or task.name != name:  # type: ignore[attr-defined]
-            return None
-        point = Point(task, name, len(self.points))
-        self._take(point)
-        return point
+            logger.warning("%s: point %s cannot be made again: %s", self._name, name, user_error(error))
+            return
+        self._untold[name] = [task]
+        self._added(task, name)
+
+
+def _is_new(point: Point) -> bool:
+    return point.record.claim is None
+
+
+def _name_of(task: JobTask) -> str:
+    """Return the name of a point; that of one whose name cannot be had is its task's."""
+    try:
+        return task._definition().name  # noqa: SLF001  of this package
+    except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
+        return str(task)
+
+
+def _recipe(task: JobTask) -> dict[str, Any]:
+    """Return what it takes to make a task again."""
+    texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+    return {"family": task.task_family, "parameters": texts}

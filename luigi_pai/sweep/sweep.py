@@ -18,6 +18,7 @@ from luigi_pai.tasks.luigi_page import has_page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from luigi_pai.errors import Problem
     from luigi_pai.tasks.job_task import JobTask
 
 __all__ = ["PaiSweep", "default_folder"]
@@ -240,9 +241,12 @@ class PaiSweep(Task):
         """How many points a search proposes, where that is known; a complete one goes on when it grows."""
         return 0
 
-    def _note(self, task: JobTask) -> Any:
-        """Return what is recorded of a point that a search has proposed, as JSON."""
-        del task
+    def _note(self) -> Any:
+        """Return what a search wants to have recorded since the last call, as JSON; None for nothing."""
 
-    def _replay(self, notes: list[Any]) -> None:
-        """Take the notes of the points that were proposed before a kill, before ``points()`` is called."""
+    def _recall(self, notes: list[Any]) -> None:
+        """Take what a search had recorded before a kill; called before ``points()``."""
+
+    def _problems(self) -> Iterable[Problem]:
+        """Return what is wrong with further attributes."""
+        return ()

@@ -24,7 +24,8 @@ def user_error(error: BaseException, function: str = "") -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = next((frame for frame in reversed(frames) if not _is_library(frame.filename)), None)
     place = f" ({Path(own.filename).name}:{own.lineno})" if own is not None else ""
-    kind = "" if isinstance(error, PaiError) else f"{type(error).__name__}: "
+    is_ours = isinstance(error, PaiError) or (own is None and isinstance(error, ValueError))
+    kind = "" if is_ours else f"{type(error).__name__}: "
     return f"{what}{kind}{first_line(error)}{place}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import luigi
@@ -103,6 +104,71 @@ def test_a_search_that_is_killed_goes_on(pai, monkeypatch, kind):
     assert sorted(trial.params["x"] for trial in sweep.study.trials) == sorted(row["x"] for row in rows)
 
 
+def test_equal_points_of_a_search_that_is_killed(pai, monkeypatch):
+    """They run once. All trials have what they had, those too that had a point of before."""
+
+    class Rounded(Unseeded):
+        name = "Rounded"
+        parallel_jobs = 2
+
+        def point(self, trial):
+            return Fit(x=trial.suggest_int("x", 0, 5) / 5)
+
+    pai.plan = {"runs_for": 0.3}
+    killed(Rounded(), monkeypatch, 3, pai)
+    before = [trial.params for trial in Rounded().study.trials]
+    sweep = Rounded()
+    sweep.run()
+    assert [trial.params for trial in sweep.study.trials][: len(before)] == before
+    assert len(sweep.study.trials) == 16
+    assert {trial.state for trial in sweep.study.trials} == {optuna.trial.TrialState.COMPLETE}
+    names = pai.posts()
+    assert len(names) == len(set(names)) == len({trial.params["x"] for trial in sweep.study.trials})
+
+
+def pruned(hdfs, name):
+    """Write the reports of a point, whose loss is the worse the larger it is."""
+    folder = hdfs / "out" / name / "_reports"
+    folder.mkdir(parents=True)
+    lines = [{"time": step, "attempt": 1, "step": step, "loss": float(name[4:])} for step in (1, 2)]
+    (folder / "main-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_pruner_ends_poor_points(pai, hdfs, monkeypatch):
+    """From the reports of their containers; after a kill it knows those of before."""
+    monkeypatch.setattr("luigi_pai.sweep.engine._REPORTS_EVERY", 0.02)
+
+    class Reporting(Fit):
+        @property
+        def output_dir(self):
+            return f"/out/{self.name}"
+
+    class Pruning(Search):
+        trials = 5
+        parallel_jobs = 1
+        values = [0.5, 0.4, 0.1, 0.9, 0.8]
+
+        def point(self, trial):
+            trial.suggest_float("x", 0, 1)
+            return Reporting(x=self.values[trial.number])
+
+        def pruner(self):
+            return optuna.pruners.MedianPruner(n_startup_trials=2)
+
+    def plan(name):
+        pruned(hdfs, name)
+        return {"runs_for": 600 if name > "fit-0.8" else 0.3}
+
+    pai.plan = plan
+    killed(Pruning(), monkeypatch, 4, pai)
+    sweep = Pruning()
+    sweep.run()
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 3 + ["PRUNED"] * 2
+    trials = sweep.study.trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE"] * 3 + ["PRUNED"] * 2
+    assert [trial.intermediate_values for trial in trials] == [{1: x, 2: x} for x in Pruning.values]
+
+
 def test_failed_points_are_failed_trials(pai):
     """One that has failed, and one without its column."""
 
@@ -143,6 +209,14 @@ def test_a_direction_is_needed(pai):
     """The error says how to write it; nothing is sent."""
     with pytest.raises(SpecError, match=r"direction.* is not max or min and a column, such as"):
         type("Odd", (Search,), {"direction": "accuracy"})().run()
+    assert pai.submissions == 0
+
+
+def test_pruners_are_of_one_objective(pai):
+    """Optuna says so once a value is reported; this, before anything is sent."""
+    several = type("Odd", (Several,), {"pruner": lambda _: optuna.pruners.MedianPruner()})
+    with pytest.raises(SpecError, match="pruner: Optuna prunes searches of one objective only"):
+        several().run()
     assert pai.submissions == 0
 
 

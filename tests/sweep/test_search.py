@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import luigi
 import pytest
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, SpecError, grid
+from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, grid
 from luigi_pai.api.rest_api import RestApi
 
 
@@ -173,8 +174,9 @@ def test_a_search_has_a_most_number_of_points_too(pai):
                 number += 1
                 yield Train(batch=number)
 
-    with pytest.raises(SpecError, match="more than max_points = 5"):
+    with pytest.raises(PaiSweepFailed, match="more than max_points = 5"):
         Endless().run()
+    assert [row["state"] for row in Endless().output().rows()] == ["SUCCEEDED"] * 5
     assert pai.submissions == 5
 
 
@@ -208,8 +210,136 @@ def test_what_is_no_task_is_an_error():
         def proposed(self):
             yield {"rate": 1}
 
-    with pytest.raises(SpecError, match=r"points\(\)\[0\], \{'rate': 1\}: is dict; a point is a PaiTask"):
+    wrong = r"points\(\) has yielded \{'rate': 1\}, which is no PaiTask or PaiProtocolTask"
+    with pytest.raises(PaiSweepFailed, match=wrong):
         Odd().run()
+
+
+class Missing(luigi.Task):
+    """Cannot say whether it is complete."""
+
+    def complete(self):
+        raise KeyError("complete")
+
+
+class Fragile(Train):
+    """A point some of whose methods raise an error."""
+
+    raises = luigi.Parameter(default="", significant=False)
+
+    def check(self, what):
+        if self.raises == what:
+            raise KeyError(what)
+
+    @property
+    def name(self):
+        self.check("name")
+        return super().name
+
+    def job(self):
+        self.check("job")
+        return super().job()
+
+    def requires(self):
+        self.check("requires")
+        return Missing() if self.raises == "complete" else []
+
+    def result(self):
+        self.check("result")
+        return super().result()
+
+
+@pytest.mark.usefixtures("pai")
+@pytest.mark.parametrize("raises", ["name", "job", "requires", "complete", "result"])
+def test_what_a_point_raises_is_in_its_row(raises):
+    """With the user's own line; the other points run, and tell() gets all of them."""
+
+    class Proposes(Asks):
+        tolerance = 1
+
+        def proposed(self):
+            for batch in (1, 2, 3):
+                yield Fragile(batch=batch, raises=raises if batch == 2 else "")
+
+        def tell(self, point, row):
+            self.told.append((point.batch, row["state"]))
+
+    sweep = Proposes()
+    sweep.run()
+    rows = {row["batch"]: row for row in sweep.output().rows()}
+    states = {batch: row["state"] for batch, row in rows.items()}
+    assert states == {1: "SUCCEEDED", 2: "SUCCEEDED" if raises == "result" else "FAILED", 3: "SUCCEEDED"}
+    assert re.fullmatch(rf"(no result: )?KeyError: '{raises}' \(test_search.py:\d+\)", rows[2]["error"])
+    assert dict(sweep.told) == states
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_search_that_returns_nothing():
+    """A forgotten return."""
+    search = type("Search", (Asks,), {"points": lambda _: None})
+    with pytest.raises(PaiSweepFailed, match=r"points\(\) raised TypeError: returned None; return a list"):
+        search().run()
+
+
+def test_the_generator_of_a_killed_search_is_asked_again_in_its_order(pai, caplog):
+    """Past points that were yielded twice, that were not valid, and waits for others; it is told the same."""
+
+    class Proposes(Asks):
+        tolerance = 2
+        heard: list
+
+        def proposed(self):
+            self.heard = []
+            yield Train(batch=1)
+            yield Train(batch=1)
+            yield Fragile(batch=9, raises="job")
+            while len(self.told) < 3:
+                self.heard.append(len(self.told))
+                yield None
+            yield Train(batch=10 + len(self.told))
+            if self.interrupts:
+                raise KeyboardInterrupt
+            yield Train(batch=2)
+
+    Proposes.interrupts = True
+    with pytest.raises(KeyboardInterrupt):
+        Proposes().run()
+    told = Proposes().told
+    new_process()
+    Proposes.interrupts = False
+    with caplog.at_level("WARNING", "luigi-interface"):
+        Proposes().run()
+    assert "other points" not in caplog.text
+    assert Proposes().told[: len(told)] == told
+    assert pai.posts() == ["train-0.1-1", "train-0.1-13", "train-0.1-2"]
+    assert [row["batch"] for row in Proposes().output().rows()] == [1, 9, 13, 2]
+
+
+def test_a_search_that_proposes_other_points_after_a_kill(pai, caplog):
+    """It is told so once; the points of before are watched, told, and in the table."""
+
+    class Proposes(Asks):
+        parallel_jobs = 3
+
+        def proposed(self):
+            for batch in range(self.first, self.first + 3):
+                yield Train(batch=batch)
+            if self.first == 10:
+                raise KeyboardInterrupt
+
+    pai.plan = end_of(runs_for=0.5)
+    Proposes.first = 10
+    with pytest.raises(KeyboardInterrupt):
+        Proposes().run()
+    new_process()
+    Proposes.first = 11
+    with caplog.at_level("WARNING", "luigi-interface"):
+        Proposes().run()
+    assert caplog.text.count("points() proposes other points than before it was interrupted") == 1
+    names = [f"train-0.1-{batch}" for batch in range(10, 14)]
+    assert sorted(pai.posts()) == names
+    assert sorted(set(Proposes().told)) == [(name, "SUCCEEDED") for name in names]
+    assert sorted(row["job"] for row in Proposes().output().rows()) == names
 
 
 # ---------------------------------------------------------------- stopping points early
