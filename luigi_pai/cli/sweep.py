@@ -170,7 +170,8 @@ def _show(
     click.echo(
         f"{summary.sweep}: {summary.points} point{'' if summary.points == 1 else 's'}: {counts}; {state}"
     )
-    click.echo(f"written {moment(summary.updated_ms)}; page: {results.path('html')}")
+    page = "--open shows its page" if results.is_on_hdfs else f"page: {results.path('html')}"
+    click.echo(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)
         return

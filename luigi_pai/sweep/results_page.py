@@ -36,7 +36,7 @@ def results_page(
         columns: of the table, as ``results.json`` has them.
         rows: column -> value of JSON.
     """
-    shown = [column for column in columns if column != "page"]  # the link of the job
+    shown = _shown(columns, rows)
     numbers = {column for column in shown if _is_number(column, rows)}
     style = _asset("results.css") + "".join(_column_styles(shown, numbers, rows))
     script = _asset("results.js")
@@ -86,6 +86,16 @@ def results_page(
 </body>
 </html>
 """
+
+
+def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns in the order of the page: parameters that do not vary are near the end."""
+    given = columns[: columns.index("state")]
+    same = [column for column in given if len(rows) > 1 and len({str(row[column]) for row in rows}) == 1]
+    shown = [
+        column for column in columns if column not in ("page", "error", *same)
+    ]  # page: the link of the job
+    return [*shown, *same, "error"]
 
 
 def _counts(summary: Mapping[str, Any]) -> str:

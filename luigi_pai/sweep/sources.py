@@ -280,7 +280,10 @@ class SearchedPoints(Source):
             if not isinstance(task, JobTask) or _name_of(task) != name:
                 raise ValueError("its parameters make another task now")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
-            logger.warning("%s: point %s cannot be made again: %s", self._name, name, user_error(error))
+            self._fail(
+                f"point {name} of the journal cannot be made again: {user_error(error)}; define its class as "
+                f"it was, or remove the folder {self._sweep.results.folder}"
+            )
             return
         self._untold[name] = [task]
         self._added(task, name)

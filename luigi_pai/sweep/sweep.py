@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -177,6 +178,14 @@ class PaiSweep(Task):
     def results(self) -> SweepResults:
         """The table."""
         return SweepResults(default_folder(self.name) if self.results_dir is None else self.results_dir)
+
+    @property
+    def shown_by(self) -> str:
+        """The argument with which ``luigi-pai sweep`` shows its table: the name, or the folder."""
+        folder = self.results_dir
+        if folder is None:
+            return shlex.quote(self.name)
+        return shlex.quote(folder if "/" in folder else f"./{folder}")
 
     def requires(self) -> Any:
         """Return what the points require; nothing for a search, whose points are not known beforehand."""

@@ -398,7 +398,7 @@ class SweepRun:
         lines = [f"  {_failure(each)}" for each in failed[:_SHOWN_FAILURES]]
         if len(failed) > _SHOWN_FAILURES:
             lines.append(f"  and {len(failed) - _SHOWN_FAILURES} more")
-        lines.append(f"  all points: {self._sweep.results.path('html')}")
+        lines.append(f"  all points: luigi-pai sweep {self._sweep.shown_by}")
         lines.append(f"  {self._continuing()}")
         names = [each.point.name for each in failed]
         raise PaiSweepFailed("\n".join([f"sweep {self._name!r} failed: {what}", *lines]), self._name, names)

@@ -154,6 +154,13 @@ def test_failures_that_were_tolerated_run_again(pai, pai_command, tmp_path, monk
     assert Study().complete()
 
 
+def test_a_page_on_hdfs_has_no_address_of_a_browser(pai_command, hdfs):
+    """It says how to open it."""
+    lines = pai_command("sweep", write("$PAI_DEFAULT_FS_URI/study", points())).stdout.splitlines()
+    assert (hdfs / "study" / "results.html").is_file()
+    assert lines[1].endswith("; --open shows its page")
+
+
 def test_the_page_is_opened(pai_command, tmp_path, monkeypatch):
     """In a browser; its path is printed as well."""
     opened = []

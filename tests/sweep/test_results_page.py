@@ -58,6 +58,13 @@ def test_it_is_readable_without_scripts(tmp_path):
     assert page.links == [row(number).page for number in (1, 2)]
 
 
+def test_it_begins_with_what_varies(tmp_path):
+    """Parameters that all points have in common are near the end."""
+    rows = [Row({"seed": 1, "rate": rate}, "SUCCEEDED", {"accuracy": rate}, 1.0, "j") for rate in (0.1, 0.2)]
+    heads = re.findall("<th .*?>(.*?)</th>", write(tmp_path, rows).read_text("utf-8"))
+    assert heads == ["rate", "state", "accuracy", "seconds", "job", "seed", "error"]
+
+
 def test_it_is_one_file_that_loads_nothing(tmp_path):
     """The browser is told so, too."""
     text = write(tmp_path, [row(1)]).read_text("utf-8")

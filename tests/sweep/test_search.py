@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import luigi
 import pytest
@@ -340,6 +341,27 @@ def test_a_search_that_proposes_other_points_after_a_kill(pai, caplog):
     assert sorted(pai.posts()) == names
     assert sorted(set(Proposes().told)) == [(name, "SUCCEEDED") for name in names]
     assert sorted(row["job"] for row in Proposes().output().rows()) == names
+
+
+def test_a_point_of_the_journal_whose_class_is_gone(pai):
+    """It is named, and the search does not pass for complete without its row."""
+
+    class Proposes(Asks):
+        def proposed(self):
+            yield Train(batch=self.batch)
+
+    Proposes.batch = 1
+    Proposes().run()
+    new_process()
+    journal = Path("results/journal.jsonl")
+    journal.write_text(journal.read_text().replace('"family": "Train"', '"family": "Gone"'))
+    Proposes.batch = 2
+    with pytest.raises(
+        PaiSweepFailed, match=r"point train-0.1-1 of the journal cannot be made again: .*'?Gone"
+    ):
+        Proposes().run()
+    assert not Proposes().complete()
+    assert pai.posts()[0] == "train-0.1-1"
 
 
 # ---------------------------------------------------------------- stopping points early

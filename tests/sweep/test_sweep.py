@@ -293,7 +293,7 @@ def test_a_sweep_that_cannot_succeed_stops_early(pai):
     assert lines[0] == "sweep 'Long' failed: 2 of 90 points failed, and tolerance = 1 allows 1"
     assert lines[1].startswith("  rate=0.1, batch=1")
     assert ": exit code 3" in lines[1]
-    assert lines[3] == "  all points: results/results.html"
+    assert lines[3] == "  all points: luigi-pai sweep ./results"
     assert re.fullmatch("  [12] jobs? continues?; the next run of the sweep takes (it|them) over", lines[4])
     assert caught.value.sweep == "Long"
     assert len(caught.value.failed) == 2
