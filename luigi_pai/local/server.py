@@ -18,9 +18,9 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.accounts.groups import Groups
 from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
 from luigi_pai.local.accounts.users import Users, password_matches
+from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
 from luigi_pai.local.config.job_scripts import JobScripts
@@ -43,7 +43,6 @@ from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.services import Services
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.luigi_config import shown_section
-from luigi_pai.local.node.addresses import is_loopback
 from luigi_pai.local.releases.release import releases_by_api, v2_release
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
@@ -153,7 +152,6 @@ class LocalServer:
             tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
-            groups=Groups(self._store, names, storages.names),
             release=release,
             config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),

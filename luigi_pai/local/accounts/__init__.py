@@ -1,1 +1,1 @@
-"""Users, groups and tokens."""
+"""Users and tokens."""

@@ -140,14 +140,6 @@ class TokenRegister:
         claims = self._tokens.claims(token) or {}
         return str(claims["log"]) if "log" in claims else None
 
-    def revoke_logins(self, username: str) -> None:
-        """Revoke every token of a user but their application tokens."""
-        self._store.rows("DELETE FROM tokens WHERE username = ? AND ends IS NOT NULL", (username,))
-
-    def revoke_of_user(self, username: str) -> None:
-        """Revoke every token of a user who is removed."""
-        self._store.rows("DELETE FROM tokens WHERE username = ?", (username,))
-
     def revoke_all(self) -> None:
         """Revoke every token of every user."""
         self._store.rows("DELETE FROM tokens")

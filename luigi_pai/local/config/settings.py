@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.config.fault_rules import parse_faults
 from luigi_pai.local.config.virtual_clusters import VirtualCluster, virtual_clusters
-from luigi_pai.local.node.addresses import is_loopback
 
 __all__ = [
     "APIS",

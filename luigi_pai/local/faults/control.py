@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import Faults, parse_faults
 from luigi_pai.local.config.job_scripts import parse_job_scripts
-from luigi_pai.local.node.http import ApiError, RestHandler, basic_credentials, is_from_here
+from luigi_pai.local.json_http import ApiError, RestHandler, basic_credentials, is_from_here
 from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Control(RestHandler):
         user = await self._user()
         if user is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
-        if not self._api.groups.is_admin(user):
+        if not user.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
 
     async def _user(self) -> User | None:

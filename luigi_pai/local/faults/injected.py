@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from luigi_pai.local.config.fault_rules import CONTROL
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.faults.control import purge_ended
-from luigi_pai.local.node.http import NO_DATABASE, logged_path
+from luigi_pai.local.json_http import NO_DATABASE, logged_path
 from luigi_pai.local.rest.base.api import PREFIX
 
 if TYPE_CHECKING:

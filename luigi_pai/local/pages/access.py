@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.node.addresses import is_loopback
+from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.pages.html import Html, tag
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class StopForms:
         user = await api.users.with_password(fields.get("who", ""), fields.get("password", ""))
         if user is None:
             return "User or password is wrong."
-        if user.name != job.username and not api.groups.is_admin(user):
+        if user.name != job.username and not user.admin:
             return f"User {user.name} may not stop jobs of {job.username}."
         return None
 

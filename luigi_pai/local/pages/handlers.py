@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl
 
 from tornado.web import HTTPError
 
-from luigi_pai.local.node.http import SmallBodyHandler
-from luigi_pai.local.node.json_text import whole_number
+from luigi_pai.local.json_http import SmallBodyHandler, whole_number
 from luigi_pai.local.pages.html import page, tag
 from luigi_pai.local.pages.job import job_page
 from luigi_pai.local.pages.job_list import jobs_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.node.json_text import whole_number
+from luigi_pai.local.json_http import whole_number
 from luigi_pai.local.pages.html import Html, duration, page, table, tag, time_of_day
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.views.job_states import job_state

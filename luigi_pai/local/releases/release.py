@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from luigi_pai.local.node import ajv, ajv8
-from luigi_pai.local.node.express_query import read_flat_query, read_query
-from luigi_pai.local.releases import ltp_rules
 from luigi_pai.local.releases.launchers import FRAMEWORK_CONTROLLER, FRAMEWORK_LAUNCHER
-from luigi_pai.local.releases.ltp_schema import PROTOCOL
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
-from luigi_pai.spec.schema_problems import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from luigi_pai.local.node.express_query import Fields
     from luigi_pai.local.releases.launchers import LauncherRules
 
 __all__ = [
@@ -28,10 +22,6 @@ __all__ = [
     "releases_by_api",
     "v2_release",
 ]
-
-
-def _nothing(*_: Any) -> None:
-    """Accept everything."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +51,6 @@ class V2Release(Release):
         version: the version in ``GET /api/v2/info``.
         reader: of the YAML of job protocols.
         spec_release: the release whose rules ``luigi_pai.spec`` checks a protocol by.
-        beyond_spec: fields of a protocol that `luigi_pai.spec` does not know, and that are checked here.
-        schema_errors: returns the errors of a document against the schema, in the words of its Ajv.
-        reads_query: returns the fields of a URL's query.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
             missing fails where it is used.
         failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that
@@ -71,40 +58,29 @@ class V2Release(Release):
         attempt_0_is_latest: whether ``attempts/0`` shows a job's latest attempt.
         private_jobs: whether only its owner and administrators may see a job.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
-            may use them, or could use them before.
+            may use them.
         job_types: whether a job has a type, which becomes a tag of it and a filter of lists.
-        check_parameters: refuses a document without the parameters that its type needs.
-        check_quota: refuses a document that exceeds the quota in its owner's extension.
-        check_extras: refuses extras.
+        checks_extras: whether folders and nodes in extras are checked.
         started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
         shm_mb: MB of shared memory of a task that asks for none.
         window_of_each_key: whether request limits begin to count with the first request of each address or
             user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
             the whole window.
-        caches_users: whether the record of a user is kept in memory. GET of the user takes the password
-            out of it, and password logins fail until the record is saved again. The record also names the
-            virtual clusters that the user had and administers, and has a key for the ssh of jobs.
     """
 
     version: str
     reader: YamlReader
     spec_release: str
-    schema_errors: Callable[[Any], list[dict[str, Any]]]
-    reads_query: Callable[[str], Fields]
     checks_bodies: bool
     shm_mb: int
-    beyond_spec: frozenset[str] = frozenset()
     failed_lookup: str | None = None
     attempt_0_is_latest: bool = False
     private_jobs: bool = False
     own_virtual_clusters: bool = False
     job_types: bool = False
-    check_parameters: Callable[[Mapping[str, Any]], None] = _nothing
-    check_quota: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = _nothing
-    check_extras: Callable[[Mapping[str, Any]], None] = _nothing
+    checks_extras: bool = False
     started_by_site: frozenset[str] = frozenset()
     window_of_each_key: bool = False
-    caches_users: bool = False
 
 
 OPENPAI_0_7_1 = Release(
@@ -124,8 +100,6 @@ OPENPAI_1_8 = V2Release(
     version="v1.8.0",
     reader=JS_YAML_3,
     spec_release="1.8.0",
-    schema_errors=lambda document: ajv.schema_errors(schema("protocol.v2"), document),
-    reads_query=read_query,
     checks_bodies=True,
     shm_mb=512,
 )
@@ -137,23 +111,17 @@ LTP_1_5 = V2Release(
     log_streams=_V2_LOG_STREAMS,
     version="v1.8.1",
     reader=JS_YAML_4,
-    spec_release="1.8.0",
-    beyond_spec=frozenset({"jobType"}),
-    schema_errors=lambda document: ajv8.schema_errors(PROTOCOL, document),
-    reads_query=read_flat_query,
+    spec_release="ltp-1.5",
     checks_bodies=False,
     failed_lookup="Failed to retrieve job {}.",
     attempt_0_is_latest=True,
     private_jobs=True,
     own_virtual_clusters=True,
     job_types=True,
-    check_parameters=ltp_rules.check_parameters,
-    check_quota=ltp_rules.check_quota,
-    check_extras=ltp_rules.check_extras,
+    checks_extras=True,
     started_by_site=frozenset({"dind"}),
     shm_mb=16384,
     window_of_each_key=True,
-    caches_users=True,
 )
 
 

@@ -17,7 +17,6 @@ __all__ = [
     "RUNNING",
     "WAITING",
     "Attempt",
-    "Group",
     "Job",
     "NewJob",
     "Task",
@@ -44,30 +43,12 @@ class User:
 
     Attributes:
         password: a salted hash.
-        virtual_clusters: the names of those they may use, between commas.
-        email: as the v2 API shows it.
-        extension: an object that the v2 API keeps for them.
-        groups: the groups they are in, but for those that every virtual
-            cluster and the administrators have.
+        admin: whether they are an administrator; others may use the virtual cluster ``default``.
     """
 
     name: str
     password: str
     admin: bool
-    virtual_clusters: str
-    email: str = ""
-    extension: dict[str, Any] = field(default_factory=dict)
-    groups: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Group:
-    """A group of users; ``extension`` holds the access lists ``acls`` and whatever else was sent."""
-
-    name: str
-    description: str
-    external_name: str
-    extension: dict[str, Any]
 
 
 @dataclass

@@ -14,22 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "open_database", "transaction"]
 
-VERSION = 1
+VERSION = 2
 """PRAGMA user_version of the files that this module reads and writes."""
 
 # What may be large (job_texts) is kept apart from what lists read.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE users (
-    name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL, virtual_clusters TEXT NOT NULL,
-    email TEXT NOT NULL DEFAULT '', extension TEXT NOT NULL DEFAULT '{}', groups TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE groups (
-    name TEXT PRIMARY KEY, description TEXT NOT NULL, external_name TEXT NOT NULL, extension TEXT NOT NULL
-);
-CREATE TABLE past_virtual_clusters (
-    username TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (username, name)
-);
+CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL);
 CREATE TABLE tokens (token TEXT PRIMARY KEY, username TEXT NOT NULL, ends INTEGER);
 CREATE INDEX tokens_by_user ON tokens (username);
 CREATE TABLE jobs (

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
-from luigi_pai.local.node.http import SmallBodyHandler
+from luigi_pai.local.json_http import SmallBodyHandler
 from luigi_pai.local.store.records import framework_name
 
 if TYPE_CHECKING:

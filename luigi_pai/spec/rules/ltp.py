@@ -14,9 +14,7 @@ from luigi_pai.spec.templates.callbacks import PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.paths import Path
-
-__all__ = ["ltp_findings"]
+__all__ = ["ltp_findings", "storage_refusals"]
 
 _JOB_TYPE = release_number("ltp-1.4")
 _DIND = release_number("ltp-1.2")
@@ -69,31 +67,38 @@ def _docker_in_docker(document: Mapping[str, Any], release: tuple[int, ...] | No
 
 def _local_storage(storage: Mapping[str, Any], level: Level) -> Iterator[Finding]:
     """Yield the violations in ``enableLocalStorage``."""
+    for _, field, message in storage_refusals(storage):
+        yield Finding(("extras", "enableLocalStorage", field), message, level)
+
+
+def storage_refusals(storage: Mapping[str, Any]) -> Iterator[tuple[str | None, str, str]]:
+    """Yield why LTP refuses an ``enableLocalStorage``.
+
+    Yields:
+        The code of its 400, None for a 500; the field; what is wrong there.
+    """
     if storage.get("enabled") is not True:
         return
-    path: Path = ("extras", "enableLocalStorage")
-    counts: dict[str, int] = {}
+    folders: dict[str, list[str]] = {}
     for field in ("hostpath", "mntpath"):
         given = storage.get(field)
         if not given:
-            yield Finding((*path, field), "is missing; LTP refuses enableLocalStorage without paths", level)
+            yield "MissingMountPathError", field, "is missing; LTP refuses enableLocalStorage without paths"
         elif not isinstance(given, str):
-            yield Finding((*path, field), "is not a text: paths, separated by ':'; LTP answers 500", level)
+            yield None, field, "is not a text: paths, separated by ':'; LTP answers 500"
         else:
-            folders = given.split(":")
-            counts[field] = len(folders)
-            for folder in folders:
-                if not _FOLDER.fullmatch(folder):
-                    yield Finding(
-                        (*path, field),
-                        f"{folder!r} is not a path from the root, of letters, digits, '.', '_' and '-', "
-                        "which LTP refuses",
-                        level,
-                    )
-    if len(set(counts.values())) > 1:
-        yield Finding(
-            (*path, "mntpath"),
-            f"has {counts['mntpath']} and hostpath {counts['hostpath']} of the paths that ':' separates; LTP "
-            "refuses different counts",
-            level,
+            folders[field] = given.split(":")
+    if len({len(paths) for paths in folders.values()}) > 1:
+        yield (
+            "MountPathMismatchError",
+            "mntpath",
+            f"has {len(folders['mntpath'])} paths and hostpath {len(folders['hostpath'])}; LTP refuses that",
         )
+    for field, paths in folders.items():
+        for path in paths:
+            if not _FOLDER.fullmatch(path):
+                yield (
+                    "InvalidPathError",
+                    field,
+                    f"{path!r} is not a path from the root, of letters, digits, '.', '_' and '-'",
+                )

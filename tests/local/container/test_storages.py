@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from luigi_pai.local.container.storages import Storages, absolute_mounts
-from luigi_pai.local.node.http import ApiError
+from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.v2.extras import read_extras
 
 
@@ -33,18 +33,18 @@ def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai):
 
 
 def test_only_name_and_place_of_a_storage_count(storages, tmp_path):
-    """Those without a name are passed over; an empty list is all of them."""
+    """Those without a name are passed over; an empty list is the default ones."""
     wanted = [{"name": "mnist", "mountPath": "/data", "share": False, "readOnly": True}, {"share": False}]
-    named = read_extras({"storages": wanted}, storages.names())["storages"]
+    named = read_extras({"storages": wanted}, storages.names(), ["nfs1"])["storages"]
     assert named == [{"name": "mnist", "mountPath": "/data"}]
     assert storages.mounts(named) == {"data": tmp_path / "storages" / "mnist"}
-    everything = read_extras({"storages": []}, storages.names())["storages"]
-    assert list(storages.mounts(everything)) == ["mnt/mnist", "mnt/nfs1"]
+    defaults = read_extras({"storages": []}, storages.names(), ["nfs1"])["storages"]
+    assert list(storages.mounts(defaults)) == ["mnt/nfs1"]
 
 
 def test_a_storage_that_is_not_there_is_refused(storages):
     with pytest.raises(ApiError, match="Storage nfs2 is not found"):
-        read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names())
+        read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names(), [])
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from luigi_pai.local.releases.release import (
 
 
 def test_a_release_is_a_value():
-    """It cannot be changed. The two of v2 differ in every field but the launcher, and what spec knows."""
+    """It cannot be changed. The two of v2 differ in every field but the launcher."""
     with pytest.raises(FrozenInstanceError):
         LTP_1_5.version = "v2"
     same = [
@@ -33,7 +33,7 @@ def test_a_release_is_a_value():
         for field in fields(LTP_1_5)
         if getattr(LTP_1_5, field.name) == getattr(OPENPAI_1_8, field.name)
     ]
-    assert same == ["api", "launcher", "log_streams", "spec_release"]
+    assert same == ["api", "launcher", "log_streams"]
 
 
 def test_a_server_has_one_release_of_each_api():

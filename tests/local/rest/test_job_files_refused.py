@@ -1,4 +1,4 @@
-"""Job files that a real server refuses are refused by the local one in the same words."""
+"""Job files that a real server refuses are refused by the local one with the same status and code."""
 
 from __future__ import annotations
 
@@ -34,26 +34,20 @@ def user_of_ltp():
 
 
 @pytest.mark.parametrize("file", parameters("v1", lambda file: not file.accepted("v0.7.1")))
-def test_v1_jobs_are_refused_in_the_words_of_0_7_1(user_of_0_7, file):
-    """Status, code and message; a server that found several things wrong replied with the first."""
+def test_v1_jobs_are_refused_as_by_0_7_1(user_of_0_7, file):
+    """A server that found several things wrong replied with the first."""
     reply = user_of_0_7.send("POST", "/jobs", json.loads(file.text))
     error = file.verdicts["v0.7.1"]["errors"][0]
     found = reply.json()
-    assert (reply.status_code, found["code"], found["message"]) == (
-        error["status"],
-        error["code"],
-        error["message"],
-    )
+    assert (reply.status_code, found["code"]) == (error["status"], error["code"])
 
 
 def assert_refused_alike(user, text, error):
-    """Assert status, code and message; the message of an error of YAML is our own."""
+    """Assert status and code; an error of YAML names its line."""
     reply = user.post(text)
     found = reply.json()
     assert (reply.status_code, found.get("code")) == (error["status"], error.get("code"))
-    if "code" in error:
-        assert found["message"] == error["message"]
-    else:
+    if "code" not in error:
         assert "line" in found["message"]
 
 
@@ -63,7 +57,7 @@ def refused_by(release):
 
 
 @pytest.mark.parametrize("file", refused_by("v1.8.0"))
-def test_protocols_are_refused_in_the_words_of_1_8_0(user_of_1_8, file):
+def test_protocols_are_refused_as_by_1_8_0(user_of_1_8, file):
     error = file.verdicts["v1.8.0"]["error"]
     if file.name == INDENTED_BY_TABS:
         error = {"status": 500}
@@ -71,5 +65,5 @@ def test_protocols_are_refused_in_the_words_of_1_8_0(user_of_1_8, file):
 
 
 @pytest.mark.parametrize("file", refused_by("ltp-v1.5"))
-def test_protocols_are_refused_in_the_words_of_ltp(user_of_ltp, file):
+def test_protocols_are_refused_as_by_ltp(user_of_ltp, file):
     assert_refused_alike(user_of_ltp, file.text, file.verdicts["ltp-v1.5"]["error"])

@@ -10,6 +10,7 @@ from local_client import unique
 from protocol_client import protocol, task_role
 
 HUGE = "9" * 5000
+FAR = "9" * 18
 
 
 @pytest.fixture(autouse=True)
@@ -44,45 +45,31 @@ def test_an_invalid_content_length_is_a_bad_request(local_pai, path, length):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", [HUGE, "%C2%B2", "%D9%A3", "-1", ""])
+@pytest.mark.parametrize("start", [FAR, HUGE, "%C2%B2", "%D9%A3", "-1", ""])
 def test_a_log_begins_where_it_can(local_pai, client, start):
-    """A number that is too large is its end, what is no number the end of it that is shown."""
+    """A number behind its end is its end; from what is no such number the end of it is shown."""
     task = client.run("echo hello")["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
     status, text = ask(local_pai, f"GET /job-log?task={task}&log=stdout&from={start}")
-    assert (status, text) == (200, "" if start == HUGE else "hello\n")
+    assert (status, text) == (200, "" if start == FAR else "hello\n")
     assert ask(local_pai, f"GET /?page={start}")[0] == 200
 
 
-def test_a_number_without_end_is_no_integer(local_pai, client):
-    """As Joi says of Infinity, which is what JavaScript reads there."""
+def test_a_number_without_end_is_no_integer(local_pai):
+    """Nor one of thousands of digits."""
     for digits in ("9" * 400, HUGE):
         body = f'{{"username": "admin", "password": "admin-password", "expiration": {digits}}}'.encode()
         headers = "Content-Type: application/json", f"Content-Length: {len(body)}"
         for path in ("/api/v1/token", "/api/v2/authn/basic/login"):
             status, text = ask(local_pai, f"POST {path}", *headers, body=body)
-            assert (status, '\\"expiration\\" must be an integer' in text) == (400, True)
-    body = '{"taskRoles": "[{\\"name\\": \\"m\\", \\"command\\": \\"true\\", \\"taskNumber\\": %s}]"}' % (
-        "9" * 400
-    )
-    reply = client.send("POST", "/jobs", {"jobName": unique(), "image": "x", "taskRoles": body})
-    assert reply.status_code == 400
+            assert status == 400, text
 
 
-@pytest.mark.slow
-def test_half_a_character_is_written_as_none(v2, client):
-    """JavaScript keeps it, and writes U+FFFD in its place: everywhere the same here."""
+def test_half_a_character_is_refused(v2, client):
+    """It cannot be written down."""
     name = v2.submit(protocol("true"))
-    assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "half \ud800"}).status_code == 200
-    assert v2.job(name)["tags"] == ["half \ufffd"]
-    extension = {"key": "\udc00"}
-    assert v2.send("PUT", "/users/admin/extension", {"extension": extension}).status_code == 201
-    assert v2.send("GET", "/users/admin").json()["extension"]["key"] == "\ufffd"
-    group = unique("half").replace("-", "_")
-    asked = {"groupname": group, "description": "\ud800", "externalName": "\ud800\ud800"}
-    assert v2.send("POST", "/groups", asked).status_code == 201
-    assert v2.send("GET", f"/groups/{group}").json()["description"] == "\ufffd"
-    job = client.run("echo '[\ud800]'", outputDir="\udfff")
-    assert (job["jobStatus"]["state"], client.log(job)) == ("SUCCEEDED", "[\ufffd]\n")
+    assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "half \ud800"}).status_code == 400
+    assert client.send("POST", "/jobs", {"jobName": unique(), "image": "\udfff"}).status_code == 400
+    assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "whole \U0001f600"}).status_code == 200
 
 
 def with_ports(ports):
@@ -117,11 +104,7 @@ def test_ports_that_are_a_list_have_their_indexes_as_labels(v2):
     assert (given["1"], job["jobStatus"]["state"]) == ("", "SUCCEEDED")
 
 
-@pytest.mark.parametrize(
-    ("cluster", "shown"), [(["default"], "default"), (5, "5"), (True, "true"), ({}, "[object Object]")]
-)
-def test_a_virtual_cluster_that_is_no_text_does_not_exist(v2, cluster, shown):
-    """The sentence has it as JavaScript writes it."""
+@pytest.mark.parametrize("cluster", [["default"], 5, True, {}])
+def test_a_virtual_cluster_that_is_no_text_does_not_exist(v2, cluster):
     reply = v2.post(protocol("true", defaults={"virtualCluster": cluster}))
-    sentence = f"User admin is not allowed to do operation in {shown}"
-    assert (reply.status_code, reply.json()["message"]) == (403, sentence)
+    assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenUserError")

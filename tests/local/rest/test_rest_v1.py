@@ -81,11 +81,12 @@ def test_a_token_is_a_signed_statement_with_an_end(client, local_pai):
     [
         ({"expiration": 60}, 200, None),
         ({"expiration": "604800"}, 200, None),
-        ({"expiration": 59}, 400, "must be larger than or equal to 60"),
-        ({"expiration": 604801}, 400, "must be less than or equal to 604800"),
-        ({"password": "short"}, 400, "length must be at least 6 characters long"),
-        ({"username": "a-b"}, 400, "must only contain alpha-numeric and underscore characters"),
-        ({"more": 1}, 400, '"more" is not allowed'),
+        ({"expiration": 59}, 400, "expiration: is not a whole number from 60 to 604800"),
+        ({"expiration": 604801}, 400, "expiration: is not a whole number from 60 to 604800"),
+        ({"expiration": True}, 400, "expiration: is not a whole number from 60 to 604800"),
+        ({"password": "short"}, 400, "password: is not a text of the form .{6,}"),
+        ({"username": "a-b"}, 400, "username: is not a text of the form [A-Za-z0-9_]+"),
+        ({"more": 1}, 400, "more: is not a field here; there are username, password, expiration"),
     ],
 )
 def test_a_login_is_checked_before_the_password(body, status, message, client, local_pai):
@@ -95,7 +96,7 @@ def test_a_login_is_checked_before_the_password(body, status, message, client, l
     assert reply.status_code == status
     if message:
         assert reply.json()["code"] == "InvalidParametersError"
-        assert message in reply.json()["message"]
+        assert reply.json()["message"] == message
 
 
 def test_a_body_over_100_kb_is_refused_without_a_code(client):
@@ -131,15 +132,16 @@ def test_the_config_comes_back_as_it_was_sent(client):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"outputDir": None}, 'child "outputDir" fails because ["outputDir" must be a string]'),
-        ({"retryCount": -3}, '"retryCount" must be larger than or equal to -2'),
-        ({"taskRoles": [role("true", memoryMB=100, shmMB=101)]}, '"shmMB" must be less than or equal to 100'),
-        ({"taskRoles": [role("true", name="a-b")]}, "fails to match the required pattern"),
-        ({"taskRoles": [role("true", minSucceededTaskCount=2)]}, "should not be greater than tasks number"),
+        ({"outputDir": None}, "outputDir: "),
+        ({"retryCount": -3}, "retryCount: "),
+        ({"taskRoles": [role("true", memoryMB=100, shmMB=101)]}, "taskRoles[0].shmMB: "),
+        ({"taskRoles": [role("true", name="a-b")]}, "taskRoles[0].name: "),
+        ({"taskRoles": [role("true", minSucceededTaskCount=2)]}, "taskRoles[0].minSucceededTaskCount: "),
+        ({"taskRoles": [role("true", cpuNumber=0, name="a-b")]}, "taskRoles[0].name: "),
     ],
 )
 def test_a_config_that_0_7_1_refuses_is_refused(change, message, client):
-    """400 InvalidParametersError with its words, and no job."""
+    """400 InvalidParametersError, which names the field, and no job."""
     name = unique()
     body = {"jobName": name, "image": "i", "taskRoles": [role("true")], **change}
     reply = client.send("POST", "/jobs", body)
@@ -148,12 +150,35 @@ def test_a_config_that_0_7_1_refuses_is_refused(change, message, client):
     assert client.call("GET", f"/jobs/{name}").status_code == 404
 
 
-@pytest.mark.parametrize("change", [{"memoryMB": 0, "shmMB": 0}, {"cpuNumber": 0}, {"gpuNumber": -1}])
-def test_what_the_launcher_refuses_loses_its_reason(change, client):
-    """400 UnknownError "Bad Request", as through the real launcher."""
-    reply = client.post(unique(), role("true", **change))
-    assert error(reply) == (400, "UnknownError", "Bad Request")
-    assert error(client.post("x" * 300, "true")) == (400, "UnknownError", "Bad Request")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memoryMB": 0, "shmMB": 0},
+        {"memoryMB": -1, "shmMB": -1},
+        {"cpuNumber": 0},
+        {"cpuNumber": "0"},
+        {"gpuNumber": -1},
+        {"taskNumber": -1},
+        {"taskNumber": 1001},
+        {"portList": [{"label": "a", "portNumber": 0}]},
+        {"portList": [{"label": "a", "beginAt": -1}]},
+        {"portList": [{"label": "a", "beginAt": 65536}]},
+        {"portList": [{"label": "a", "portNumber": 1001}]},
+        {"portList": [{"label": "a", "portNumber": 501}], "taskNumber": 10},
+    ],
+)
+def test_what_only_the_launcher_refuses_has_another_code(change, client):
+    """The rest-server takes these; the launcher of 0.7.1, or this machine, does not."""
+    assert error(client.post(unique(), role("true", **change)))[:2] == (400, "UnknownError")
+
+
+@pytest.mark.parametrize("name", ["x" * 256, ".", ".."])
+def test_a_name_that_no_folder_can_have_has_that_code_too(name, client):
+    """A name of 300 characters was refused by the real launcher."""
+    assert error(client.post(name, "true"))[:2] == (400, "UnknownError")
+    body = {"jobName": "a", "image": "i", "taskRoles": [role("true")]}
+    path = name.replace(".", "%2E")
+    assert error(client.send("PUT", f"/jobs/{path}", body))[0] in (400, 404)
 
 
 @pytest.mark.slow
@@ -223,40 +248,21 @@ def test_a_put_to_a_taken_name_is_a_conflict_even_without_a_token(client):
     )
 
 
-@pytest.mark.slow
-def test_users_are_made_changed_and_removed_by_administrators(client, bob, local_pai):
-    """PUT and DELETE /user, with the codes of 0.7.1."""
+def test_an_administrator_adds_plain_users(client, bob):
+    """PUT /user; nothing of a user can be changed."""
     again = {"username": bob.name, "password": "bobpassword", "modify": False}
     assert error(client.send("PUT", "/user", again))[:2] == (409, "ConflictUserError")
-    nobody = {"username": "nobody_here", "password": "bobpassword", "modify": True}
-    assert error(client.send("PUT", "/user", nobody))[:2] == (404, "NoUserError")
-    assert bob.send("PUT", "/user", {**again, "password": "newpassword", "modify": True}).status_code == 201
-    assert LocalClient(local_pai, bob.name, "newpassword").token
-    assert error(bob.send("PUT", "/user", {**again, "admin": True, "modify": True}))[0] == 403
-    assert error(bob.send("GET", "/user"))[0] == 403
-    assert error(bob.send("DELETE", "/user", {"username": bob.name}))[0] == 403
-    assert error(client.send("DELETE", "/user", {"username": "admin"}))[:2] == (403, "RemoveAdminError")
-    assert client.send("DELETE", "/user", {"username": bob.name}).status_code == 200
-    reply = client.call("POST", "/token", {"username": bob.name, "password": "newpassword"})
-    assert error(reply) == (400, "NoUserError", f"User {bob.name} is not found.")
+    assert error(bob.send("PUT", "/user", again))[:2] == (403, "ForbiddenUserError")
+    for more in ({"modify": True}, {"admin": True}):
+        assert error(client.send("PUT", "/user", {**again, **more}))[:2] == (400, "InvalidParametersError")
 
 
 def test_a_virtual_cluster_must_be_the_users(client, bob):
-    """403 until an administrator gives it; an unknown one is refused with 400."""
+    """A plain user has the one named default."""
     reply = bob.post(unique(), "true", virtualCluster="vc1")
-    assert error(reply) == (
-        403,
-        "ForbiddenUserError",
-        f"User {bob.name} is not allowed to do operation in vc1",
-    )
-    path = f"/user/{bob.name}/virtualClusters"
-    assert error(bob.send("PUT", path, {"virtualClusters": "vc1"}))[0] == 403
-    reply = client.send("PUT", path, {"virtualClusters": "nosuch"})
-    assert error(reply) == (400, "NoVirtualClusterError", "Virtual cluster nosuch not found.")
-    assert client.send("PUT", path, {"virtualClusters": "vc1"}).status_code == 201
-    rows = {row["username"]: row["virtualCluster"] for row in client.send("GET", "/user").json()}
-    assert rows[bob.name] == "default,vc1"
-    assert bob.status(bob.submit("true", virtualCluster="vc1"))["virtualCluster"] == "vc1"
+    sentence = f"User {bob.name} is not allowed to do operation in vc1"
+    assert error(reply) == (403, "ForbiddenUserError", sentence)
+    assert client.status(client.submit("true", virtualCluster="vc1"))["virtualCluster"] == "vc1"
 
 
 def test_pages_of_other_sites_get_nothing(client, local_pai):

@@ -25,7 +25,7 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         schema.open_database(path)
     assert str(caught.value) == (
         f"{path} was written by another version of luigi-pai (its tables have version {version}, this one "
-        "reads 1); use that luigi-pai, or another folder with --data"
+        "reads 2); use that luigi-pai, or another folder with --data"
     )
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="written by another version of luigi-pai"):
@@ -44,7 +44,7 @@ def test_a_new_file_is_opened_again(tmp_path):
     path = tmp_path / "server.sqlite"
     for _ in range(2):
         with closing(schema.open_database(path)) as db:
-            assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION == 1
+            assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION == 2
             with pytest.raises(sqlite3.IntegrityError):
                 db.execute("INSERT INTO tags VALUES (99, 'of no job')")
 

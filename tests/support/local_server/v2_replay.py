@@ -34,6 +34,10 @@ taskRoles:
     )
 
 
+NOT_THERE = ("users", "groups", "sku", "alerts", "nodes", "bob nodes")
+"""The steps of what the local server does not have: docs/local-reference.md names them."""
+
+
 class Replay:
     """Sends the recorded requests, with names of this run, and keeps the answers."""
 
@@ -200,7 +204,6 @@ class Replay:
         send("revoked app used", auth=self.application)
         self.ask("logout", "after logout")
 
-    def check(self, step, own_words):
+    def check(self, step):
         """Compare an answer with the recorded one."""
-        renamed = self.recorded_name, self.name
-        check_answer(self.answers[step], self.recorded[step], renamed, own_words=step in own_words)
+        check_answer(self.answers[step], self.recorded[step], (self.recorded_name, self.name))

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
-from luigi_pai.local.node.http import ApiError, RestHandler, no_api
-from luigi_pai.local.node.joi import Object, Refused
+from luigi_pai.local.json_http import RestHandler, no_api
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from luigi_pai.local.accounts.groups import Groups
     from luigi_pai.local.accounts.tokens import TokenRegister
     from luigi_pai.local.accounts.users import Users
     from luigi_pai.local.config.settings import Address
@@ -48,7 +46,6 @@ class Api:
     tags: JobTags
     storages: Storages
     rows: JobRows
-    groups: Groups
     release: V2Release
     config_lines: str
     limits: RateLimits | None = None
@@ -97,11 +94,3 @@ class ApiHandler(RestHandler):
 
     def count_call(self) -> None:
         """Count the request where the API has a limit."""
-
-    def checked(self, schema: Object) -> dict[str, Any]:
-        """Return the body as a schema has it; raises ApiError 400 if the schema does not take it."""
-        try:
-            checked: dict[str, Any] = schema.check(self.body)
-        except Refused as refused:
-            raise ApiError(400, "InvalidParametersError", str(refused)) from None
-        return checked

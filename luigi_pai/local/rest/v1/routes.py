@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.accounts.users import hash_password
 from luigi_pai.local.hdfs.cluster import HdfsRefused
-from luigi_pai.local.node.http import ApiError
-from luigi_pai.local.node.joi import Refused
-from luigi_pai.local.rest.base import body_rules
+from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base.api import ApiHandler, route
+from luigi_pai.local.rest.base.bodies import checked_body
+from luigi_pai.local.rest.v1.job_config import launcher_refuses, read_config
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import WAITING, NewJob
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
 
 if TYPE_CHECKING:
     from luigi_pai.local.accounts.tokens import Bearer
+    from luigi_pai.local.rest.base.bodies import Rule
     from luigi_pai.local.store.records import Job
 
 __all__ = ["V1Handler"]
 
-_JOB_NAME = re.compile(r"[A-Za-z0-9\-._~]+")
+_LOGIN = {"username": "[A-Za-z0-9_]+", "password": ".{6,}"}
+_EXPIRATION = {"expiration": range(60, 7 * 24 * 3600 + 1)}
+_DAY = 24 * 3600
+_NEW_USER: dict[str, Rule] = {**_LOGIN, "modify": (False,)}
 
 
 class V1Handler(ApiHandler):
@@ -36,17 +36,8 @@ class V1Handler(ApiHandler):
         """Return the authenticated user; raises ApiError 401 without a valid token."""
         scheme, token = self.credentials()
         bearer = self.api.tokens.check(token) if scheme == "bearer" else None
-        if bearer is not None and bearer.application:  # 0.7.1 has none: what they may do is decided now
-            user = self.api.users.get(bearer.username)
-            bearer = None if user is None else replace(bearer, admin=self.api.groups.is_admin(user))
         if bearer is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
-        return bearer
-
-    def _administrator(self) -> Bearer:
-        bearer = self._bearer()
-        if not bearer.admin:
-            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
         return bearer
 
     def _job(self, name: str) -> Job:
@@ -62,16 +53,15 @@ class V1Handler(ApiHandler):
         self.finish("<pre>PAI RESTful API</pre>")
 
     async def _token(self) -> None:
-        asked = self.checked(body_rules.TOKEN_REQUEST)
+        asked = checked_body(self.body, _LOGIN, _EXPIRATION)
         name = asked["username"]
         if self.api.users.get(name) is None:
             raise ApiError(400, "NoUserError", f"User {name} is not found.")
         user = await self.api.users.with_password(name, asked["password"])
         if user is None:
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        admin = self.api.groups.is_admin(user)
-        token = self.api.tokens.log_in(name, admin=admin, expiration=asked["expiration"])
-        self.answer(200, {"user": name, "token": token, "admin": admin})
+        token = self.api.tokens.log_in(name, admin=user.admin, expiration=asked.get("expiration", _DAY))
+        self.answer(200, {"user": name, "token": token, "admin": user.admin})
 
     async def _list(self) -> None:
         ids = self.api.store.job_ids(self.get_query_argument("username", None))
@@ -84,29 +74,21 @@ class V1Handler(ApiHandler):
 
     async def _post(self) -> None:
         bearer = self._bearer()
-        config = self._submission()
+        config = read_config(self.body)
         await self._submit(config["jobName"], config, bearer.username)
 
     async def _put(self, name: str) -> None:
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         bearer = self._bearer()
-        await self._submit(name, self._submission(), bearer.username)
-
-    def _submission(self) -> dict[str, Any]:
-        config = self.checked(body_rules.JOB_CONFIG)
-        try:
-            body_rules.check_task_counts(config)
-        except Refused as refused:
-            raise ApiError(400, "InvalidParametersError", str(refused)) from None
-        return config
+        await self._submit(name, read_config(self.body), bearer.username)
 
     async def _submit(self, name: str, spec: dict[str, Any], username: str) -> None:
         if self.api.store.job(name) is not None:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists")
         virtual_cluster = spec["virtualCluster"] or "default"
         self._check_virtual_cluster(username, virtual_cluster)
-        if not _JOB_NAME.fullmatch(name) or body_rules.launcher_refuses(name, spec):
+        if launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
         await self._prepare_hdfs(name, username)
         try:
@@ -125,7 +107,7 @@ class V1Handler(ApiHandler):
         if virtual_cluster not in self.api.virtual_clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
         user = self.api.users.get(username)
-        if user is None or virtual_cluster not in self.api.groups.virtual_clusters(user):
+        if user is None or virtual_cluster not in self.api.users.virtual_clusters(user):
             sentence = f"User {username} is not allowed to do operation in {virtual_cluster}"
             raise ApiError(403, "ForbiddenUserError", sentence)
 
@@ -145,7 +127,7 @@ class V1Handler(ApiHandler):
 
     async def _change_execution(self, name: str) -> None:
         job = self.api.store.job(name)
-        wanted = self.checked(body_rules.EXECUTION_TYPE)
+        wanted = checked_body(self.body, {"value": ".+"})
         self._bearer()
         if job is None:
             raise ApiError(404, "UnknownError", '{"error":"not found"}')
@@ -184,34 +166,15 @@ class V1Handler(ApiHandler):
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
         self.answer(200, self._shown_virtual_clusters()[name])
 
-    async def _users(self) -> None:
-        self._administrator()
-        self.answer(200, self.api.users.rows())
-
-    async def _put_user(self) -> None:
+    async def _new_user(self) -> None:
+        """Add a plain user, who has the virtual cluster ``default``."""
         bearer = self._bearer()
-        body = self.checked(body_rules.USER_PUT)
-        own = body["username"] == bearer.username and not body.get("admin") and body["modify"]
-        if not (bearer.admin or own):
+        asked = checked_body(self.body, _NEW_USER, {"admin": (False,)})
+        if not bearer.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
-        self.api.users.put(body, await asyncio.to_thread(hash_password, body["password"]))
+        if not await self.api.users.add(asked["username"], asked["password"]):
+            raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
         self.answer(201, {"message": "update successfully"})
-
-    async def _delete_user(self) -> None:
-        self._bearer()
-        body = self.checked(body_rules.USER_DELETE)
-        self._administrator()
-        self.api.users.remove(body["username"])
-        self.api.tokens.revoke_of_user(body["username"])
-        self.answer(200, {"message": "remove successfully"})
-
-    async def _put_user_virtual_clusters(self, name: str) -> None:
-        self._bearer()
-        body = self.checked(body_rules.USER_VIRTUAL_CLUSTERS)
-        if not self._bearer().admin:
-            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
-        self.api.users.set_virtual_clusters(name, body.get("virtualClusters", ""))
-        self.answer(201, {"message": "update user virtual clusters successfully"})
 
     routes = (
         route("*", "/api/v1", _root),
@@ -226,8 +189,5 @@ class V1Handler(ApiHandler):
         route("GET", "/api/v1/jobs/:name/ssh", _ssh),
         route("GET", "/api/v1/virtual-clusters", _virtual_clusters),
         route("GET", "/api/v1/virtual-clusters/:name", _virtual_cluster),
-        route("GET", "/api/v1/user", _users),
-        route("PUT", "/api/v1/user", _put_user),
-        route("DELETE", "/api/v1/user", _delete_user),
-        route("PUT", "/api/v1/user/:name/virtualClusters", _put_user_virtual_clusters),
+        route("PUT", "/api/v1/user", _new_user),
     )

@@ -1,105 +1,63 @@
-"""The extras of a job protocol as OpenPAI 1.8's rest-server reads them: what its code can bear is taken.
-
-The schema asks only that ``extras`` is an object. What the server's JavaScript cannot use is a 500 with
-the error's own sentence and no code; what it does not look at is found out by the task's runtime.
-"""
+"""The extras of a job protocol, of a shape that the launcher can rely on; the schema takes any."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.node.http import ApiError
-from luigi_pai.spec.dialects.javascript_text import javascript_text
+from luigi_pai.local.json_http import ApiError
+from luigi_pai.spec.paths import list_of, mapping_of
 from luigi_pai.spec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["read_extras", "wanted_storages"]
+__all__ = ["read_extras"]
 
 _TEAM_STORAGE = "teamwise_storage"
 _NO_PLUGIN = "(none: its entry in extras is of a wrong shape)"
 
 
-def wanted_storages(extras: Mapping[str, Any]) -> Any:
-    """Return what extras say of storages, in either way, or None; ApiError 500 where the server fails."""
-    wanted = extras.get("storages")
-    if not _true(wanted) and PLUGIN in extras:
-        wanted = _team_storages(extras[PLUGIN], wanted)
-    return wanted if _true(wanted) else None
-
-
-def read_extras(extras: Mapping[str, Any], storages: Sequence[str]) -> dict[str, Any]:
-    """Return extras of a shape that can be relied on: ``storages`` and plugins are lists of objects.
+def read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
+    """Return extras in which ``storages`` and plugins are lists of objects.
 
     Args:
         extras: those of a protocol.
-        storages: the storages that the user may mount; those of who names none, where none is named.
+        known: the names of all storages.
+        defaults: the storages of a job that asks for storages and names none.
 
     Raises:
-        ApiError: 500 for a shape that the server fails over, 404 for a storage that the user has not.
+        ApiError: 500 for a shape that the server fails over, 404 for a storage that is not there.
     """
-    checked = dict(extras)
-    wanted = wanted_storages(extras)
-    checked["storages"] = [] if wanted is None else _storages(wanted, storages)
-    if PLUGIN in extras:
-        checked[PLUGIN] = [_plugin(item) for item in _items(extras[PLUGIN])]
-    return checked
+    plugins = [_plugin(item) for item in _list(extras, PLUGIN)] if extras.get(PLUGIN) else []
+    wanted = extras.get("storages")
+    teams = [item for item in plugins if item["plugin"] == _TEAM_STORAGE]
+    if not wanted and not isinstance(wanted, list) and teams:
+        names = list_of(mapping_of(teams[-1], "parameters"), "storageConfigNames")
+        storages = [{"name": name} for name in names or defaults]
+    elif not wanted and not isinstance(wanted, list):
+        storages = []
+    else:
+        storages = _list(extras, "storages") or [{"name": name} for name in defaults]
+    return {**extras, PLUGIN: plugins, "storages": _storages(storages, known)}
 
 
-def _true(value: Any) -> bool:
-    """Say whether JavaScript takes a value for true: an empty list and an empty object are."""
-    return isinstance(value, dict | list) or bool(value)
+def _list(extras: Mapping[str, Any], field: str) -> list[Any]:
+    if not isinstance(extras[field], list):
+        raise ApiError(500, None, f"extras.{field}: is not a list")
+    return list_of(extras, field)
 
 
-def _iterated(value: Any, name: str) -> Sequence[Any]:
-    if not isinstance(value, list | str):
-        raise ApiError(500, None, f"{name} is not iterable")
-    return value
-
-
-def _items(plugins: Any) -> list[Any]:
-    """Return what a task's runtime finds as its plugins: of an object its keys, of a text its characters."""
-    return list(plugins) if isinstance(plugins, list | dict | str) else [plugins]
-
-
-def _property(value: Any, name: str) -> Any:
-    """Return a property as JavaScript does: nothing's has none, and neither has a number or a text."""
-    if value is None:
-        raise ApiError(500, None, f"Cannot read properties of null (reading '{name}')")
-    return value.get(name) if isinstance(value, dict) else None
-
-
-def _team_storages(plugins: Any, otherwise: Any) -> Any:
-    """Return the storages of the plugin ``teamwise_storage``; ``otherwise`` if it is not used."""
-    wanted = otherwise
-    for plugin in _iterated(plugins, f"config.extras.{PLUGIN}"):
-        if _property(plugin, "plugin") != _TEAM_STORAGE:
-            continue
-        names = _property(plugin["parameters"], "storageConfigNames") if "parameters" in plugin else None
-        if _true(names) and not isinstance(names, list):
-            raise ApiError(500, None, "plugin.parameters.storageConfigNames.map is not a function")
-        wanted = [{"name": name} for name in names or ()]
-    return wanted
-
-
-def _storages(wanted: Any, known: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the storages that are named, and where they are to be; all of them for an empty list.
+def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the storages that are named, and where they are to be.
 
     What else a job says of a storage does not count: the server writes over
     ``share`` and ``readOnly`` what its own configuration has.
     """
-    if wanted == []:
-        return [{"name": name} for name in known]
-    named = []
-    for item in _iterated(wanted, "config.extras.storages"):
-        name = _property(item, "name")
-        if not _true(name):
-            continue
-        if name not in known:
-            raise ApiError(404, "NoStorageError", f"Storage {javascript_text(name)} is not found.")
-        named.append({key: item[key] for key in ("name", "mountPath") if key in item})
-    return named
+    named = [item for item in wanted if mapping_of(item).get("name")]
+    for item in named:
+        if item["name"] not in known:
+            raise ApiError(404, "NoStorageError", f"Storage {item['name']} is not found.")
+    return [{key: item[key] for key in ("name", "mountPath") if key in item} for item in named]
 
 
 def _plugin(item: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from luigi_pai.local.rest.v2 import cluster, groups, jobs, logins, users
+from luigi_pai.local.rest.v2 import cluster, jobs, logins, users
 from luigi_pai.local.rest.v2.access import AccessV2
 
 __all__ = ["SHARED_PATHS", "LtpHandler", "V2Handler"]
@@ -13,7 +13,6 @@ SHARED_PATHS = r"/api/(?:v2(?:/.*)?|v1/authn/.*|v1/token/.+|v1/user/[^/]+/?)"
 _ROUTES = (
     *logins.ROUTES,
     *users.ROUTES,
-    *groups.ROUTES,
     *cluster.ROUTES,
     *jobs.ROUTES,
 )
@@ -22,15 +21,10 @@ _ROUTES = (
 class V2Handler(AccessV2):
     """Every address under /api that OpenPAI 1.8 knows."""
 
-    routes = (*users.OPENPAI_ROUTES, *_ROUTES)
+    routes = _ROUTES
 
 
 class LtpHandler(AccessV2):
     """Every address under /api that LTP 1.5 knows."""
 
-    routes = (
-        *logins.LTP_ROUTES,
-        *users.LTP_ROUTES,
-        *cluster.LTP_ROUTES,
-        *_ROUTES,
-    )
+    routes = (*logins.LTP_ROUTES, *_ROUTES)

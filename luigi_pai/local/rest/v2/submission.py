@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.local.container.v2.protocol_spec import job_spec
-from luigi_pai.local.node.http import ApiError
-from luigi_pai.local.rest.base.body_rules import MAX_JOB_PORTS, MAX_PORTS, MAX_TASKS
+from luigi_pai.local.json_http import ApiError
+from luigi_pai.local.rest.base.job_size import MAX_JOB_PORTS, MAX_TASKS, is_too_large
 from luigi_pai.local.rest.v2.extras import read_extras
 from luigi_pai.spec.dialects.yaml_text import read_yaml
+from luigi_pai.spec.paths import mapping_of
+from luigi_pai.spec.releases import release_number
+from luigi_pai.spec.rules.ltp import storage_refusals
+from luigi_pai.spec.schema_problems import schema_findings
 from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
 from luigi_pai.spec.templates.secrets import MASK, masked
 from luigi_pai.spec.validate_protocol import validate_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.local.releases.release import V2Release
 
 __all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
-
-_KINDS = {"script": "script", "output": "output", "data": "data", "dockerImage": "dockerimage"}
 
 
 def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
@@ -35,62 +36,55 @@ def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     try:
         document = read_yaml(text, reader=release.reader).value
     except SpecError as error:
-        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    known = document
-    if isinstance(document, dict):
-        known = {field: value for field, value in document.items() if field not in release.beyond_spec}
-    problems = validate_protocol(known, release=release.spec_release)
-    wrong = release.schema_errors(document) if problems or known != document else []
-    if wrong:
-        raise _invalid(json.dumps(wrong, separators=(",", ":")))
-    _check_names(document, release)
+        raise _failure(error) from None
+    number = release_number(release.spec_release)
+    problems = validate_protocol(document, release=release.spec_release)
+    refused = [problem for problem in problems if problem.level is Level.REFUSED]
+    if refused and _fits_schema(document, number):
+        if release.checks_extras:
+            _check_folders(mapping_of(mapping_of(document, "extras"), "enableLocalStorage"))
+            _check_nodes(mapping_of(document, "extras").get("forceNodes"))
+        _render(document)
+    if refused:
+        raise _invalid("; ".join(map(str, refused)))
+    if any("instances" not in role for role in document["taskRoles"].values()):
+        raise ApiError(500, "UnknownError", "a task role has no instances")
+    return dict(document)
+
+
+def _fits_schema(document: Any, number: tuple[int, ...]) -> bool:
+    findings = schema_findings(document, "protocol.v2", lambda value, _: type(value).__name__, number)
+    return not any(finding.level is Level.REFUSED for finding in findings)
+
+
+def _render(document: Mapping[str, Any]) -> None:
+    """Refuse with 500 commands that cannot be rendered."""
     try:
         entrypoints(document)
     except SpecError as error:
-        raise ApiError(500, None, "; ".join(map(str, error.problems))) from None
-    if any("instances" not in role for role in document["taskRoles"].values()):
-        raise ApiError(500, "UnknownError", "a task role has no instances")
-    refused = [problem for problem in problems if problem.level is Level.REFUSED]
-    if refused:
-        raise _invalid("; ".join(map(str, refused)))
-    return dict(document)
+        raise _failure(error) from None
+
+
+def _failure(error: SpecError) -> ApiError:
+    return ApiError(500, None, "; ".join(map(str, error.problems)))
 
 
 def _invalid(message: str) -> ApiError:
     return ApiError(400, "InvalidProtocolError", message)
 
 
-def _check_names(document: Mapping[str, Any], release: V2Release) -> None:
-    """Refuse names that are there twice and references to what is not there, as the server does."""
-    known = _unique(
-        ((item["type"], item["name"]) for item in document.get("prerequisites") or ()),
-        "Duplicate {0} prerequisites {1}.",
-    )
-    deployments = _unique(
-        (("", item["name"]) for item in document.get("deployments") or ()), "Duplicate deployments {1}."
-    )
-    roles = document["taskRoles"].values()
-    for role in roles:
-        for name in role.get("prerequisites") or ():
-            if name not in {item for _, item in known}:
-                raise _invalid(f"Prerequisite {name} does not exist.")
-    release.check_parameters(document)
-    for role in roles:
-        for field, kind in _KINDS.items():
-            if field in role and (kind, role[field]) not in known:
-                raise _invalid(f"Prerequisite {role[field]} does not exist.")
-    chosen = (document.get("defaults") or {}).get("deployment")
-    if chosen is not None and ("", chosen) not in deployments:
-        raise _invalid(f"Default deployment {chosen} does not exist.")
+def _check_folders(storage: Mapping[str, Any]) -> None:
+    """Refuse folders of nodes with the codes that LTP has for them."""
+    for code, field, message in storage_refusals(storage):
+        raise ApiError(400 if code else 500, code, f"extras.enableLocalStorage.{field}: {message}")
 
 
-def _unique(names: Iterable[tuple[str, str]], complaint: str) -> set[tuple[str, str]]:
-    known: set[tuple[str, str]] = set()
-    for name in names:
-        if name in known:
-            raise _invalid(complaint.format(*name))
-        known.add(name)
-    return known
+def _check_nodes(nodes: Any) -> None:
+    """Refuse the only node, which is schedulable; LTP fails over those that it does not know."""
+    if isinstance(nodes, str) and "localhost" in [node.strip() for node in nodes.split(",")]:
+        raise ApiError(400, "SchedulableNodeError", "extras.forceNodes: localhost is schedulable")
+    if nodes:
+        raise ApiError(500, None, f"extras.forceNodes: there is no node {nodes}")
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
@@ -99,31 +93,27 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
     return "default" if chosen is None else chosen
 
 
-def spec_of(document: Mapping[str, Any], storages: Sequence[str], release: V2Release) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it; ``storages`` are those that `read_extras` may find.
+def spec_of(
+    document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: V2Release
+) -> dict[str, Any]:
+    """Return a protocol as the launcher reads it; ``storages`` and ``defaults`` are those of `read_extras`.
 
     Raises:
-        ApiError: 404 for a storage that the user has not, 500 for extras that the server fails over, 400
-            for more tasks or ports than this server takes.
+        ApiError: 404 for a storage that is not there, 500 for extras that the server fails over and commands
+            that cannot be rendered, 400 for more tasks or ports than this server takes.
     """
-    asked = document.get("extras") or {}
-    extras = read_extras(asked, storages)
-    release.check_extras(asked)
-    if PLUGIN in extras:
-        mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
-        extras = {**extras, PLUGIN: mine}
-    spec = job_spec({**document, "extras": extras}, release.shm_mb)
-    _check_size(spec)
-    return spec
-
-
-def _check_size(spec: Mapping[str, Any]) -> None:
-    """Refuse more tasks and ports than this machine is meant for."""
-    tasks = sum(role["taskNumber"] for role in spec["taskRoles"])
-    ports = [sum(port["portNumber"] for port in role["portList"]) for role in spec["taskRoles"]]
-    wanted = sum(role["taskNumber"] * count for role, count in zip(spec["taskRoles"], ports, strict=True))
-    if tasks > MAX_TASKS or max(ports) > MAX_PORTS + 2 or wanted > MAX_JOB_PORTS + 2 * MAX_TASKS:
+    extras = read_extras(document.get("extras") or {}, storages, defaults)
+    if release.checks_extras:
+        _check_nodes(extras.get("forceNodes"))
+    mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
+    extras = {**extras, PLUGIN: mine}
+    try:
+        spec = job_spec({**document, "extras": extras}, release.shm_mb)
+    except SpecError as error:
+        raise _failure(error) from None
+    if is_too_large(spec):
         raise _invalid(f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job")
+    return spec
 
 
 def shown_config(document: Mapping[str, Any]) -> dict[str, Any]:

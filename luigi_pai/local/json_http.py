@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-from luigi_pai.local.node.addresses import is_loopback
-from luigi_pai.local.node.json_text import read_json, whole_number
+from luigi_pai.local.addresses import is_loopback
+from luigi_pai.spec.dialects.javascript_text import javascript_number
 
 if TYPE_CHECKING:
     from tornado.httputil import HTTPServerRequest
@@ -25,6 +26,7 @@ __all__ = [
     "is_from_here",
     "logged_path",
     "no_api",
+    "whole_number",
 ]
 
 NO_DATABASE = "no_database"
@@ -158,23 +160,24 @@ class RestHandler(SmallBodyHandler):
 
 
 def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text; only objects and arrays are taken, as body-parser does."""
-    start = text.lstrip(" \t\r\n")[:1]
-    if start not in ("{", "["):
-        position = len(text) - len(text.lstrip(" \t\r\n"))
-        raise ApiError(400, None, f"Unexpected token {start} in JSON at position {position}")
+    """Return the object or array of a JSON text, 1.0 as 1; raises ApiError 400 for all else."""
     try:
-        return read_json(text)
-    except json.JSONDecodeError as error:
-        raise ApiError(400, None, _schema_error(text, error)) from None
+        value = json.loads(text, parse_float=_number, parse_constant=_number)
+        if isinstance(value, dict | list):
+            json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be
+            return value
     except (ValueError, RecursionError):
-        raise ApiError(400, None, "Unexpected token in JSON") from None
+        pass
+    raise ApiError(400, None, "the body is no JSON object or array")
 
 
-def _schema_error(text: str, error: json.JSONDecodeError) -> str:
-    """Return the sentence of JavaScript's JSON.parse for the same fault."""
-    if error.pos >= len(text):
-        return "Unexpected end of JSON input"
-    if error.msg.startswith("Expecting property name"):
-        return f"Expected property name or '}}' in JSON at position {error.pos}"
-    return f"Unexpected token {text[error.pos]} in JSON at position {error.pos}"
+def _number(text: str) -> float:
+    number = javascript_number(float(text))
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that at most 18 digits stand for; None for any other text."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None

@@ -1,1 +1,0 @@
-"""What mimics the libraries of the original servers: Express, Joi, Ajv, JSON text."""
