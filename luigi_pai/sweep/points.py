@@ -23,11 +23,15 @@ from luigi_pai.tasks.job_task import JobTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = [
+    "Requirements",
     "check_job",
+    "check_journal",
+    "check_same",
     "checked_points",
     "describe",
     "file_of",
@@ -193,6 +197,68 @@ def sweep_problems(sweep: PaiSweep) -> list[Problem]:
         elif near is not None:
             problems.append(Problem(name, f"is no setting of a sweep (did you mean {near!r}?)"))
     return problems
+
+
+def check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
+    """Check that ``points()`` has returned what it returned for ``complete()``.
+
+    Raises:
+        SpecError: it has not.
+    """
+    before = getattr(sweep, "_points_before", None)
+    if before is None or before == {point.name for point in points}:
+        return
+    wrong = (
+        "returns other points each time it is called, so that the sweep would never be complete: give "
+        "random numbers a seed, as sample(..., seed=1) does"
+    )
+    raise SpecError(sweep.name, [Problem("points", wrong)], "sweep")
+
+
+def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:
+    """Check that a journal is this sweep's.
+
+    Raises:
+        SpecError: it is that of another sweep.
+    """
+    file, other = file_of(sweep), journal.info.get("file")
+    is_known = not journal.records or any(point.name in journal.records for point in points)
+    if is_known or not other or not file or other == file:
+        return
+    wrong = (
+        f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}, "
+        "none of whose points this one has; set results_dir or name of one of them, or remove that folder"
+    )
+    raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
+
+
+class Requirements:
+    """What points require; whether it is complete is asked once."""
+
+    def __init__(self) -> None:
+        self._complete: dict[str, bool] = {}
+
+    def check(self, name: str, points: Sequence[Point]) -> None:
+        """Check that what the points of a sweep require is complete.
+
+        Raises:
+            SpecError: it is not; names the first points.
+        """
+        missing = ((describe(point.task), self.missing(point)) for point in points)
+        problems = [Problem(where, text) for where, text in missing if text is not None]
+        if problems:
+            raise SpecError(name, problems[:_MOST_LINES], "sweep")
+
+    def missing(self, point: Point) -> str | None:
+        """Return what is wrong with a point whose requirements are not complete; None if they are."""
+        for required in requirements_of([point.task]):
+            if required.task_id not in self._complete:
+                self._complete[required.task_id] = required.complete()
+            if not self._complete[required.task_id]:
+                return (
+                    f"requires {required}, which is not complete; return it in requires() of the sweep, too"
+                )
+        return None
 
 
 def file_of(sweep: PaiSweep) -> str:

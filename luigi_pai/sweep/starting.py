@@ -11,6 +11,7 @@ All functions are steps (``retries.Steps``), which may be taken in any thread: t
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -62,17 +63,22 @@ class Started:
     failed: list[tuple[Member, Exception]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Pack:
-    """Points that are to be submitted as one job.
+    """Points that are started together.
 
     Attributes:
         members: the points.
-        name: of the array, if they are claimed for it.
+        name: of the array that is to be submitted: the one that they are claimed for, or empty for a new
+            one; None: they are to be looked up.
+        due: when, in seconds of the monotonic clock.
+        awaited: the array that they are claimed for, which may be on its way.
     """
 
     members: list[Member]
-    name: str = ""
+    name: str | None = None
+    due: float = -math.inf
+    awaited: str | None = None
 
 
 def begin(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import threading
-import time
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.waiting import WaitingReasons
@@ -18,24 +16,26 @@ from luigi_pai.sweep.control import Control
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.jobs import Ended
 from luigi_pai.sweep.journal import Journal, retried
-from luigi_pai.sweep.limits import SweepLimits
-from luigi_pai.sweep.pacing import pace, seconds_to_submit
+from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import (
+    Requirements,
+    check_journal,
+    check_same,
     checked_points,
     describe,
     file_of,
     parameters_of,
-    requirements_of,
     sweep_problems,
 )
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.sources import SearchedPoints, Source
+from luigi_pai.sweep.stopping import stop_within
 from luigi_pai.sweep.table import Table
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.jobs import Point, SweepJob
@@ -47,7 +47,6 @@ logger = logging.getLogger("luigi-interface")
 
 _SHOWN_FAILURES = 10  # in an error, and in the log
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
-_STOPPERS = 16  # threads that stop jobs when the process is ended
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
 
 
@@ -68,13 +67,13 @@ class SweepRun:
         self._name = sweep.name
         self._clock = OpenPai.current().cluster().clock
         self._limits = SweepLimits.of(sweep)
-        self._complete: dict[str, bool] = {}
+        self._requirements = Requirements()
         self._arrays: dict[str | None, Arrays] = {}
         self._journal = Journal(sweep.results.folder, self._clock)
         self._table = Table(sweep.results, self._name, self._journal, self._clock)
         best, points = self._checked()
         retried(self._journal.read, self._clock, OpenPai.current().poll_patience)
-        self._check_journal(points)
+        check_journal(sweep, self._journal, points)
         self._progress = Progress(self._clock, best)
         self._is_complete = not sweep.is_search and self._journal.is_complete(
             (point.name for point in points), self._limits.failures(len(points))
@@ -203,8 +202,9 @@ class SweepRun:
                 raise SpecError(self._name, problems, "sweep")
             return best, []
         points, warnings = checked_points(self._name, sweep.points, self._limits, problems)
-        self._check_same(points)
-        self._check_requirements(points)
+        check_same(sweep, points)
+        if sweep.requires_other_tasks:
+            self._requirements.check(self._name, points)
         if self._limits.points_per_job > 1:
             check_points(points)
         if best is not None:
@@ -216,38 +216,6 @@ class SweepRun:
             logger.warning("%s: keep() is not called for points that share a job", self._name)
         return best, points
 
-    def _check_same(self, points: Sequence[Point]) -> None:
-        """Check that ``points()`` returns what it returned for ``complete()``.
-
-        Raises:
-            SpecError: it does not.
-        """
-        before = getattr(self._sweep, "_points_before", None)
-        if before is None or before == {point.name for point in points}:
-            return
-        wrong = (
-            "returns other points each time it is called, so that the sweep would never be complete: give "
-            "random numbers a seed, as sample(..., seed=1) does"
-        )
-        raise SpecError(self._name, [Problem("points", wrong)], "sweep")
-
-    def _check_journal(self, points: Sequence[Point]) -> None:
-        """Check that the journal is this sweep's.
-
-        Raises:
-            SpecError: it is that of another sweep.
-        """
-        journal, file = self._journal, file_of(self._sweep)
-        other = journal.info.get("file")
-        is_known = not journal.records or any(point.name in journal.records for point in points)
-        if is_known or not other or not file or other == file:
-            return
-        wrong = (
-            f"{self._sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}, "
-            "none of whose points this one has; set results_dir or name of one of them, or remove that folder"
-        )
-        raise SpecError(self._name, [Problem("results_dir", wrong)], "sweep")
-
     def _source_of(self, points: list[Point]) -> Source:
         if self._sweep.is_search:
             return SearchedPoints(
@@ -257,33 +225,11 @@ class SweepRun:
             point.record = self._journal.of(point.name)
         return Source(points, self._known)
 
-    def _check_requirements(self, points: Sequence[Point]) -> None:
-        """Check that what points require is complete, unless Luigi has run it for the sweep."""
-        if not self._sweep.requires_other_tasks:
-            return
-        problems = [
-            Problem(describe(point.task), missing)
-            for point in points
-            if (missing := self._missing_requirement(point)) is not None
-        ]
-        if problems:
-            raise SpecError(self._name, problems[:_SHOWN_FAILURES], "sweep")
-
-    def _missing_requirement(self, point: Point) -> str | None:
-        for required in requirements_of([point.task]):
-            if required.task_id not in self._complete:
-                self._complete[required.task_id] = required.complete()
-            if not self._complete[required.task_id]:
-                return (
-                    f"requires {required}, which is not complete; return it in requires() of the sweep, too"
-                )
-        return None
-
     def _known(self, point: Point) -> Ended | None:
         """Return how a point has ended without a job of this run."""
         ended = self._table.known(point)
         if ended is None and self._sweep.is_search:
-            missing = self._missing_requirement(point)
+            missing = self._requirements.missing(point)
             ended = None if missing is None else Ended(point, "FAILED", error=missing)
         return ended
 
@@ -331,25 +277,10 @@ class SweepRun:
     def _killed(self) -> None:
         """Stop the jobs whose ``on_kill`` says so, as many as the time allows, and say what continues."""
         watched = self._engine.watched()
-        to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
-        stopped: list[str] = []
-
-        def stop() -> None:
-            while to_stop:
-                with contextlib.suppress(IndexError, PaiError):
-                    job = to_stop.pop()
-                    job.book.api.stop_surely(job.name)
-                    stopped.append(job.name)
-
-        end = time.monotonic() + _STOPPED_WITHIN
-        threads = [threading.Thread(target=stop, daemon=True) for _ in range(min(_STOPPERS, len(to_stop)))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(max(0.0, end - time.monotonic()))
-        asked = f"{_jobs(len(stopped))} asked to stop; " if stopped else ""
-        left = len(watched) - len(stopped)
-        logger.warning("%s: interrupted: %s%s", self._name, asked, self._continuing(left))
+        stopped = stop_within([job for job in watched if job.options["on_kill"] == "stop"], _STOPPED_WITHIN)
+        asked = f"{_jobs(stopped)} asked to stop; " if stopped else ""
+        continuing = self._continuing(len(watched) - stopped)
+        logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         self._save()
 
     def _continuing(self, jobs: int | None = None) -> str:

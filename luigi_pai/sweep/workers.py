@@ -1,75 +1,114 @@
-"""Workers: threads that take steps for a sweep, so that several requests are on their way at once."""
+"""Workers: threads that take steps for a sweep, several at once; and outages."""
 
 from __future__ import annotations
 
+import logging
+import math
 import queue
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.sweep.jobs import first_line
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Sequence
 
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.retries import Steps
+    from luigi_pai.sweep.jobs import Member
 
-__all__ = ["Start", "Workers"]
+__all__ = ["Outage", "Start", "Workers"]
+
+logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
 _LONGEST_WAIT = 0.05  # seconds
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds
 
 
+@dataclass(slots=True, eq=False)
 class Start(Generic[T]):
-    """Steps that are taken in threads, one after the other.
-
-    Args:
-        steps: the generator.
-        began: when, in seconds of the monotonic clock.
+    """Steps that start points.
 
     Attributes:
-        began: as given.
+        steps: the generator.
+        members: the points.
+        began: when, in seconds of the monotonic clock.
         due: when the next step is to be taken.
         future: the step that is being taken; None between two steps.
         result: of the steps; None before their end.
     """
 
-    def __init__(self, steps: Steps[T], began: float) -> None:
-        self._steps = steps
-        self.began = self.due = began
-        self.future: Future[float] | None = None
-        self.result: T | None = None
+    steps: Steps[T]
+    members: Sequence[Member]
+    began: float
+    due: float
+    future: Future[float] | None = None
+    result: T | None = None
 
-    def advance(self) -> float:
-        """Take the next step, and return the seconds to wait before the one after it."""
+    def take(self, future: Future[float]) -> None:
+        """Take the next step; its future gets the seconds to wait before the one after it."""
         try:
-            return next(self._steps)
+            future.set_result(next(self.steps))
         except StopIteration as end:
             self.result = end.value
-            return 0.0
+            future.set_result(0.0)
+        except BaseException as error:  # noqa: BLE001  handed on to whoever asks for the result
+            future.set_exception(error)
 
 
-class Workers:
-    """Threads that take steps, as many as there are steps to take at once.
+class Workers(Generic[T]):
+    """Takes steps in threads, as many as there are steps to take at once.
 
     They end with ``close()`` or with the process, whatever they wait for.
+
+    Args:
+        clock: says when steps are due.
+
+    Attributes:
+        starts: whose steps have not come to their end.
     """
 
-    def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[tuple[Future[float], Callable[[], float]] | None] = queue.SimpleQueue()
+    def __init__(self, clock: Clock) -> None:
+        self.starts: list[Start[T]] = []
+        self._clock = clock
+        self._tasks: queue.SimpleQueue[tuple[Start[T], Future[float]] | None] = queue.SimpleQueue()
         self._threads = 0
 
-    def take(self, start: Start[T], busy: int) -> None:
-        """Take the next step of a start.
+    def add(self, steps: Steps[T], members: Sequence[Member]) -> None:
+        """Take steps from now on."""
+        now = self._clock.monotonic()
+        self.starts.append(Start(steps, members, now, now))
 
-        Args:
-            start: whose step it is.
-            busy: number of steps that are being taken, this one included.
-        """
-        if busy > self._threads:
+    def taken(self) -> list[Start[T]]:
+        """Return the starts whose current step has been taken."""
+        return [start for start in self.starts if start.future is not None and start.future.done()]
+
+    def advance(self) -> bool:
+        """Take the steps that are due, and wait for one, a twentieth of a second at most; False for none."""
+        now = self._clock.monotonic()
+        for start in self.starts:
+            if start.future is None and start.due <= now:
+                start.future = Future()
+                self._tasks.put((start, start.future))
+        pending = [start.future for start in self.starts if start.future is not None]
+        while self._threads < len(pending):
             self._threads += 1
             threading.Thread(target=self._work, daemon=True).start()
-        start.future = Future()
-        self._tasks.put((start.future, start.advance))
+        if pending:
+            wait(pending, _LONGEST_WAIT, FIRST_COMPLETED)
+        return bool(pending)
+
+    def idle(self) -> float:
+        """Return the seconds until a step is due, 0 while one is being taken; infinity without any."""
+        now = self._clock.monotonic()
+        waits = [0.0 if start.future is not None else start.due - now for start in self.starts]
+        return max(0.0, min(waits, default=math.inf))
 
     def close(self) -> None:
         """Let the threads end when they have taken the steps that they are taking."""
@@ -77,17 +116,53 @@ class Workers:
             self._tasks.put(None)
         self._threads = 0
 
-    @staticmethod
-    def wait(starts: Iterable[Start[T]]) -> None:
-        """Wait until a step has been taken, for a twentieth of a second at most."""
-        pending = [start.future for start in starts if start.future is not None]
-        if pending:
-            wait(pending, _LONGEST_WAIT, FIRST_COMPLETED)
-
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            future, step = task
-            try:
-                future.set_result(step())
-            except BaseException as error:  # noqa: BLE001  handed on to whoever asks for the result
-                future.set_exception(error)
+            start, future = task
+            start.take(future)
+
+
+class Outage:
+    """Whether HDFS or the server does not answer: what is begun is retried, with growing pauses, for a time.
+
+    Args:
+        clock: of the sweep.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._until, self._pause = 0.0, _FIRST_PAUSE / 2
+
+    def __bool__(self) -> bool:
+        return self._since is not None
+
+    def wait(self) -> float:
+        """Return the seconds until the next try."""
+        return max(0.0, self._until - self._clock.monotonic()) if self else 0.0
+
+    def retries(self, error: Exception, api: RestApi, began: float) -> bool:
+        """Take an error, and return whether what has raised it is retried; not for ever, and not any error.
+
+        Args:
+            error: the error; that of a URL which has never answered is not retried.
+            api: of the cluster.
+            began: when it was begun, in seconds of the monotonic clock.
+        """
+        if not (error.transient if isinstance(error, HdfsError) else api.answered):
+            return False
+        now, limit = self._clock.monotonic(), api.polling.patience
+        since = began if self._since is None else self._since
+        if now - since >= limit:
+            return False
+        if self._since is None:
+            logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
+        if self._since is None or began >= self._until:  # else it was on its way already
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._until = now + self._pause
+        self._since = since
+        return True
+
+    def end(self) -> None:
+        """Take an answer."""
+        self._since, self._pause = None, _FIRST_PAUSE / 2

@@ -10,7 +10,7 @@ from sweep_tasks import Train
 from luigi_pai import PaiSweep, grid
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.request_limits import Window
-from luigi_pai.sweep.pacing import duration, pace, seconds_to_submit
+from luigi_pai.sweep.limits import duration, pace, seconds_to_submit
 
 HOUR = 3600.0
 

@@ -200,6 +200,9 @@ class Counts:
         self.rows.append(ended)
         return {}
 
+    def failed_code(self, error, point):
+        pass
+
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from places import ROOT
 
 from luigi_pai import PaiSweep
 from luigi_pai.api.request_limits import Window
-from luigi_pai.sweep.pacing import pace
+from luigi_pai.sweep.limits import pace
 
 EXAMPLE = ROOT / "examples" / "study"
 

@@ -1,0 +1,144 @@
+"""Stopping of jobs: those of points that ``keep()`` does not keep, and all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.status import JobState
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
+from luigi_pai.sweep.jobs import OF_ALL, first_line
+from luigi_pai.sweep.user_code import user_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.sweep.jobs import Point, SweepJob
+    from luigi_pai.sweep.journal import Journal
+
+__all__ = ["Pruning", "stop", "stop_all", "stop_within"]
+
+logger = logging.getLogger("luigi-interface")
+
+_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
+_SLICE = 0.5  # seconds of reading reports before other work is done
+_THREADS = 16  # that stop jobs when the process is ended
+
+
+class Pruning:
+    """Reads the reports of running jobs. Jobs with several points are left alone.
+
+    Args:
+        keep: called with a task and its reports while its job runs; False stops the job. None: no reports
+            are read.
+        journal: that a point is not kept is written before its job is stopped.
+        clock: says when reports are due.
+        failed_code: called with an error of ``keep`` and the point.
+    """
+
+    def __init__(
+        self,
+        keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None,
+        journal: Journal,
+        clock: Clock,
+        failed_code: Callable[[str, Point], None],
+    ) -> None:
+        self._keep = keep
+        self._journal = journal
+        self._clock = clock
+        self._failed_code = failed_code
+        self._due: dict[SweepJob, float] = {}
+
+    def watch(self, job: SweepJob, status: JobStatus) -> None:
+        """Take the status of a job; one that was to be stopped before a kill is stopped."""
+        now = self._clock.monotonic()
+        if not job.shared and job.members[0].point.record.pruned:
+            self._due.setdefault(job, now)
+        elif not job.shared and self._keep is not None and status.state is JobState.RUNNING:
+            self._due.setdefault(job, now + _REPORTS_EVERY)
+
+    def forget(self, job: SweepJob) -> None:
+        """Take the end of a job."""
+        self._due.pop(job, None)
+
+    def idle(self) -> float:
+        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
+        return max(0.0, min(self._due.values(), default=math.inf) - self._clock.monotonic())
+
+    def step(self) -> None:
+        """Show the reports that are due to ``keep``, and stop the jobs that it does not keep."""
+        now = self._clock.monotonic()
+        for job in [job for job, due in self._due.items() if due <= now]:
+            if self._clock.monotonic() > now + _SLICE:
+                break
+            point = job.members[0].point
+            self._due[job] = self._clock.monotonic() + _REPORTS_EVERY
+            try:
+                if not point.record.pruned:
+                    if self._is_kept(point, job.reports()):
+                        continue
+                    self._journal.write({"event": "pruned", "point": point.name, "job": job.name})
+            except (PaiError, OSError) as error:
+                logger.debug("Job %s: its reports cannot be read: %s", job.name, error)
+            else:
+                if stop(job) is None:
+                    self._due[job] = math.inf
+
+    def _is_kept(self, point: Point, reports: list[dict[str, Any]]) -> bool:
+        if not reports or self._keep is None:
+            return True
+        try:
+            return self._keep(point.task, reports) is not False
+        except Exception as error:  # noqa: BLE001  users' own code may raise anything
+            self._failed_code(user_error(error, "keep()"), point)
+            return True
+
+
+def stop(job: SweepJob, *, surely: bool = False) -> PaiApiError | None:
+    """Ask the server to stop a job, and return the error, if that failed; ``surely`` repeats the request."""
+    try:
+        (job.book.api.stop_surely if surely else job.book.api.stop)(job.name)
+    except JobNotFound:
+        return None
+    except PaiApiError as error:
+        return error
+    return None
+
+
+def stop_all(jobs: Sequence[SweepJob]) -> str:
+    """Ask the server to stop jobs, and return what was done, for people."""
+    asked, problem = 0, None
+    for job in jobs:
+        error = stop(job)
+        asked += error is None
+        problem = problem or error
+        if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
+            break
+    text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
+    return text if problem is None else f"{text}; {len(jobs) - asked} could not be: {first_line(problem)}"
+
+
+def stop_within(jobs: Sequence[SweepJob], seconds: float) -> int:
+    """Ask the server to stop as many jobs as the time allows, several at once, and return their number."""
+    left, stopped = list(jobs), []
+
+    def work() -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                job = left.pop()
+                if stop(job, surely=True) is None:
+                    stopped.append(job)
+
+    end = time.monotonic() + seconds
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(left)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return len(stopped)
