@@ -10,7 +10,7 @@ from tornado.web import Application
 
 from luigi_pai.local.addresses import is_address, is_loopback
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
-from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
+from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.faults.control import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tornado.web import RequestHandler
 
     from luigi_pai.local.config.fault_rules import Faults
-    from luigi_pai.local.config.job_scripts import JobScripts
+    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base.api import Api
 
 __all__ = ["LocalApplication", "make_app"]

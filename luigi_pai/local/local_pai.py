@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
-from luigi_pai.local.config.job_scripts import JOB_SCRIPTS_PATH
 from luigi_pai.local.config.settings import (
     DEFAULT_PASSWORD,
     DEFAULT_USER,
@@ -29,6 +28,7 @@ from luigi_pai.local.config.settings import (
     Settings,
 )
 from luigi_pai.local.container.processes import kill_all_under
+from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.luigi_config import open_pai_section
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from luigi_pai.local.accounts.users import Users, password_matches
 from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.settings import (
     DEFAULT_PASSWORD,
     PASSWORD_VARIABLE,
@@ -32,6 +31,7 @@ from luigi_pai.local.config.settings import (
     parse_limits,
 )
 from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.faults.connections import FaultyServer

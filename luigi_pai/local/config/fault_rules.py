@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 __all__ = [
     "CONTENTS_PATH",
@@ -26,6 +26,7 @@ __all__ = [
     "FAULTS_PATH",
     "Faults",
     "Rule",
+    "check_rules",
     "parse_faults",
     "read_faults",
 ]
@@ -141,12 +142,22 @@ def parse_faults(value: Any) -> Faults:
     """
     if isinstance(value, list):
         value = {"rules": value}
-    if not isinstance(value, dict):
-        raise ConfigError('faults: not of the form {"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}')
-    problems = sorted(_problems(value))
-    if problems:
-        raise ConfigError(f"faults: {'; '.join(problems)}")
+    check_rules("faults", value, _SCHEMA)
     return Faults(value.get("seed", 0), tuple(_rule(rule) for rule in value.get("rules", [])))
+
+
+def check_rules(what: str, value: Any, schema: Mapping[str, Any]) -> None:
+    """Check a value of JSON against a schema; raises ConfigError, which names every problem and its place."""
+    if value in ([], {}, {"rules": []}):
+        return
+    from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
+
+    problems = []
+    for error in Draft7Validator(schema).iter_errors(value):
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
+        problems.append(f"{place.removeprefix('.')}: {error.message}".removeprefix(": "))
+    if problems:
+        raise ConfigError(f"{what}: {'; '.join(sorted(problems))}")
 
 
 def _rule(given: Mapping[str, Any]) -> Rule:
@@ -154,20 +165,11 @@ def _rule(given: Mapping[str, Any]) -> Rule:
     return Rule(**{**given, "method": (method,) if isinstance(method, str) else tuple(method)})
 
 
-def _problems(value: Any) -> Iterator[str]:
-    if value in ({}, {"rules": []}):
-        return
-    from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules
-
-    for error in Draft7Validator(_SCHEMA).iter_errors(value):
-        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)
-        yield f"{place.removeprefix('.')}: {error.message}".removeprefix(": ")
-
-
 _WHOLE = {"type": "integer", "minimum": 0}
 _METHOD = {"enum": ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]}
 _METHODS = {"type": "array", "minItems": 1, "items": _METHOD}
 _SCHEMA = {
+    "type": "object",
     "properties": {
         "seed": {"type": "integer"},
         "rules": {

@@ -1,20 +1,105 @@
-"""The preparation of a task whose end is scripted: its own commands, code and plugins play no part."""
+"""Job scripts, for tests: how jobs end whose commands are not run; their code and plugins play no part.
+
+A rule is an object of JSON with the fields of `JobScript`. The first rule whose pattern the job's name
+matches decides, unless it has been used up.
+"""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.config.fault_rules import check_rules
 from luigi_pai.local.container.environment import base_variables
 from luigi_pai.local.container.task_start import Preparation
 
 if TYPE_CHECKING:
-    from luigi_pai.local.config.job_scripts import JobScript
     from luigi_pai.local.container.task_files import TaskFiles
     from luigi_pai.local.container.task_start import TaskStart
 
-__all__ = ["prepare_scripted"]
+__all__ = ["JOB_SCRIPTS_PATH", "JobScript", "JobScripts", "parse_job_scripts", "prepare_scripted"]
+
+JOB_SCRIPTS_PATH = "/local/job-scripts"
+"""Where rules are added."""
+
+_SCHEMA = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            **{key: {"type": "string"} for key in ("job", "stdout", "stderr")},
+            "exit_code": {"type": "integer", "minimum": 0, "maximum": 255},
+            "after": {"type": ["number", "null"], "minimum": 0, "maximum": 86_400},
+            "waits": {"type": "boolean"},
+            "times": {"type": ["integer", "null"], "minimum": 0},
+        },
+        "required": ["job"],
+        "additionalProperties": False,
+    },
+}
+
+
+@dataclass
+class JobScript:
+    """What becomes of the jobs of some names, in place of their commands.
+
+    Attributes:
+        job: their names, ``*`` standing for anything.
+        exit_code: of every task.
+        stdout, stderr: what every task writes.
+        after: seconds that it runs; None for as long as nobody stops it.
+        waits: the job stays in the queue for as long as nobody stops it.
+        times: for how many jobs; None for all.
+        used: for how many it was.
+    """
+
+    job: str
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    after: float | None = 0.0
+    waits: bool = False
+    times: int | None = None
+    used: int = 0
+
+
+class JobScripts:
+    """The rules in force, and what they have decided.
+
+    Attributes:
+        rules: the rules, in the order in which they are tried.
+    """
+
+    def __init__(self) -> None:
+        self.rules: list[JobScript] = []
+        self._decided: dict[int, JobScript] = {}
+
+    def decide(self, job_id: int, name: str) -> JobScript | None:
+        """Return the rule for a job that was submitted now; None if its commands are to run."""
+        for rule in self.rules:
+            if fnmatchcase(name, rule.job) and rule.used != rule.times:
+                rule.used += 1
+                self._decided[job_id] = rule
+                return rule
+        return None
+
+    def of(self, job_id: int) -> JobScript | None:
+        """Return the rule that was decided on for a job."""
+        return self._decided.get(job_id)
+
+    def clear(self) -> None:
+        """Remove the rules and what they have decided."""
+        self.rules.clear()
+        self._decided.clear()
+
+
+def parse_job_scripts(value: Any) -> list[JobScript]:
+    """Return the rules that a value of JSON describes; raises ConfigError: all that is wrong."""
+    check_rules("job scripts", value, _SCHEMA)
+    return [JobScript(**rule) for rule in value]
 
 
 def prepare_scripted(start: TaskStart, script: JobScript) -> Preparation:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import Faults, parse_faults
-from luigi_pai.local.config.job_scripts import parse_job_scripts
+from luigi_pai.local.container.scripted import parse_job_scripts
 from luigi_pai.local.json_http import ApiError, RestHandler, basic_credentials, is_from_here
 from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from luigi_pai.local.config.job_scripts import JobScripts
+    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base.api import Api
     from luigi_pai.local.store.records import Job, User
 

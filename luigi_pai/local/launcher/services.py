@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from luigi_pai.local.config.job_scripts import JobScripts
     from luigi_pai.local.config.settings import HdfsAddress
     from luigi_pai.local.container.orphans import Orphans
+    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.launcher.scheduler import Scheduler

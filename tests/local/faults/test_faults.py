@@ -305,8 +305,8 @@ def test_everything_that_is_wrong_is_said_at_once():
 
 
 @pytest.mark.parametrize("value", [None, 3, "error", True])
-def test_what_is_no_object_is_refused_with_an_example(value):
-    with pytest.raises(ConfigError, match=r'not of the form \{"seed": 1'):
+def test_what_is_no_object_is_refused(value):
+    with pytest.raises(ConfigError, match=r"^faults: .* is not of type 'object'"):
         parse_faults(value)
 
 

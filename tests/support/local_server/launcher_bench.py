@@ -11,11 +11,11 @@ from event_loop import in_a_loop, until
 from local_client import role
 from protocol_client import protocol, task_role
 
-from luigi_pai.local.config.job_scripts import JobScripts
 from luigi_pai.local.config.settings import HdfsAddress
 from luigi_pai.local.config.virtual_clusters import virtual_clusters
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.container.v2.protocol_spec import job_spec
