@@ -9,13 +9,12 @@ import click
 from luigi_pai import __version__
 from luigi_pai.cli.doctor import doctor
 from luigi_pai.cli.files import get, ls, put
-from luigi_pai.cli.jobs import config, convert, render, validate
+from luigi_pai.cli.jobs import config, convert, render, runtime, validate
 from luigi_pai.cli.listing import list_jobs
 from luigi_pai.cli.local import local
 from luigi_pai.cli.logs import logs
 from luigi_pai.cli.plan import plan
 from luigi_pai.cli.run import run
-from luigi_pai.cli.runtime import runtime
 from luigi_pai.cli.ssh import ssh, ssh_config
 from luigi_pai.cli.status import status
 from luigi_pai.cli.stop import stop

@@ -1,4 +1,4 @@
-"""``luigi-pai validate``, ``convert`` and ``render``: checks and views of jobs, without sending them."""
+"""``luigi-pai validate``, ``convert``, ``render``, ``runtime``: jobs that are not sent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["config", "convert", "refuse", "refused", "render", "validate"]
+__all__ = ["config", "convert", "refuse", "refused", "render", "runtime", "validate"]
 
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
@@ -226,3 +227,12 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
         return task.job()
     except OSError as error:  # the file of its protocol, say
         give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+
+
+@click.command(short_help="Write pai_runtime.py, for images without luigi_pai.")
+def runtime() -> None:
+    """Write luigi_pai.runtime to standard output: one file for the Python of an image, 3.6 or later.
+
+    luigi-pai runtime > pai_runtime.py
+    """
+    click.echo(Path(module_of_containers.__file__).read_text("utf-8"), nl=False)

@@ -21,18 +21,13 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.luigi_process import PARENT
 from luigi_pai.cli.tables import duration, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
+from luigi_pai.python_process import python_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["run"]
 
-_START = """\
-import sys
-sys.path[:] = filter(None, sys.path)  # not the current folder
-from luigi_pai.cli.luigi_process import main
-main()
-"""
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _REDRAWN = 1.0
 _BAR = 20  # characters
@@ -63,7 +58,7 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     environment = {**os.environ, PROGRESS_FD: progress_pipe(writing), PARENT: str(os.getpid())}
     if is_terminal():
         environment[COLUMNS] = str(shutil.get_terminal_size().columns)
-    command = [sys.executable, "-c", _START, "--module", module, task, *arguments]
+    command = python_command("luigi_pai.cli.luigi_process", "--module", module, task, *arguments)
     with subprocess.Popen(  # noqa: S603  Luigi, with the user's own words
         command,
         env=environment,

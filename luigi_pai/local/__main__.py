@@ -1,4 +1,4 @@
-"""``python -m luigi_pai.local SETTINGS``: the server of a `LocalPai`, which ends with its standard input.
+"""The server of a `LocalPai`, which ends with its standard input.
 
 SETTINGS is JSON of `settings.Settings`; the password comes in LUIGI_PAI_LOCAL_PASSWORD.
 """

@@ -69,6 +69,7 @@ async def run_command(
     """
     sweep()
     scratch = Scratch()
+    guard = Guard(scratch.folder)
     keep = False
     try:
         if temporary_data:
@@ -85,7 +86,7 @@ async def run_command(
                 file.write(compose(earlier, section, further_sections()))
             ready(server)
             environment = _environment(server, config)
-            code = await run_in_foreground(command, environment, scratch.folder, server.orphans)
+            code = await run_in_foreground(command, environment, guard, server.orphans)
             if temporary_data:
                 server.stop_jobs()  # a server that shows the kept folder must not run them
             jobs, failed = server.jobs_since(begun)
@@ -94,6 +95,7 @@ async def run_command(
             with on_signals(stopping_signals(), lambda _: server.hurry()):
                 await server.close()
     finally:
+        guard.close()
         if keep:
             scratch.keep()
         else:
@@ -102,12 +104,16 @@ async def run_command(
 
 
 async def run_in_foreground(
-    command: Sequence[str], environment: dict[str, str], scratch: Path, orphans: Orphans
+    command: Sequence[str], environment: dict[str, str], guard: Guard, orphans: Orphans
 ) -> int:
     """Run a command in the foreground, passing on the signals that reach this process; reap all orphans.
 
-    A `Guard` removes the folder ``scratch`` if this process is killed. Returns the exit code for a shell.
+    If this process is killed, the guard ends the command. Returns the exit code for a shell.
+
+    Raises:
+        ConfigError: the guard did not come up; the command was not started.
     """
+    await guard.wait_until_up()
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []
 
@@ -128,13 +134,10 @@ async def run_in_foreground(
             return _EXIT_NOT_EXECUTABLE
         for number in early:
             _signal(process, number)
-        guard = Guard(process.pid, scratch)
         pid = process.pid
-        try:
-            with on_signals([signal.SIGCHLD], lambda _: orphans.reap(pid)):
-                code = await process.wait()
-        finally:
-            guard.close()
+        guard.watch(pid)
+        with on_signals([signal.SIGCHLD], lambda _: orphans.reap(pid)):
+            code = await process.wait()
     return code if code >= 0 else _SIGNALLED - code
 
 

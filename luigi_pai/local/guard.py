@@ -1,28 +1,28 @@
-"""``python -m luigi_pai.local.guard``: ends what `luigi-pai local -- COMMAND` leaves when it is killed.
+"""The guard process: ends what `luigi-pai local -- COMMAND` leaves when it is killed.
 
-It reads one line of JSON from standard input, `Guarded`. The server holds the
-other end of that pipe, and kills this process before it ends itself. So at the
-end of the input the server was killed (SIGKILL, out of memory): the command and its
-children get SIGTERM, and SIGKILL after `GRACE` seconds; the tasks are killed and the temporary
-folder is removed.
+It prints a line when it has come up, and reads one line of JSON from standard input, `Guarded`. The server
+holds the other end of that pipe, and kills this process before it ends itself. So at the end of the input the
+server was killed (SIGKILL, out of memory): the command and its children get SIGTERM, and SIGKILL after
+`GRACE` seconds; the tasks are killed and the temporary folder is removed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 import psutil
 
+from luigi_pai.errors import ConfigError
 from luigi_pai.local.container.processes import started
 from luigi_pai.local.scratch import remove_scratch
+from luigi_pai.python_process import python_command
 
 __all__ = ["GRACE", "Guard", "Guarded", "main"]
 
@@ -40,34 +40,54 @@ class Guarded:
 
 
 class Guard:
-    """The guard process of a command, in a session of its own, away from the signals of a terminal."""
+    """The guard process of a command, in a session of its own, away from the signals of a terminal.
 
-    def __init__(self, pid: int, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "luigi_pai.local.guard"],
+    Args:
+        folder: the temporary folder, which is removed if this process is killed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process = subprocess.Popen(  # noqa: S603  our own program
+            python_command("luigi_pai.local.guard"),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        line = json.dumps(asdict(Guarded(pid, started(pid), str(folder)))) + "\n"
-        os.write(self._input.fileno(), line.encode())  # less than a pipe takes without waiting
 
-    @property
-    def _input(self) -> IO[bytes]:
-        if self._process.stdin is None:
-            raise ValueError("the guard has no standard input")
-        return self._process.stdin
+    async def wait_until_up(self) -> None:
+        """Wait until the guard has come up.
+
+        Raises:
+            ConfigError: it ended instead; the text has its last line.
+        """
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        if await asyncio.to_thread(self._process.stdout.readline):
+            return
+        lines = self._process.stderr.read().decode(errors="replace").splitlines()
+        why = lines[-1] if lines else "it gives no reason"
+        raise ConfigError(f"the process that cleans up after a kill did not start: {why}")
+
+    def watch(self, pid: int) -> None:
+        """Guard a command."""
+        assert self._process.stdin is not None
+        line = json.dumps(asdict(Guarded(pid, started(pid), str(self._folder)))) + "\n"
+        self._process.stdin.write(line.encode())  # less than a pipe takes without waiting
+        self._process.stdin.flush()
 
     def close(self) -> None:
         """End the guard: the command has ended."""
         self._process.kill()
-        self._process.wait()
-        self._input.close()
+        with self._process:
+            pass  # closes its pipes
 
 
 def main() -> None:
     """Wait until the server has ended, and clean up if it was killed."""
+    sys.stdout.write("up\n")
+    sys.stdout.flush()
     first = sys.stdin.readline()
     if not first or sys.stdin.readline():
         return
@@ -88,7 +108,3 @@ def _end(guarded: Guarded) -> None:
                 with contextlib.suppress(psutil.Error):
                     process.send_signal(number)
             _, left = psutil.wait_procs(left, timeout=GRACE)
-
-
-if __name__ == "__main__":
-    main()

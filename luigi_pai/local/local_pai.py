@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -30,6 +29,7 @@ from luigi_pai.local.config.settings import (
 from luigi_pai.local.container.processes import kill_all_under
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.luigi_config import open_pai_section
+from luigi_pai.python_process import python_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ class LocalPai:
         self.data.mkdir(parents=True, exist_ok=True)
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
-        command = [sys.executable, "-m", "luigi_pai.local", json.dumps(settings)]
+        command = python_command("luigi_pai.local.__main__", json.dumps(settings))
         with errors.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 command,

@@ -13,8 +13,8 @@ from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import job_logs
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import Messages
-from luigi_pai.tasks.on_kill import continues
 from luigi_pai.tasks.reports import Reports
+from luigi_pai.tasks.signals import continues
 from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
     from luigi_pai.tasks.definition import Definition
-    from luigi_pai.tasks.on_kill import OnKill
     from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.outputs import Outputs
+    from luigi_pai.tasks.signals import OnKill
 
 __all__ = ["JobWatch"]
 

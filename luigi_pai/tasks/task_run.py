@@ -28,9 +28,8 @@ from luigi_pai.spec.names import check_name
 from luigi_pai.tasks.definition import Forecast
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.evidence import Evidence
-from luigi_pai.tasks.on_kill import OnKill, submission_unknown
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
-from luigi_pai.tasks.signals import before_signals
+from luigi_pai.tasks.signals import OnKill, before_signals, submission_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,6 +24,7 @@ from waiting import wait_for_end, wait_until
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.guard import Guard
 
 CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
@@ -287,7 +288,11 @@ def test_a_signal_while_the_command_is_being_started_reaches_it(tmp_path, monkey
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
-    code = in_a_loop(run_in_foreground(["sleep", "30"], dict(os.environ), tmp_path, Orphans()))
+    guard = Guard(tmp_path)
+    try:
+        code = in_a_loop(run_in_foreground(["sleep", "30"], dict(os.environ), guard, Orphans()))
+    finally:
+        guard.close()
     assert code == 128 + signal.SIGUSR1
 
 

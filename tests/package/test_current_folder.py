@@ -1,0 +1,100 @@
+"""Nothing is imported from the current folder: not a module of it runs, whatever its name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from luigi_pai.local import LocalPai
+
+pytestmark = [pytest.mark.slow, pytest.mark.newest]
+
+STRAY = """
+import pathlib
+with pathlib.Path({log!r}).open("a") as log:
+    log.write(__name__ + "\\\\n")
+"""
+PIPELINE = """
+import luigi
+
+class Done(luigi.Task):
+    def complete(self):
+        return True
+"""
+COMMANDS = [
+    ("local", "--", "true"),
+    ("run", "elsewhere_pipeline", "Done", "--local-scheduler"),
+    ("plan", "elsewhere_pipeline", "Done"),
+    ("doctor",),
+    ("list",),
+    ("ls", "/"),
+    ("sweep",),
+    ("validate", "job.yaml"),
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file to which each module of the current folder writes its name: every name that there is."""
+    folder, log = tmp_path / "here", tmp_path / "log"
+    folder.mkdir()
+    for name in sys.stdlib_module_names | packages_distributions().keys():
+        if name.isidentifier() and name not in sys.builtin_module_names:
+            (folder / f"{name}.py").write_text(STRAY.format(log=str(log)))
+    monkeypatch.chdir(folder)
+    return log
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command(words, log, tmp_path):
+    """As it is installed; a MODULE that is elsewhere is found on PYTHONPATH."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "elsewhere_pipeline.py").write_text(PIPELINE)
+    (Path.cwd() / "job.yaml").write_text("protocolVersion: 2\n")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "luigi-pai", *words],
+        env={**os.environ, "PYTHONPATH": str(elsewhere)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert not log.exists(), log.read_text()
+    assert "Traceback" not in done.stderr
+    if words[0] in ("local", "run"):
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_server_of_its_own(log):
+    """It starts, with a folder full of strays below this process."""
+    with LocalPai():
+        assert not log.exists(), log.read_text()
+
+
+def test_a_guard_that_does_not_come_up_is_an_error(tmp_path):
+    """The command is not started: nobody would end it."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if any('local.guard' in word for word in sys.orig_argv):\n"
+        "    sys.exit('broken on purpose')\n"
+    )
+    done = subprocess.run(
+        [Path(sys.executable).parent / "luigi-pai", "local", "--", "touch", "started"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(broken)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert "luigi-pai local: the process that cleans up after a kill did not start: " in done.stderr
+    assert not (tmp_path / "started").exists()
