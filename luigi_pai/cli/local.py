@@ -82,11 +82,6 @@ class _WithCommand(click.Command):
 )
 @click.option("--faults", metavar="FILE|JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
-    "--webhook",
-    metavar="URL",
-    help="URL that is called when a v2 job that wants notifications begins, is tried again or ends.",
-)
-@click.option(
     "--rate-limits",
     metavar="default|CALLS,LISTS,SUBMISSIONS",
     help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submissions an "
@@ -118,7 +113,6 @@ def local(
     fs_uri: str | None,
     api: str,
     faults: str | None,
-    webhook: str | None,
     rate_limits: str | None,
     insecure_bind: bool,
     command: tuple[str, ...],
@@ -165,7 +159,6 @@ def local(
             fs_uri=fs_uri,
             api=api,
             faults=None if faults is None else read_faults(faults),
-            webhook=webhook,
             rate_limits=rate_limits,
         )
         _show_warnings()

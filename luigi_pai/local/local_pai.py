@@ -61,7 +61,6 @@ class LocalPai:
             LTP 1.5.
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
-        webhook: the URL that is called when the state of a job changes that wants notifications.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
         stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
@@ -84,7 +83,6 @@ class LocalPai:
         fs_uri: str | None = None,
         api: str = "both",
         faults: Any = None,
-        webhook: str | None = None,
         rate_limits: str | None = None,
         stop_grace: float = Settings.stop_grace,
     ) -> None:
@@ -103,7 +101,6 @@ class LocalPai:
             fs_uri=fs_uri,
             api=api,
             faults=faults,
-            webhook=webhook,
             rate_limits=rate_limits,
             stop_grace=stop_grace,
         )

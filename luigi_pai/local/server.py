@@ -50,7 +50,6 @@ from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_rows import JobRows, JobTags
 from luigi_pai.local.views.job_states import state_sql
-from luigi_pai.local.views.notifications import Webhook
 
 if TYPE_CHECKING:
     import socket
@@ -120,8 +119,7 @@ class LocalServer:
         self.orphans.adopt()
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
-        self._webhook = Webhook(settings.webhook, self.address, self._log) if settings.webhook else None
-        events = JobEvents(self._store, self._webhook)
+        events = JobEvents(self._store)
         scripts = JobScripts()
         services = Services(
             store=self._store,
@@ -202,8 +200,6 @@ class LocalServer:
         """Stop answering, end every task, free the data folder."""
         self._server.stop()
         await self._launcher.shut_down()
-        if self._webhook is not None:
-            await self._webhook.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._server.close_all_connections(), _CLOSING_SECONDS)
         self._store.close()

@@ -452,7 +452,6 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--port", "70000"], {}, "70000"),
         (["--faults", "no-such.json"], {}, "--faults no-such.json: the file cannot be read: No such file"),
         (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
-        (["--webhook", "ftp://host/x"], {}, "--webhook is not of the form http://HOST/PATH"),
         (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),
     ],

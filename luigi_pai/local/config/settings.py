@@ -68,7 +68,6 @@ class Settings:
     fs_uri: str | None = None
     api: str = "both"
     faults: Any = None
-    webhook: str | None = None
     rate_limits: str | None = None
 
     def check(self) -> None:
@@ -84,10 +83,8 @@ class Settings:
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
-        if self.webhook is not None and not _has_form(self.webhook, _WEB, query=True):
-            raise ConfigError("--webhook is not of the form http://HOST/PATH")  # it may have a token in it
-        if self.api == "v1" and (self.webhook is not None or self.rate_limits is not None):
-            raise ConfigError("--webhook and --rate-limits are of the v2 API; leave out --api v1, or them")
+        if self.api == "v1" and self.rate_limits is not None:
+            raise ConfigError("--rate-limits are of the v2 API; leave out --api v1, or them")
         self._check_host()
 
     def clusters(self) -> tuple[VirtualCluster, ...]:
@@ -175,15 +172,15 @@ def parse_limits(text: str | None) -> tuple[int, int, int] | None:
     return int(found[1]), int(found[2]), int(found[3])
 
 
-def _has_form(url: str, schemes: tuple[str, ...], *, query: bool = False) -> bool:
-    """Say whether a URL has one of the schemes and a host, no user and no space; a query only if it may."""
+def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
+    """Say whether a URL has one of the schemes and a host, no user, no space and no query."""
     try:
         parts = urlsplit(url)
         port_is_right = parts.port != 0
     except ValueError:
         return False
     plain = url.split() == [url] and url.isprintable() and "@" not in parts.netloc
-    short = query or not (parts.query or parts.fragment)
+    short = not (parts.query or parts.fragment)
     return plain and short and port_is_right and parts.scheme in schemes and bool(parts.hostname)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.store.schema import open_database, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["Database", "now_ms"]
@@ -38,7 +38,6 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self._connection = open_database(path)
-        self._when_committed: list[Callable[[], None]] = []
         self._secrets_in_log = True  # an earlier server may have left some
         self._empty_log()
 
@@ -88,14 +87,8 @@ class Database:
         if self._connection.in_transaction:
             yield
             return
-        try:
-            with transaction(self._connection):
-                yield
-            committed = self._when_committed
-        finally:
-            self._when_committed = []
-        for action in committed:
-            action()
+        with transaction(self._connection):
+            yield
         self._empty_log()
 
     @contextmanager
@@ -109,13 +102,6 @@ class Database:
             yield
         finally:
             self.execute("PRAGMA synchronous = NORMAL")
-
-    def when_committed(self, action: Callable[[], None]) -> None:
-        """Call a function once the changes that are being made are committed; never if they fail."""
-        if self._connection.in_transaction:
-            self._when_committed.append(action)
-        else:
-            action()
 
     def _delete_secrets(self, condition: str, values: Iterable[Any] = ()) -> None:
         """Delete the secrets of jobs, from the disk too."""

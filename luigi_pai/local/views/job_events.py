@@ -6,22 +6,29 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.store.database import now_ms
-from luigi_pai.local.views.notifications import CHANGES, changed_state
+from luigi_pai.local.views.job_states import job_state
 
 if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
-    from luigi_pai.local.views.notifications import Webhook
 
 __all__ = ["JobEvents"]
 
+_CHANGES = {
+    "running": "is running",
+    "succeeded": "has succeeded",
+    "stopped": "was stopped",
+    "failed": "has failed",
+    "retried": "is tried again",
+}
+"""The changes of state that a job may want notifications of; 1.8 sends mails, here they are events."""
+
 
 class JobEvents:
-    """The events of jobs, and the notifications of them, for a webhook if there is one."""
+    """The events of jobs, and the notifications of them."""
 
-    def __init__(self, store: Store, webhook: Webhook | None = None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._webhook = webhook
 
     def record(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
@@ -33,11 +40,13 @@ class JobEvents:
         if not job.release.launcher.has_events:
             return
         self._write(job, reason, message, warning=warning, container_id=container_id)
-        change = changed_state(job, reason)
-        if change is not None:
-            self._write(job, "JobStatusChangeNotification", f"job {job.full_name} {CHANGES[change]}")
-            if self._webhook is not None:
-                self._store.when_committed(self._webhook.prepare(job, change))
+        changes = {
+            "AttemptBegan": "retried" if job.retries else "running",
+            "JobEnded": job_state(job).lower(),
+        }
+        change = changes.get(reason, "")
+        if change in _CHANGES and _wants(job, change):
+            self._write(job, "JobStatusChangeNotification", f"job {job.full_name} {_CHANGES[change]}")
 
     def _write(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
@@ -80,3 +89,9 @@ class JobEvents:
 def _iso(milliseconds: int) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _wants(job: Job, change: str) -> bool:
+    extras = job.config.get("extras") if isinstance(job.config, dict) else None
+    wanted = extras.get("jobStatusChangeNotification") if isinstance(extras, dict) else None
+    return isinstance(wanted, dict) and wanted.get(change) is True

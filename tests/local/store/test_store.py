@@ -123,34 +123,6 @@ def test_records_have_their_values_back_if_a_change_fails(store):
     assert store.job("job").sub_state == job.sub_state
 
 
-def test_listeners_are_called_when_a_change_is_written(store):
-    """Not of one that was taken back, and not before it can be read."""
-    told = []
-
-    def tell():
-        told.append(len(store.jobs("v1")))
-
-    with store.changing():
-        store.when_committed(tell)
-        with store.changing():
-            store.add_job(new())
-        assert told == []
-    assert told == [1]
-
-    def fail():
-        with store.changing():
-            store.when_committed(tell)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    with store.changing():
-        pass
-    assert told == [1]
-    store.when_committed(tell)
-    assert told == [1, 1]
-
-
 def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     """Deleted secrets leave the disk with the first change after it is done."""
     job = store.add_job(new(api="v2", secrets={"pw": "hush-hush-9"}))

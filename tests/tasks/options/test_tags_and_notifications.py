@@ -159,7 +159,7 @@ def test_a_v1_cluster_sends_none_which_is_said(pai, monkeypatch, caplog):
 
 @pytest.mark.slow
 def test_the_local_server_notes_them(local_pai_v2, as_settings, monkeypatch):
-    """Real ones send mails; the local one has an event, and calls a webhook if it is given one."""
+    """Real ones send mails; the local one has an event."""
     as_settings(local_pai_v2)
     monkeypatch.setattr(Train, "notify", ["succeeded"])
     task = Train(name=unique())
