@@ -11,7 +11,7 @@ from tornado.web import Application
 from luigi_pai.local.addresses import is_address, is_loopback
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
-from luigi_pai.local.faults.control import ContentsControl, FaultControl, JobScriptControl
+from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
 from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, OldJobList, StopJob

@@ -40,7 +40,7 @@ from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
-from luigi_pai.local.launcher.services import Services
+from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.releases.release import releases_by_api, v2_release

@@ -14,7 +14,7 @@ from luigi_pai.runtime import variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from luigi_pai.local.container.task_start import TaskStart
+    from luigi_pai.local.container.task_files import TaskStart
 
 __all__ = ["CONTAINER_IP", "base_variables", "commas", "without_proxies"]
 

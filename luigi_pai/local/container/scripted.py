@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.config.fault_rules import check_rules
 from luigi_pai.local.container.environment import base_variables
-from luigi_pai.local.container.task_start import Preparation
+from luigi_pai.local.container.task_files import Preparation
 
 if TYPE_CHECKING:
-    from luigi_pai.local.container.task_files import TaskFiles
-    from luigi_pai.local.container.task_start import TaskStart
+    from luigi_pai.local.container.task_files import TaskFiles, TaskStart
 
 __all__ = ["JOB_SCRIPTS_PATH", "JobScript", "JobScripts", "parse_job_scripts", "prepare_scripted"]
 

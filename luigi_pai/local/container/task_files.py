@@ -1,4 +1,4 @@
-"""The files of a task: its folder, its script, its output and the secrets in it, its exit code.
+"""The files of a task, and its start: folder, scripts, output and the secrets in it, exit code.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
 ``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
@@ -21,20 +21,81 @@ from luigi_pai.local.container import processes
 from luigi_pai.spec.templates.secrets import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from luigi_pai.local.container.task_start import Preparation
+    from luigi_pai.local.config.settings import HdfsAddress
+    from luigi_pai.local.container.storages import Storages
+    from luigi_pai.local.store.records import Attempt, Job, Task
 
 __all__ = [
     "MAX_CODE_BYTES",
     "NOT_INITIALISED",
+    "ContainerExit",
     "JobFolders",
+    "Preparation",
     "TaskFiles",
+    "TaskStart",
     "find_bash",
     "log_lines",
     "redactor",
 ]
+
+
+@dataclass(frozen=True)
+class TaskStart:
+    """A task that is about to start.
+
+    Attributes:
+        tasks: all tasks of the attempt, with their ports.
+        notes: sentences for the begin of its log.
+        allocated: container ids of the tasks that have resources. A task that has
+            none, and has not started, has no address yet.
+        application_id: the attempt's id as YARN writes it.
+        bin: the folder of the ``hdfs`` and ``hadoop`` commands.
+    """
+
+    job: Job
+    attempt: Attempt
+    tasks: Sequence[Task]
+    task: Task
+    files: TaskFiles
+    notes: Sequence[str]
+    allocated: Container[str]
+    application_id: str
+    secrets: Mapping[str, Any]
+    bin: Path
+    hdfs: HdfsAddress
+    storages: Storages
+
+    @property
+    def role(self) -> Mapping[str, Any]:
+        """The task's role."""
+        return next(role for role in self.job.roles if role["name"] == self.task.role)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a task needs before its process starts; ``make_files`` makes its files, or raises OSError."""
+
+    make_files: Callable[[], None]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ContainerExit:
+    """The end of a task as its release reports it.
+
+    Attributes:
+        code: the exit code that the job sees.
+        info: what the runtime writes down about a failure, in the words of its termination message; of
+            a task whose init container failed the end of that one's log, as ``init``. None if the
+            release has no such runtime.
+    """
+
+    code: int
+    info: Mapping[str, Any] | None = None
+
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""

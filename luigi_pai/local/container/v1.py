@@ -6,14 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
-from luigi_pai.local.container.task_start import ContainerExit, Preparation
+from luigi_pai.local.container.task_files import ContainerExit, Preparation
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.local.container.task_files import TaskFiles
-    from luigi_pai.local.container.task_start import TaskStart
+    from luigi_pai.local.container.task_files import TaskFiles, TaskStart
     from luigi_pai.local.store.records import Job
 
 __all__ = ["exit_of", "prepare"]

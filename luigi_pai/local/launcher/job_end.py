@@ -13,7 +13,7 @@ from luigi_pai.local.store.records import COMPLETED, WAITING
 if TYPE_CHECKING:
     from luigi_pai.local.launcher.attempt import AttemptRun
     from luigi_pai.local.launcher.completion import Outcome
-    from luigi_pai.local.launcher.services import Services
+    from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Job
 
 __all__ = ["complete_job", "complete_stopped_job", "conclude_attempt"]

@@ -7,7 +7,7 @@ import bisect
 import heapq
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.config.virtual_clusters import Resources
+from luigi_pai.local.config.settings import Resources
 from luigi_pai.local.launcher.scheduler import InsufficientResources
 
 if TYPE_CHECKING:

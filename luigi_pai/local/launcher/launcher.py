@@ -7,8 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.ports import Ports, ReservedPorts
-from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP
-from luigi_pai.local.launcher.attempt_start import begin_attempt, resume_attempt
+from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, begin_attempt, resume_attempt
 from luigi_pai.local.launcher.completion import FIRST_FAILURE, Outcome, retry_delay
 from luigi_pai.local.launcher.job_end import complete_job, complete_stopped_job, conclude_attempt
 from luigi_pai.local.launcher.job_queue import JobQueue
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.launcher.attempt import AttemptRun
     from luigi_pai.local.launcher.scheduler import Allocation, InsufficientResources
-    from luigi_pai.local.launcher.services import Services
+    from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Attempt, Job
 
 __all__ = ["Launcher"]

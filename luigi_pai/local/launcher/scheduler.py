@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.config.virtual_clusters import Resources
+from luigi_pai.local.config.settings import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from luigi_pai.local.config.virtual_clusters import VirtualCluster
+    from luigi_pai.local.config.settings import VirtualCluster
 
 __all__ = ["Allocation", "InsufficientResources", "Scheduler"]
 

@@ -7,25 +7,62 @@ import contextlib
 import errno
 import json
 import sqlite3
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container import processes, v1
 from luigi_pai.local.container.scripted import prepare_scripted
-from luigi_pai.local.container.task_files import redactor
-from luigi_pai.local.container.task_start import TaskStart
+from luigi_pai.local.container.task_files import TaskStart, redactor
 from luigi_pai.local.container.v2 import runtime as v2
 from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from luigi_pai.local.container.task_files import TaskFiles
-    from luigi_pai.local.container.task_start import Preparation
-    from luigi_pai.local.launcher.services import Services
+    from luigi_pai.local.config.settings import HdfsAddress
+    from luigi_pai.local.container.orphans import Orphans
+    from luigi_pai.local.container.scripted import JobScripts
+    from luigi_pai.local.container.storages import Storages
+    from luigi_pai.local.container.task_files import JobFolders, Preparation, TaskFiles
+    from luigi_pai.local.launcher.scheduler import Scheduler
+    from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
+    from luigi_pai.local.views.job_events import JobEvents
 
-__all__ = ["EXIT_NOT_STARTED", "TaskLost", "TaskRunner"]
+__all__ = ["EXIT_NOT_STARTED", "Services", "TaskLost", "TaskRunner"]
+
+
+@dataclass(frozen=True)
+class Services:
+    """The services of a server.
+
+    Attributes:
+        orphans: of the tasks of this server.
+        bin: the folder of the ``hdfs`` command.
+        stop_grace: seconds between SIGTERM and SIGKILL.
+        hurry: set when no further grace is to be given.
+        scripts: the jobs whose commands are not run.
+        start_delay: seconds until the first process of an attempt starts: by then the
+            reply to the submission has reached its client.
+        retry_seconds: pause before another try of what a full disk, or a lack of ports, prevented.
+    """
+
+    store: Store
+    events: JobEvents
+    folders: JobFolders
+    orphans: Orphans
+    bin: Path
+    hdfs: HdfsAddress
+    storages: Storages
+    scheduler: Scheduler
+    stop_grace: float
+    hurry: asyncio.Event
+    scripts: JobScripts
+    start_delay: float = 0.002
+    retry_seconds: float = 1.0
+
 
 EXIT_NOT_STARTED = 1
 """Exit code of a task whose process cannot be started."""

@@ -11,8 +11,7 @@ from tornado.web import HTTPError
 
 from luigi_pai.local.json_http import SmallBodyHandler, whole_number
 from luigi_pai.local.pages.html import page, tag
-from luigi_pai.local.pages.job import job_page
-from luigi_pai.local.pages.job_list import jobs_page
+from luigi_pai.local.pages.jobs import job_page, jobs_page
 from luigi_pai.local.store.records import COMPLETED
 from luigi_pai.local.views.v1 import job_link
 

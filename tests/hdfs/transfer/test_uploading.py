@@ -28,7 +28,7 @@ from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.transfer import staging, uploading
 from luigi_pai.hdfs.transfer.local_tree import LocalFile
 from luigi_pai.hdfs.transfer.staging import Stage
-from luigi_pai.local.hdfs.webhdfs import refusals as webhdfs_faults
+from luigi_pai.local.hdfs.webhdfs import places as webhdfs_faults
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:

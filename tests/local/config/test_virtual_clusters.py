@@ -8,7 +8,7 @@ from protocol_client import ProtocolClient
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.virtual_clusters import MAX_GPUS, Resources, virtual_clusters
+from luigi_pai.local.config.settings import MAX_GPUS, Resources, virtual_clusters
 
 BASE = Resources(cpu=4, memory=8000, gpu=2)
 

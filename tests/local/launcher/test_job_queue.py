@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from event_loop import in_a_loop
 
-from luigi_pai.local.config.virtual_clusters import Resources, virtual_clusters
+from luigi_pai.local.config.settings import Resources, virtual_clusters
 from luigi_pai.local.launcher.job_queue import JobQueue
 from luigi_pai.local.launcher.scheduler import Scheduler
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.config.virtual_clusters import Resources, virtual_clusters
+from luigi_pai.local.config.settings import Resources, virtual_clusters
 from luigi_pai.local.launcher.scheduler import InsufficientResources, Scheduler
 from luigi_pai.local.store.records import gpu_numbers
 

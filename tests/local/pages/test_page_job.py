@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from luigi_pai.local.config.settings import Address
-from luigi_pai.local.pages.job import job_page
+from luigi_pai.local.pages.jobs import job_page
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import NewJob
 from luigi_pai.local.views.job_events import JobEvents

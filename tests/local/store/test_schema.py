@@ -9,7 +9,7 @@ import pytest
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.store import schema
+from luigi_pai.local.store import database as schema
 
 
 @pytest.mark.slow

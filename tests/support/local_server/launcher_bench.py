@@ -11,8 +11,7 @@ from event_loop import in_a_loop, until
 from local_client import role
 from protocol_client import protocol, task_role
 
-from luigi_pai.local.config.settings import HdfsAddress
-from luigi_pai.local.config.virtual_clusters import virtual_clusters
+from luigi_pai.local.config.settings import HdfsAddress, virtual_clusters
 from luigi_pai.local.container import processes
 from luigi_pai.local.container.orphans import Orphans
 from luigi_pai.local.container.scripted import JobScripts
@@ -21,7 +20,7 @@ from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
-from luigi_pai.local.launcher.services import Services
+from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.rest.base import body_rules
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob

@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.task_files import NOT_INITIALISED
-from luigi_pai.local.container.task_start import ContainerExit
+from luigi_pai.local.container.task_files import NOT_INITIALISED, ContainerExit
 from luigi_pai.local.releases.exit_specs import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:

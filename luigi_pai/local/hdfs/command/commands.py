@@ -20,8 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.hdfs.command.client import CHUNK, Fault, Hdfs
-from luigi_pai.local.hdfs.command.files import DISK, Item, expand, on_hdfs
+from luigi_pai.local.hdfs.command.files import CHUNK, DISK, Fault, Hdfs, Item, expand, on_hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

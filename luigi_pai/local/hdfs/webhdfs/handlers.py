@@ -20,9 +20,9 @@ from tornado.iostream import StreamClosedError
 from tornado.routing import URLSpec
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-from luigi_pai.local.hdfs.webhdfs.inodes import BLOCK_SIZE, Inode
+from luigi_pai.local.hdfs.webhdfs.namespace import BLOCK_SIZE, Inode
+from luigi_pai.local.hdfs.webhdfs.places import RemoteFault, disk_faults
 from luigi_pai.local.hdfs.webhdfs.query import Query
-from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault, disk_faults
 
 if TYPE_CHECKING:
     import pathlib

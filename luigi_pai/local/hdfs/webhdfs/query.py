@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, quote
 
-from luigi_pai.local.hdfs.webhdfs.refusals import RemoteFault
+from luigi_pai.local.hdfs.webhdfs.places import RemoteFault
 
 __all__ = ["Query"]
 

@@ -8,7 +8,7 @@ from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base.api import route
 
 if TYPE_CHECKING:
-    from luigi_pai.local.config.virtual_clusters import Resources
+    from luigi_pai.local.config.settings import Resources
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.rest.v2.access import AccessV2
 
