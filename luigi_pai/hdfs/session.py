@@ -18,7 +18,7 @@ from luigi_pai.timed_http import OverLimit, TimedAdapter, TimedAnswer, TimedByte
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session"]
+__all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session", "without_login"]
 
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _LEAST_CONTENT = 64 * 1024  # bytes that arrive in that time where the content of a file is waited for
@@ -64,18 +64,22 @@ def new_session(account: Account) -> requests.Session:
 class _Session(requests.Session):
     """A session that looks for proxies and certificates in the environment once for a server.
 
-    requests looks for each request: a quarter of the time that a small one takes.
+    requests looks for each request: a quarter of the time that a small one takes. And for passwords in
+    ``~/.netrc``, which it sends to whatever host a NameNode sends on to: here that file is not read.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.trust_env = False
+        self._environment = requests.Session()  # which does look
         self._found: dict[tuple[str, str], dict[str, Any]] = {}
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
         """Return proxies, verify and cert for a server, and what the request says of stream."""
         server = urlsplit(url)[:2]
         if server not in self._found:
-            self._found[server] = dict(super().merge_environment_settings(url, proxies, None, verify, cert))
+            merge = self._environment.merge_environment_settings
+            self._found[server] = dict(merge(url, proxies, None, verify, cert))
         return {**self._found[server], "stream": bool(stream)}
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
@@ -97,6 +101,11 @@ def _log_in_with_kerberos(session: requests.Session) -> None:
             "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
         ) from error
     KerberosClient("namenode:", session=session)  # its one effect here is session.auth
+
+
+def without_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Return a request as it is: the ``auth`` of one to a host that no setting names."""
+    return request
 
 
 class _Received(TimedBytes):

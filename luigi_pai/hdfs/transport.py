@@ -23,7 +23,7 @@ from luigi_pai.hdfs.errors import (
     refused,
     unanswered,
 )
-from luigi_pai.hdfs.session import new_session
+from luigi_pai.hdfs.session import new_session, without_login
 from luigi_pai.redaction import redact, redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
@@ -214,6 +214,7 @@ class Transport:
         progress.sent = False
         account = self.account
         namenodes = [urlsplit(base).netloc for base in account.bases]
+        login = self._session.auth if urlsplit(url).netloc in namenodes else without_login
         failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
@@ -221,6 +222,7 @@ class Transport:
                 url,
                 timeout=(account.connect_timeout, account.read_timeout),
                 headers=headers,
+                auth=login,
                 verify=account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
                 **about,
             )

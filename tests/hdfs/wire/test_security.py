@@ -1,4 +1,4 @@
-"""https with a CA of one's own, and Kerberos."""
+"""https with a CA of one's own, Kerberos, and who gets credentials."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import certifi
 import pytest
+import requests
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.errors import ConfigError
@@ -148,3 +149,65 @@ def test_a_server_that_wants_kerberos() -> None:
         pytest.raises(HdfsError, match=r"wants Kerberos: hdfs_auth = kerberos in"),
     ):
         WebHdfs(url, "alice").exists("/p")
+
+
+class Elsewhere:
+    """A host that wants a login, and serves any file."""
+
+    def __init__(self) -> None:
+        self.logins: list[str | None] = []
+
+    def __call__(self, handler: Any) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        self.logins.append(handler.headers.get("Authorization"))
+        if "Negotiate" in (self.logins[-1] or "") or "answered" in handler.path:
+            handler.answer(200, b"data")
+        else:
+            handler.answer(401, WWW_Authenticate="Negotiate")
+
+
+def test_a_netrc_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither the NameNode gets its passwords, nor a host to which that sends on."""
+    file = tmp_path / "netrc"
+    file.write_text("default login somebody password netrc-password\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(file))
+    assert requests.utils.get_netrc_auth("http://127.0.0.1/") == ("somebody", "netrc-password")
+    elsewhere, namenode = Elsewhere(), []
+
+    with scripted(elsewhere) as other:
+
+        def sends_on(handler: Any) -> None:
+            namenode.append(handler.headers.get("Authorization"))
+            if "op=OPEN" in handler.path:
+                handler.answer(307, Location=f"{other}/webhdfs/v1/p?answered=1")
+            else:
+                handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
+
+        with scripted(sends_on) as url, WebHdfs(url, "alice").open_reader("/p") as reader:
+            assert reader.read() == b"data"
+    assert namenode
+    assert elsewhere.logins
+    assert {*namenode, *elsewhere.logins} == {None}
+
+
+@pytest.mark.usefixtures("kerberos")
+def test_a_ticket_is_for_the_configured_namenode_only(settings: Callable[..., None]) -> None:
+    """A host to which it sends on asks for one, and gets none."""
+    elsewhere = Elsewhere()
+    with scripted(elsewhere) as other:
+
+        def sends_on(handler: Any) -> None:
+            if handler.headers.get("Authorization") != "Negotiate TICKET":
+                handler.answer(401, WWW_Authenticate="Negotiate")
+            elif "op=OPEN" in handler.path:
+                handler.answer(307, Location=f"{other}/webhdfs/v1/p")
+            else:
+                handler.answer(200, json.dumps({"FileStatus": file_status()}).encode())
+
+        with scripted(sends_on) as url:
+            settings(webhdfs_url=url, hdfs_auth="kerberos", hdfs_user="anna")
+            with pytest.raises(HdfsError), WebHdfs.from_config().open_reader("/p") as reader:
+                reader.read()
+    assert elsewhere.logins
+    assert set(elsewhere.logins) == {None}
