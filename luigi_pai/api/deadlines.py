@@ -32,7 +32,7 @@ class Timer:
     Attributes:
         queue_timeout, run_timeout: seconds; infinity for no limit.
         queued_since: when it was submitted, or went back to the queue.
-        running_since: when it was first seen running; None while it waits.
+        running_since: when it began to run, or was first seen running; None while it waits.
         missed: the deadline that has passed.
     """
 
@@ -60,7 +60,7 @@ class Timer:
             now if new else now - _age(status.created_ms, clock),
         )
         if status.state not in (*_QUEUED, JobState.UNKNOWN):
-            timer.running_since = now if new else now - _age(status.launched_ms or status.created_ms, clock)
+            timer.running_since = now if new else now - _age(status.launched_ms, clock)
         return timer
 
     @property

@@ -104,7 +104,8 @@ class JobStatus:
         exit_type: the server's class of the end (``NON_TRANSIENT``, ``UserAppFailed``).
         exit_reason, exit_solution: the server's explanation of that class, and its advice (v2 only).
         exit_task: role and index of the task that caused the end (v2 only).
-        created_ms, launched_ms, completed_ms: milliseconds since 1970 UTC, or None.
+        created_ms, completed_ms: milliseconds since 1970 UTC, or None.
+        launched_ms: when it began to run; None where nobody knows: 0.x do not send it.
         progress: 0 to 1, where known.
         tracking_url: page of the application in the launcher.
         virtual_cluster: of the job.

@@ -74,9 +74,11 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
 def _headline(name: str, job: JobStatus) -> str:
     state = coloured(job.raw_state or job.state.value, job.state.value)
     now = time.time()
-    if job.completed_ms and (began := job.launched_ms or job.created_ms):
-        return f"{name}  {state} after {duration((job.completed_ms - began) / 1000)}"
-    since = job.launched_ms or job.created_ms
+    if job.finished:
+        is_known = job.launched_ms and job.completed_ms
+        took = ((job.completed_ms or 0) - (job.launched_ms or 0)) / 1000
+        return f"{name}  {state}" + (f" after {duration(took)}" if is_known else "")
+    since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
     return f"{name}  {state}" + (f" for {duration(now - since / 1000)}" if since else "")
 
 

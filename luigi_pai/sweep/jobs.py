@@ -169,7 +169,8 @@ class SweepJob:
         for member in list(self.members):
             own = status if member.index is None else of(member.index)
             if own.state is JobState.RUNNING and member.started_ms is None:
-                member.started_ms = int(self.book.api.clock.time() * 1000)
+                now = int(self.book.api.clock.time() * 1000)
+                member.started_ms = member.run.evidence.with_start(own).launched_ms or now
             yield member, own
 
     def ended(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ended]:
@@ -205,7 +206,7 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
     """Record the end of a submission of a point, and return how the point has ended."""
     status, run = update.status, member.run
     api = run.book.api
-    began = status.launched_ms or member.started_ms or (status.created_ms if entry.posted else None)
+    began = status.launched_ms or member.started_ms
     seconds = None
     if began is not None and status.completed_ms is not None:
         seconds = max(0.0, (status.completed_ms - began) / 1000)

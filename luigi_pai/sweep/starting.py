@@ -143,7 +143,8 @@ def _taken_over(member: Member, entry: Entry) -> SweepJob:
     member.number, member.index = entry.number, entry.index
     if entry.index is None and not entry.posted:
         member.run.evidence.check_taken_over(entry.status)
-    return SweepJob(entry.job, member.run.book, [member], entry.status, posted=entry.posted)
+    status = member.run.evidence.with_start(entry.status)
+    return SweepJob(entry.job, member.run.book, [member], status, posted=entry.posted)
 
 
 def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:

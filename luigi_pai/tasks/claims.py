@@ -14,7 +14,7 @@ from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.small_files import create_once, read_small
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.hdfs.client import WebHdfs
 
@@ -24,6 +24,8 @@ _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an und
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in those of its files
 _HASH = 12
+_RUNNING = "RUNNING"
+_START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Claim:
         claimed_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
         digest: of the job, see ``spec.comparison.job_digest``.
         token: tells claims apart that are alike in all else.
+        runs_since: after how many retries by the cluster it was first seen running, and when, in milliseconds
+            since 1970 UTC; None if it was not, or if the server says when it began to run.
         state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
     """
 
@@ -50,6 +54,7 @@ class Claim:
     claimed_ms: int
     digest: str
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    runs_since: tuple[int, int] | None = None
     state: str | None = None
 
 
@@ -81,7 +86,8 @@ class Claims:
     """The claims of one task's job, in ``OUTPUT_DIR/_luigi_pai``.
 
     ``NAME.N.json`` claims submission N. It appears whole and is given once: of two processes, one gets it,
-    and the other reads it. An empty file ``NAME.N.STATE`` is the end, written once it is known.
+    and the other reads it. Empty files record its events: ``NAME.N.RUNNING-RETRIES-TIME`` when it is first
+    seen running, if its server does not send the time, ``NAME.N.STATE`` when it has ended.
 
     Args:
         fs: the file system.
@@ -96,7 +102,9 @@ class Claims:
         self._stem = name
         if len(name) > _LONGEST:
             self._stem = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
-        self._file = re.compile(rf"{re.escape(self._stem)}\.(?P<number>[1-9]\d{{0,8}})\.(?P<what>[A-Za-z]+)")
+        self._file = re.compile(
+            rf"{re.escape(self._stem)}\.(?P<number>[1-9]\d{{0,8}})\.(?P<what>[A-Za-z0-9-]+)"
+        )
 
     def last(self) -> Claim | None:
         """Return the claim of the last submission, with its end; None if there is none.
@@ -112,9 +120,8 @@ class Claims:
         number = max((number for number, files in numbers.items() if "json" in files), default=0)
         if number == 0:
             return None
-        state = next((what for what in sorted(numbers[number]) if what != "json"), None)
         claim = self._read(number)
-        return None if claim is None else replace(claim, state=state)
+        return None if claim is None else _with_events(claim, numbers[number])
 
     def claim(self, claim: Claim) -> Claim:
         """Claim a submission, and return the claim that holds: this one, or that of another process.
@@ -134,7 +141,22 @@ class Claims:
 
     def end(self, claim: Claim, state: str) -> Claim:
         """Record the final state of a submission, if nobody has, and return the claim with it."""
-        server, place = self._fs.at(self._path(claim.number, state))
+        self._add(claim, state)
+        return replace(claim, state=state)
+
+    def runs(self, claim: Claim, retries: int, moment: int) -> None:
+        """Record when a submission was first seen running.
+
+        Args:
+            claim: of the submission.
+            retries: by the cluster before that.
+            moment: in milliseconds since 1970 UTC.
+        """
+        self._add(claim, f"{_RUNNING}-{retries}-{moment}")
+
+    def _add(self, claim: Claim, event: str) -> None:
+        """Write an empty file beside a claim."""
+        server, place = self._fs.at(self._path(claim.number, event))
         try:
             server.create_file(place, b"", overwrite=False)
         except FileAlreadyExists:
@@ -142,7 +164,6 @@ class Claims:
         except HdfsError as error:
             if error.exception != "FileAlreadyExistsException":
                 raise
-        return replace(claim, state=state)
 
     def release(self, claim: Claim) -> None:
         """Give a claim back: the job was certainly not submitted."""
@@ -175,8 +196,16 @@ class Claims:
 
 def _text(claim: Claim) -> bytes:
     fields = asdict(claim)
-    del fields["state"]
+    del fields["state"], fields["runs_since"]
     return (json.dumps(fields, indent=2) + "\n").encode()
+
+
+def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
+    """Return a claim with what the names of the files beside it tell."""
+    starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
+    retries, moment = max(starts, default=(0, 0))
+    state = next((what for what in sorted(files) if what != "json" and what.isalpha()), None)
+    return replace(claim, state=state, runs_since=(retries, -moment) if starts else None)
 
 
 def claim_of(fields: Mapping[str, Any], number: int) -> Claim:

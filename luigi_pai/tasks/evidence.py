@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.api.status import JobState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.tasks.claims import Claim, ClaimStore
+    from luigi_pai.tasks.claims import Claim, Claims, ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.flag import CompletionFlag
     from luigi_pai.tasks.outputs import Outputs
@@ -88,11 +88,15 @@ class Evidence:
         if book.api.clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf
 
-    @functools.cached_property
+    @property
     def _claims(self) -> ClaimStore | None:
+        return self._hdfs_claims or self._other_claims
+
+    @functools.cached_property
+    def _hdfs_claims(self) -> Claims | None:
         hdfs = self._hdfs
         if hdfs is None:
-            return self._other_claims
+            return None
         from luigi_pai.tasks.claims import Claims  # noqa: PLC0415  costs what only HDFS needs
 
         return Claims(hdfs, str(self._definition.folder), self._definition.name)
@@ -247,6 +251,28 @@ class Evidence:
                 "submitted. To run the new one, change the name, for example with a version number",
                 status.name,
             )
+
+    def with_start(self, status: JobStatus) -> JobStatus:
+        """Return the status of a running job with the time when it began to run, where its server sends none.
+
+        That is when it was first seen running since the cluster last started it. It is kept with the claim,
+        so that a process that takes the job over has it, too.
+        """
+        claim, claims = self._known.claim, self._hdfs_claims
+        if status.state is not JobState.RUNNING or status.launched_ms is not None:
+            return status
+        if claims is None or claim is None or claim.job != status.name:
+            return status
+        if claim.runs_since is None or claim.runs_since[0] != status.retries:
+            moment = int(self._book.api.clock.time() * 1000)
+            self._known.claim = replace(claim, runs_since=(status.retries, moment))
+            try:
+                claims.runs(claim, status.retries, moment)
+            except PaiError as error:
+                logger.debug("When job %s began to run could not be recorded: %s", status.name, error)
+        else:
+            moment = claim.runs_since[1]
+        return replace(status, launched_ms=moment)
 
     # the end
 

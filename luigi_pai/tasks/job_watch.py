@@ -18,6 +18,8 @@ from luigi_pai.tasks.signals import continues
 from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
@@ -41,16 +43,24 @@ class JobWatch:
         outputs: of the task.
         options: of the task.
         on_kill: of the run.
+        with_start: adds to the status of a running job when it began to run.
     """
 
     def __init__(
-        self, definition: Definition, book: Book, outputs: Outputs, options: Options, on_kill: OnKill
+        self,
+        definition: Definition,
+        book: Book,
+        outputs: Outputs,
+        options: Options,
+        on_kill: OnKill,
+        with_start: Callable[[JobStatus], JobStatus],
     ) -> None:
         self._definition = definition
         self._book, self._api = book, book.api
         self._outputs = outputs
         self._options = options
         self._on_kill = on_kill
+        self._with_start = with_start
         self._reasons = WaitingReasons(book)
         self._messages = Messages(definition.task, book.api)
         self._page = LuigiPage(definition.task, book.api.clock)
@@ -78,7 +88,7 @@ class JobWatch:
         Raises:
             PaiApiError: lookups failed for too long; the text says that the job continues.
         """
-        name = status.name
+        name, status = status.name, self._with_start(status)
         self._on_kill.watching(name)
         self._event = None
         self._page.link(self._api.page(name))
@@ -100,7 +110,7 @@ class JobWatch:
             while last is None:
                 yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
                 for update in watcher.step():
-                    status = update.status
+                    status = self._with_start(update.status)
                     last = update if update.outcome is not Outcome.CHANGED else None
                 self.show(status)
                 self._tell(status)

@@ -30,10 +30,12 @@ def test_list_shows_my_jobs(pai_command, job_file, name):
 
 
 @both
-def test_status_says_why_a_job_failed(pai_command, job_file, name, here):
+def test_status_says_why_a_job_failed(pai_command, job_file, name, here, dialect):
     pai_command("submit", job_file(name, "echo no such thing >&2; exit 127"), "--wait", expect=1)
     text = pai_command("status", name).stdout
-    assert text.splitlines()[0].startswith(f"{name}  FAILED after ")
+    headline = text.splitlines()[0]
+    assert headline.startswith(f"{name}  FAILED")
+    assert (" after " in headline) == (dialect == "v2")  # 0.x do not say when a job began to run
     assert re.search("exit code +(255, its command with )?127", text)
     assert "usual cause      the command was not found: is it in the image, and on PATH?" in text
     assert f"page             {here.page(name)}" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,9 +47,10 @@ def clock(monkeypatch):
 
 
 def claims(hdfs, name="train") -> list[str]:
-    """Return the names of the files of a job's claims and ends, sorted."""
+    """Return the names of the files of a job's claims and ends, sorted; without the time of a start."""
     folder = hdfs / name / "output" / "_luigi_pai"
-    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+    files = folder.iterdir() if folder.exists() else ()
+    return sorted(re.sub(r"RUNNING-0-\d+$", "RUNNING", file.name) for file in files)
 
 
 def kill_worker(pai, monkeypatch, task) -> None:
@@ -83,7 +85,7 @@ def the_server_forgets(pai, clock, hours=13.0) -> None:
 def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdfs, clock, monkeypatch):
     """It has the number, the names, the cluster, the user, the time and a digest of the job."""
     kill_worker(pai, monkeypatch, Train())
-    assert claims(hdfs) == ["train.1.json"]
+    assert claims(hdfs) == ["train.1.RUNNING", "train.1.json"]
     begun = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
     assert len(begun.pop("digest")) == 16
     assert len(begun.pop("token")) == 12
@@ -98,7 +100,7 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
     pai.jobs["train"].runs_for = 0.0
     forget()
     Train().run()
-    assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
+    assert claims(hdfs) == ["train.1.RUNNING", "train.1.SUCCEEDED", "train.1.json"]
 
 
 def test_a_failure_and_the_next_submission_are_recorded(pai, hdfs):

@@ -74,7 +74,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or numbers.get("appLaunchedTime") or None,
+        launched_ms=numbers.get("launchedTime") or None,  # appLaunchedTime is before the queue of YARN (0.x)
         completed_ms=numbers.get("completedTime") or None,
         # v2 servers send 0 and 1 only
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,

@@ -19,6 +19,7 @@ class Job:
         task_codes: v2: exit codes of instances, by index, which it shows then; 0 of those left out.
         clock: of the server.
         tags: its tags.
+        retries: how often the cluster has started it again.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Job:
     clock: Any = time
     created: float = field(default=0.0)
     tags: list[str] = field(default_factory=list)
+    retries: int = 0
 
     def __post_init__(self) -> None:
         self.created = self.created or self.clock.time()
@@ -57,7 +59,7 @@ class Job:
             "state": self.state,
             "subState": "FRAMEWORK_COMPLETED" if ended else "APPLICATION_RUNNING",
             "executionType": "START",
-            "retries": 0,
+            "retries": self.retries,
             "createdTime": int(self.created * 1000),
             "completedTime": int((self.created + self.waits_for + self.runs_for) * 1000) if ended else None,
             "appExitCode": self.exit_code if ended else None,

@@ -1,0 +1,102 @@
+"""How long a job has run, where its server does not say when it began, as 0.x do not."""
+
+from __future__ import annotations
+
+import pytest
+from process_state import forget
+from sweep_tasks import Study
+from train_task import Train, build
+
+from luigi_pai.errors import PaiJobTimeout
+
+HOUR = 3600.0
+
+
+class Long(Train):
+    """A task with an output folder on HDFS, so that its submissions are claimed."""
+
+    output_dir = "$PAI_DEFAULT_FS_URI/out/long"
+    run_timeout = 12 * HOUR
+
+
+LOOKED_UP_EVERY = 1800  # seconds
+
+
+@pytest.fixture
+def cluster(pai, hdfs, settings):  # noqa: ARG001  it is there
+    """A server whose jobs wait for 20 hours, and are looked up every half an hour."""
+    settings(poll_min=LOOKED_UP_EVERY, poll_max=LOOKED_UP_EVERY)
+    pai.plan = {"waits_for": 20 * HOUR, "runs_for": 13 * HOUR}
+    return pai
+
+
+def interrupted_after(pai, hours: float, task) -> None:
+    """Run a task in a process that ends after some hours."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    pai.clock.call_later(hours * HOUR, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        task.run()
+    forget()
+
+
+@pytest.mark.slow
+def test_the_hours_in_the_queue_do_not_count_when_a_job_is_taken_over(cluster):
+    """After 20 h of queue and one of running: it is stopped after 12 h of running, not at once."""
+    interrupted_after(cluster, 21, Long())
+    with pytest.raises(PaiJobTimeout):
+        Long().run()
+    job = cluster.jobs["train"]
+    assert job.state == "STOPPED"
+    assert cluster.clock.time() - job.created == pytest.approx(32 * HOUR, abs=2 * LOOKED_UP_EVERY)
+
+
+@pytest.mark.slow
+def test_a_job_that_was_never_seen_running_has_all_its_time(cluster):
+    """It is taken over after 25 h: nobody knows that it has run for five of them."""
+    interrupted_after(cluster, 19, Long())
+    cluster.clock.advance(6 * HOUR)
+    Long().run()
+    assert cluster.jobs["train"].state == "SUCCEEDED"
+
+
+@pytest.mark.slow
+def test_a_job_that_the_cluster_starts_again_runs_anew(cluster):
+    """What counts is the last of its starts: 20 h of queue, 2 of running, 4 of queue again, 11 of running."""
+    cluster.plan |= {"runs_for": 100 * HOUR}
+    interrupted_after(cluster, 22, Long())
+    job = cluster.jobs["train"]
+    job.waits_for, job.runs_for, job.retries = 26 * HOUR, 11 * HOUR, 1
+    interrupted_after(cluster, 5, Long())
+    Long().run()
+    assert job.state == "SUCCEEDED"
+
+
+@pytest.mark.slow
+def test_what_the_claim_holds_is_one_empty_file(cluster, hdfs):
+    """Beside it: the number of retries, and the time in milliseconds."""
+    interrupted_after(cluster, 21, Long())
+    (file,) = hdfs.glob("out/long/_luigi_pai/train.1.RUNNING-*")
+    _running, retries, moment = file.name.rpartition(".")[2].split("-")
+    began = cluster.jobs["train"].created + 20 * HOUR
+    assert (file.stat().st_size, retries) == (0, "0")
+    assert began <= int(moment) / 1000 <= began + 1.2 * LOOKED_UP_EVERY
+
+
+@pytest.mark.slow
+def test_the_seconds_of_a_point_are_those_that_it_ran(pai, settings, tmp_path):
+    """Not those in the queue; of one that was never seen running none."""
+    settings(poll_min=60, poll_max=60)
+    pai.plan = lambda name: {"waits_for": HOUR, "runs_for": 0.0 if "0.1" in name else 600.0}
+
+    class Queued(Study):
+        rates = (0.1, 0.2)
+        batches = (16,)
+        results_dir = str(tmp_path)
+
+    assert build(Queued())
+    seconds = {row["rate"]: row["seconds"] for row in Queued().output().rows()}
+    assert seconds[0.1] is None
+    assert seconds[0.2] == pytest.approx(600, abs=130)
