@@ -21,7 +21,7 @@ from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
-from luigi_pai.local.rest.base import body_rules
+from luigi_pai.local.rest.v1.job_config import read_config
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob
 from luigi_pai.local.views.job_events import JobEvents
@@ -170,7 +170,7 @@ NOTHING = {"running jobs": 0, "running tasks": 0, "in the queue": 0, "ports": 0}
 
 def v1_job(name, *roles, **more):
     config = {"jobName": name, "image": "x", "taskRoles": list(roles), **more}
-    spec = {**body_rules.JOB_CONFIG.check(config), "gang": True}
+    spec = {**read_config(config), "gang": True}
     return NewJob(name, "admin", "default", config, spec, "v1")
 
 
