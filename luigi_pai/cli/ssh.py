@@ -30,16 +30,30 @@ if TYPE_CHECKING:
 
 __all__ = ["ssh", "ssh_config"]
 
-_OPTIONS = {  # a port is soon another container's, with other keys of its own
-    "StrictHostKeyChecking": "no",
+_OPTIONS = {
+    "StrictHostKeyChecking": "no",  # a port is soon another container's, with other keys of its own
     "UserKnownHostsFile": os.devnull,
     "LogLevel": "ERROR",
+    "ForwardAgent": "no",  # so nobody knows who answers: it is lent nothing, and told no password
+    "ForwardX11": "no",
+    "PasswordAuthentication": "no",
+    "PreferredAuthentications": "publickey",
 }
+_LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # end a process before it removes its files
 _SIGNALLED = 128  # and the number of the signal: an exit code as of a shell
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
-_login = click.option("-l", "--login", default="root", show_default=True, help="User in the container.")
+
+def _is_login(_context: click.Context, _option: click.Parameter, login: str) -> str:
+    if not _LOGIN.fullmatch(login):  # ssh would take -o... for an option of its own
+        raise click.BadParameter(f"{login!r} is not the name of a user: letters, digits, _, . and - only")
+    return login
+
+
+_login = click.option(
+    "-l", "--login", default="root", show_default=True, callback=_is_login, help="User in the container."
+)
 _identity = click.option(
     "-i",
     "--identity",
@@ -93,7 +107,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
         host, port = _address_of("ssh", found, _chosen("ssh", found.status, task))
         with _key_file(found.access.key) as file:
             words = [program, "-p", str(port)]
-            for name, value in _OPTIONS.items():
+            for name, value in {**_OPTIONS, "ClearAllForwardings": "yes"}.items():
                 words += ["-o", f"{name}={value}"]
             if key := file or identity:
                 words += ["-i", key, "-o", "IdentitiesOnly=yes"]

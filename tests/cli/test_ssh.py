@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 URL = "http://pai.test:9186"
 LINK = "http://10.0.0.4/a/10.0.0.4:5070/webhdfs/v1/Container/admin/train/ssh/keyFiles/train?op=OPEN"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nsecretsecret\n-----END RSA PRIVATE KEY-----\n"
-OPTIONS = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+SETTINGS = {
+    "StrictHostKeyChecking": "no",
+    "UserKnownHostsFile": "/dev/null",
+    "LogLevel": "ERROR",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "PasswordAuthentication": "no",
+    "PreferredAuthentications": "publickey",
+}
+OPTIONS = [word for name in SETTINGS for word in ("-o", f"{name}={SETTINGS[name]}")]
+OPTIONS += ["-o", "ClearAllForwardings=yes"]
 
 SSH = """#!{python}
 import json, os, stat, sys, time
@@ -277,10 +287,8 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
         "    HostName 10.0.0.5\n"
         "    Port 30010\n"
         "    User root\n"
-        "    StrictHostKeyChecking no\n"
-        "    UserKnownHostsFile /dev/null\n"
-        "    LogLevel ERROR\n"
-        f'    IdentityFile "{tmp_path / "train key"}"\n'
+        + "".join(f"    {name} {value}\n" for name, value in SETTINGS.items())
+        + f'    IdentityFile "{tmp_path / "train key"}"\n'
         "    IdentitiesOnly yes\n"
     )
     key = tmp_path / "train key"
@@ -295,6 +303,16 @@ def test_the_configuration_of_ssh(tmp_path, pai_command, monkeypatch):
     assert "none/key cannot be written: No such file or directory" in refused
     refused = pai_command("ssh-config", "train", expect=2).stderr
     assert "job train has a private key of its own: say where to keep it, --key FILE" in refused
+
+
+@pytest.mark.usefixtures("rest")
+@pytest.mark.parametrize("login", ["-oProxyCommand=touch ran", "", "a b", "root\n    ProxyCommand x", "@h"])
+@pytest.mark.parametrize("command", ["ssh", "ssh-config"])
+def test_a_login_is_a_name(ssh, pai_command, command, login):
+    """What ssh would take for an option, or for another line of its configuration, is refused."""
+    refused = pai_command(command, "train", f"--login={login}", expect=2).stderr
+    assert "is not the name of a user" in refused
+    assert ssh.was_called is None
 
 
 SHOWN = """
