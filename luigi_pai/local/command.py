@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.config.settings import Settings
-    from luigi_pai.local.container.orphans import Orphans
+    from luigi_pai.local.container.processes import Orphans
 
 __all__ = ["CommandEnd", "run_command", "run_in_foreground"]
 

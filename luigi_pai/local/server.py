@@ -30,7 +30,7 @@ from luigi_pai.local.config.settings import (
     HdfsAddress,
     parse_limits,
 )
-from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders

@@ -23,7 +23,7 @@ from waiting import wait_for_end, wait_until
 
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
-from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.guard import Guard
 
 CLI = [sys.executable, "-m", "luigi_pai"]

@@ -3,8 +3,8 @@
 A process belongs to a task if it has a variable in its environment (`TASK_VARIABLE`), which children
 inherit, whatever session or parent they get, and which another server can read after a restart; or if the
 first process of its session has it. macOS does not show the environment of its own programs, such as
-/bin/bash; there only the first session of such a task is known. On Linux the server that
-started a task need not search the machine for it: `orphans`.
+/bin/bash; there only the first session of such a task is known. On Linux orphans become children of the
+server, which finds what its own tasks leave below itself, and reads nothing of other processes: `Orphans`.
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -24,10 +26,10 @@ import psutil
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
 
 __all__ = [
     "TASK_VARIABLE",
+    "Orphans",
     "end",
     "first_process",
     "kill_all_under",
@@ -189,3 +191,88 @@ def kill_all_under(data: Path) -> None:
             return
         _send(left, signal.SIGKILL)
         time.sleep(0.01)
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+_MAX_READS = 5
+_READ_PAUSE = 0.001
+
+
+class Orphans:
+    """The processes below this one.
+
+    Attributes:
+        children: pids of children that are waited for elsewhere; they are not reaped here.
+        adopting: whether orphans come to this process; else the whole machine is searched.
+    """
+
+    def __init__(self) -> None:
+        self.children: set[int] = set()
+        self.adopting = False
+
+    def adopt(self) -> None:
+        """Become the parent of all orphans below this process, where the system has that; see `reap`."""
+        if Path(f"/proc/self/task/{os.getpid()}/children").exists():
+            self.adopting = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+    def reap(self, *spared: int) -> None:
+        """Reap the orphans that have ended; to be called at SIGCHLD. ``spared`` are further `children`."""
+        for pid in _adopted() if self.adopting else ():
+            if pid not in self.children and pid not in spared:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+
+    def members(self, tasks: Mapping[str, int | None]) -> set[int]:
+        """Return the running processes of tasks of this server: the folder of each, its first process."""
+        if not self.adopting:
+            return members(tasks)
+        # twice: while they are listed, one whose parent ends moves up to this process
+        return self._below(tasks) or self._below(tasks)
+
+    def _below(self, tasks: Mapping[str, int | None]) -> set[int]:
+        sessions = {pid for pid in tasks.values() if pid is not None}
+        left = [pid for pid in sessions if pid in self.children]
+        left += [pid for pid in _adopted() if pid not in self.children and _is_of(pid, sessions, tasks)]
+        found: set[int] = set()
+        while left:
+            pid = left.pop()
+            if pid not in found:
+                found.add(pid)
+                left += _children(pid)
+        return {pid for pid in found if runs(pid)}
+
+
+def _adopted() -> list[int]:
+    """Return the children of the main thread: orphans, and what it has started itself."""
+    return list(_of_thread(os.getpid(), os.getpid()))
+
+
+def _children(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            yield from _of_thread(pid, thread.name)
+
+
+def _of_thread(pid: int, thread: int | str) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+
+
+def _is_of(pid: int, sessions: Collection[int], folders: Collection[str]) -> bool:
+    """Say whether an orphan belongs to one of some tasks: by its session, or by its environment.
+
+    That is empty for a moment while the process executes another program.
+    """
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        if os.getsid(pid) in sessions:
+            return True
+        for _ in range(_MAX_READS):
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if environment or not runs(pid):
+                variable = f"{TASK_VARIABLE}=".encode()
+                values = [
+                    word[len(variable) :] for word in environment.split(b"\0") if word.startswith(variable)
+                ]
+                return any(os.fsdecode(value) in folders for value in values)
+            time.sleep(_READ_PAUSE)
+    return False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.config.settings import HdfsAddress
-    from luigi_pai.local.container.orphans import Orphans
+    from luigi_pai.local.container.processes import Orphans
     from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders, Preparation, TaskFiles

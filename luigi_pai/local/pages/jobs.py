@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from luigi_pai.local.json_http import whole_number
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, gpu_numbers
 from luigi_pai.local.views.job_states import job_state

@@ -23,7 +23,7 @@ pytestmark = [
 SCENARIO = """
 import asyncio, json, os, psutil, re, subprocess, sys
 from luigi_pai.local.container import processes
-from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.processes import Orphans
 
 def start(command, folder):
     env = {**os.environ, processes.TASK_VARIABLE: folder}

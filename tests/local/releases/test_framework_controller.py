@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.releases.exit_specs import exit_spec, reaction
-from luigi_pai.local.releases.launchers import RetryDecision
+from luigi_pai.local.releases.launchers import RetryDecision, exit_spec, reaction
 from luigi_pai.local.releases.release import LTP_1_5, OPENPAI_1_8
 
 decide_retry = OPENPAI_1_8.launcher.decide_retry

@@ -13,7 +13,7 @@ from protocol_client import protocol, task_role
 
 from luigi_pai.local.config.settings import HdfsAddress, virtual_clusters
 from luigi_pai.local.container import processes
-from luigi_pai.local.container.orphans import Orphans
+from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.task_files import NOT_INITIALISED, ContainerExit
-from luigi_pai.local.releases.exit_specs import EXIT_UNRECOGNISED
+from luigi_pai.local.releases.launchers import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.launcher.completion import ALL_ENDED
-from luigi_pai.local.releases.exit_specs import EXIT_JOB_ENDED, EXIT_LOST, exit_spec
-from luigi_pai.local.releases.launchers import FRAMEWORK_CONTROLLER
+from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
 from luigi_pai.local.store.records import Attempt, Task
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 

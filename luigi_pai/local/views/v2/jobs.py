@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.releases.exit_specs import EXIT_STOPPED, exit_spec
+from luigi_pai.local.releases.launchers import EXIT_STOPPED, exit_spec
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.local.views.job_states import ended_state, job_state
 from luigi_pai.local.views.v2.attempts import diagnostics, ending
