@@ -44,6 +44,7 @@ class Best(luigi.Task):
         return luigi.LocalTarget("best.json")
 
     def run(self):
-        best = min(self.requires().results.rows(), key=lambda row: row["loss"])
+        rows = [row for row in self.requires().results.rows() if row["loss"] is not None]
+        best = min(rows, key=lambda row: row["loss"])
         with self.output().open("w") as file:
             json.dump(best, file)

@@ -221,13 +221,14 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     Raises:
         SpecError: it is that of another sweep.
     """
-    file, other = file_of(sweep), journal.info.get("file")
+    file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
-    if is_known or not other or not file or other == file:
+    is_moved = file.name == other.name and (file == other or not other.exists())  # or on another machine
+    if is_known or is_moved or not other.name or not file.name:
         return
     wrong = (
-        f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}, "
-        "none of whose points this one has; set results_dir or name of one of them, or remove that folder"
+        f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}; set results_dir or "
+        "name of one of them, or remove that folder"
     )
     raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
 
@@ -262,8 +263,8 @@ class Requirements:
 
 
 def file_of(sweep: PaiSweep) -> str:
-    """Return the name of the file that defines a sweep; empty where it has none."""
+    """Return the path of the file that defines a sweep; empty where it has none."""
     try:
-        return Path(inspect.getfile(type(sweep))).name
+        return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
         return ""

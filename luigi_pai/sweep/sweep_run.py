@@ -307,6 +307,7 @@ class SweepRun:
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
         self._table.collect_again()
+        self._remark()
         failed, total = self._engine.failed, len(self._source.points)
         engine, error = self._engine, self._source.error
         if (
@@ -317,7 +318,6 @@ class SweepRun:
             self._journal.note(self._over(complete=True))
             self._table.write(complete=True)
             logger.info("%s: %s", self._name, self._progress.text(total))
-            self._remark()
             return
         self._save()
         counted = f"{len(failed)} of {total:,} points failed"

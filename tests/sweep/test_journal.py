@@ -158,19 +158,28 @@ def test_tolerance_may_change_afterwards(pai):
     assert pai.submissions == 6
 
 
-def test_a_journal_of_another_sweep_is_refused(pai):
-    """Two projects may have a sweep of one class name."""
+OTHER_FILES = {"elsewhere.py": True, "moved/test_journal.py": False, "test_journal.py": True}
+
+
+@pytest.mark.parametrize("file", OTHER_FILES)
+def test_a_journal_of_another_sweep_is_refused(pai, file):
+    """Two projects may have a sweep of one class name, and of one file name; one may have been moved."""
 
     class Other(Study):
         name = "Study"
         rates = (0.7, 0.8)
 
     Study().run()
-    events = JOURNAL.read_text().replace('"file": "sweep_tasks.py"', '"file": "elsewhere.py"')
-    JOURNAL.write_text(events)
-    with pytest.raises(SpecError, match=r"results has the results of 'Study' of elsewhere.py, none of whose"):
+    events = [json.loads(line) for line in JOURNAL.read_bytes().splitlines() if line.strip()]
+    events = [event | ({"file": file} if event["event"] == "run" else {}) for event in events]
+    JOURNAL.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    Path("test_journal.py").touch()
+    if OTHER_FILES[file]:
+        with pytest.raises(SpecError, match=f"results has the results of 'Study' of {file}; set results_dir"):
+            Other().run()
+    else:
         Other().run()
-    assert pai.submissions == 6
+    assert pai.submissions == (6 if OTHER_FILES[file] else 10)
 
 
 def test_points_that_differ_each_time_are_an_error(pai):
