@@ -227,8 +227,8 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     if is_known or is_moved or not other.name or not file.name:
         return
     wrong = (
-        f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}; set results_dir or "
-        "name of one of them, or remove that folder"
+        f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}; set "
+        "results_dir or name of one of them, or remove that folder"
     )
     raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
 
