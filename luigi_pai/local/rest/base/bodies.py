@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -60,4 +61,4 @@ def _wanted(rule: Rule) -> str:
         return f"is not a text of the form {rule}"
     if isinstance(rule, range):
         return f"is not a whole number from {rule.start} to {rule.stop - 1}"
-    return f"is not one of {', '.join(map(str, rule))}"
+    return f"is not one of {', '.join(map(json.dumps, rule))}"
