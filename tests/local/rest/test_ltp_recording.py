@@ -21,9 +21,6 @@ RECORDED_NAME = "p6b027e99"
 # What the recorded server could not do, and this one can: docs/local-reference.md says why.
 ELSEWHERE = {
     "logs": "no log manager was there",
-    "job-attempts": "the job history service was off",
-    "job-attempts healthz": "the job history service was off",
-    "job-attempts/0": "the job history service was off",
 }
 EMULATED = {"get failed": "its launcher was emulated, and told of the user's errors only"}
 SHORTER = dict.fromkeys(("user get", "user v1"), "has no past virtual clusters, and no key for ssh")

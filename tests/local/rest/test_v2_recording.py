@@ -21,9 +21,6 @@ RECORDED_NAME = "p6afffdb1"
 # What the recorded server could not do, and this one can: docs/local-reference.md says why.
 ELSEWHERE = {
     "logs": "no log manager was there",
-    "job-attempts": "the job history service was off",
-    "job-attempts healthz": "the job history service was off",
-    "job-attempts/0": "the job history service was off",
 }
 
 

@@ -40,7 +40,6 @@ def test_a_job_that_waits_shows_its_tasks_without_containers(v2):
     assert [item["attemptState"] for item in tried["attempts"]] == ["WAITING"]
     log = v2.send("GET", f"{task}/0/logs")
     assert (log.status_code, log.json()["code"]) == (404, "NoTaskLogError")
-    assert [item["attemptIndex"] for item in v2.send("GET", f"/jobs/{name}/job-attempts").json()] == [0]
 
     v2.stop(name)
     stopped = v2.wait(name)
@@ -78,43 +77,6 @@ def test_a_job_that_is_tried_again_shows_the_attempt_that_it_waits_for(v2, tmp_p
     assert (status["state"], status["attemptState"], status["appExitCode"]) == ("STOPPED", "STOPPED", -210)
     assert status["attemptId"] == status["retries"]
     assert status["appExitSpec"]["phrase"] == "StopFrameworkRequested"
-    last, *earlier = v2.send("GET", f"/jobs/{name}/job-attempts").json()
-    assert (last["attemptIndex"], last["exitCode"], last["isLatest"]) == (status["retries"], -210, True)
-    assert [item["attemptIndex"] for item in earlier] == list(range(status["retries"]))
-    assert {(item["exitCode"], item["originState"], item["isLatest"]) for item in earlier} == {
-        (137, "AttemptCompleted", False)
-    }
-
-
-@pytest.mark.slow
-def test_job_attempts_have_the_servers_shape_and_errors(v2):
-    """Seven things of each task; null where there is no job."""
-    job = v2.run("exit 1", jobRetryCount=1)
-    name = f"{v2.username}~{job['name']}"
-    history = v2.send("GET", f"/jobs/{name}/job-attempts").json()
-    assert [(item["attemptIndex"], item["state"], item["exitCode"]) for item in history] == [
-        (1, "FAILED", 255),
-        (0, "RUNNING", 255),  # so it says: the launcher writes an attempt down before it has let go of it
-    ]
-    assert history[0]["exitPhrase"] == "PAIRuntimeUnknownFailed"
-    assert list(statuses(history[0])[0]) == [
-        "taskIndex",
-        "taskState",
-        "containerId",
-        "containerIp",
-        "containerGpus",
-        "containerLog",
-        "containerExitCode",
-    ]
-    assert v2.send("GET", f"/jobs/{name}/job-attempts/1").json() == history[0]
-    assert v2.send("GET", f"/jobs/{name}/job-attempts/0").json() == {**history[1], "isLatest": True}
-    for number in ("2", "9" * 5000):
-        reply = v2.send("GET", f"/jobs/{name}/job-attempts/{number}")
-        assert (reply.status_code, reply.json()["code"]) == (404, "NoJobError")
-        said = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
-        assert reply.json()["message"] == said
-    reply = v2.send("GET", f"/jobs/{v2.username}~nobodys/job-attempts")
-    assert (reply.status_code, reply.text) == (404, "null")
 
 
 @pytest.mark.slow

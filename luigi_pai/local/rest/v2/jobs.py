@@ -12,9 +12,8 @@ from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import NewJob, framework_name
 from luigi_pai.local.views.log_files import log_locations
-from luigi_pai.local.views.v2.attempts import earlier_attempts, latest_attempt, numbered_attempt
+from luigi_pai.local.views.v2.attempts import latest_attempt, numbered_attempt
 from luigi_pai.local.views.v2.jobs import (
-    attempt_summary,
     is_placed,
     job_detail,
     task_attempts,
@@ -221,31 +220,15 @@ async def _logs(handler: AccessV2, *path: str) -> None:
     handler.answer(200, {"locations": log_locations(handler.api, job, chosen[0], tail=tail)})
 
 
-async def _job_attempts(handler: AccessV2, name: str) -> None:
-    """Send the latest attempt, then those before it from the first on, as the server does."""
+async def _job_attempts(handler: AccessV2, *_path: str) -> None:
+    """Answer as a server whose job history service is off."""
     handler.who()
-    handler.require_database()
-    try:
-        job = _found(handler, name)
-    except ApiError:
-        handler.answer(404, None)
-        return
-    store = handler.api.store
-    latest = attempt_summary(job, latest_attempt(job, store), is_latest=True)
-    earlier = [attempt_summary(job, shown, is_latest=False) for shown in earlier_attempts(job, store)]
-    handler.answer(200, [latest, *earlier])
+    raise ApiError(500, None, "Unexpected Call")
 
 
 async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
     handler.who()
-    handler.answer_text("text/html", "ok")
-
-
-async def _job_attempt(handler: AccessV2, name: str, number: str) -> None:
-    handler.who()
-    job = _found(handler, name)
-    shown = _attempt_of(handler, job, name, number)
-    handler.answer(200, attempt_summary(job, shown, is_latest=True))
+    handler.answer_text("text/html", "Not healthy", 501)
 
 
 # events and tags
@@ -302,7 +285,7 @@ ROUTES = (
     route("GET", f"{_JOB}/ssh", _ssh),
     route("GET", f"{_JOB}/job-attempts", _job_attempts),
     route("GET", f"{_JOB}/job-attempts/healthz", _job_attempts_health),
-    route("GET", f"{_JOB}/job-attempts/:number", _job_attempt),
+    route("GET", f"{_JOB}/job-attempts/:number", _job_attempts),
     route("PUT", f"{_JOB}/tag", _add_tag),
     route("DELETE", f"{_JOB}/tag", _delete_tag),
     route("GET", f"{_JOB}/events", _events),

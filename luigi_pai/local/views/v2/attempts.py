@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
-__all__ = ["ShownAttempt", "diagnostics", "earlier_attempts", "ending", "latest_attempt", "numbered_attempt"]
+__all__ = ["ShownAttempt", "diagnostics", "ending", "latest_attempt", "numbered_attempt"]
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,13 @@ class ShownAttempt:
     launched: int | None
     record: Attempt
     tasks: Sequence[Task]
-    is_latest: bool
 
 
 def latest_attempt(job: Job, store: Store) -> ShownAttempt:
     """Return the running attempt, the one that the job waits for, or the last one."""
     last = store.last_attempt(job)
     if last is not None and last.number > job.retries:
-        return _shown(job, last, store.attempt(job, last.number - 1), store, is_latest=True)
+        return _shown(job, last, store.attempt(job, last.number - 1), store)
     record = Attempt(0, job.id, job.retries + 1, 0, completed=job.completed, exit_code=job.exit_code)
     tasks = [
         Task(
@@ -62,7 +61,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
         for role in job.roles
         for index in range(role["taskNumber"])
     ]
-    return ShownAttempt(job.retries, _started(job, last), job.completed, record, tasks, is_latest=True)
+    return ShownAttempt(job.retries, _started(job, last), job.completed, record, tasks)
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
@@ -70,29 +69,16 @@ def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)
-    return None if record is None else _shown(job, record, store.attempt(job, index), store, is_latest=False)
+    return None if record is None else _shown(job, record, store.attempt(job, index), store)
 
 
-def earlier_attempts(job: Job, store: Store) -> list[ShownAttempt]:
-    """Return the attempts before the latest one, the first one first."""
-    records = [record for record in store.attempts(job) if record.number <= job.retries]
-    befores = [None, *records]
-    return [
-        _shown(job, record, before, store, is_latest=False)
-        for record, before in zip(records, befores, strict=False)
-    ]
-
-
-def _shown(
-    job: Job, record: Attempt, before: Attempt | None, store: Store, *, is_latest: bool
-) -> ShownAttempt:
+def _shown(job: Job, record: Attempt, before: Attempt | None, store: Store) -> ShownAttempt:
     return ShownAttempt(
         record.number - 1,
         _started(job, before),
         record.launched,
         record,
         store.tasks(record),
-        is_latest,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.releases.launchers import EXIT_STOPPED, exit_spec
+from luigi_pai.local.releases.launchers import exit_spec
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.local.views.job_states import ended_state, job_state
 from luigi_pai.local.views.v2.attempts import diagnostics, ending
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.views.v2.attempts import ShownAttempt
 
 __all__ = [
-    "attempt_summary",
     "exit_phrase",
     "is_placed",
     "job_detail",
@@ -211,59 +210,3 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
             for at, item in enumerate(tried)
         ],
     }
-
-
-_OF_TASK = (
-    "taskIndex",
-    "taskState",
-    "containerId",
-    "containerIp",
-    "containerGpus",
-    "containerLog",
-    "containerExitCode",
-)
-
-
-def attempt_summary(job: Job, shown: ShownAttempt, *, is_latest: bool) -> dict[str, Any]:
-    """Return an attempt as GET job-attempts shows it; the server has ``isLatest`` true for any single one."""
-    status = ending(shown)
-    code = shown.record.exit_code
-    spec = exit_spec(code)
-    text, messages = status["appExitDiagnostics"], status["appExitMessages"]
-    ended_state = "RUNNING" if code != EXIT_STOPPED else "STOPPING"  # what it makes of AttemptCompleted
-    return {
-        "jobName": job.name,
-        "frameworkName": framework_name(job),
-        "uid": object_uid(job.full_name),
-        "userName": job.username,
-        "state": job_state(job) if shown.is_latest else ended_state,
-        "originState": sub_state(job) if shown.is_latest else "AttemptCompleted",
-        "attemptIndex": shown.index,
-        "jobStartedTime": job.created,
-        "attemptStartedTime": shown.started,
-        "attemptCompletedTime": shown.record.completed,
-        "exitCode": code,
-        "exitPhrase": spec and spec["phrase"],
-        "exitType": status["appExitType"],
-        "exitDiagnostics": None
-        if text is None
-        else {
-            "diagnosticsSummary": text,
-            "runtime": messages["runtime"],
-            "launcher": messages["launcher"],
-        },
-        **{key: status[key] for key in status if key.startswith(("appExitTrigger", "appExitSpec"))},
-        "appExitDiagnostics": text,
-        "appExitMessages": messages,
-        "totalGpuNumber": job.total_gpus,
-        "totalTaskNumber": job.total_tasks,
-        "totalTaskRoleNumber": job.total_roles,
-        "jobPriority": None,
-        "taskRoles": _by_role(shown, lambda task: _task_of_attempt(job, shown, task)),
-        "isLatest": is_latest,
-    }
-
-
-def _task_of_attempt(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
-    status = _task_status(job, shown, [task])
-    return {key: status[key] for key in _OF_TASK}
