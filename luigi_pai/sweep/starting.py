@@ -108,8 +108,7 @@ def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[Non
     run, record = member.run, member.point.record
     run.options.check()
     entry = None
-    is_new = arrays is None and not member.looked_up and record.claim is None
-    if not is_new or not run.book.is_unlisted(member.point.name) or run.evidence.last() is not None:
+    if not _is_new(member, alone=arrays is None) or run.evidence.last() is not None:
         entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
@@ -131,6 +130,13 @@ def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[Non
         started.jobs += yield from _submit_alone(member, started)
     else:
         started.to_submit.append(member)
+
+
+def _is_new(member: Member, *, alone: bool) -> bool:
+    """Return whether a point needs no lookup, as a young list lacks it."""
+    is_corrected = alone or member.run.evidence.has_flag  # by a 409, or by a claim on HDFS
+    is_first = not member.looked_up and member.point.record.claim is None
+    return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
 
 def _is_old(entry: Entry, point: Point) -> bool:
@@ -208,6 +214,7 @@ def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
     if status is None or posting.may_be_submitted:  # the one that is there may have other points
         yield from _meet(name, book, claimed, started)
         return started
+    book.note_members(name, [member.submission for member in claimed])
     for index, member in enumerate(claimed):
         member.index = index
     job = SweepJob(name, book, claimed, status, posted=True)

@@ -400,10 +400,24 @@ def test_a_point_whose_lookup_is_refused_fails_alone(v2):
     """Those that are looked up with it, and those that waited for them, are submitted."""
     points = Packed().points()
     points[1].run()
-    v2.fail("GET", "/jobs/admin~train-3-32", 403, times=float("inf"))
+    new_process()  # which has no list yet
+    v2.fail("GET", "/jobs/admin~train-1-16", 403, times=float("inf"))
     Packed(tolerance=1).run()
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 5 + ["FAILED"]
-    assert packed(v2)[1:] == [[points[number].name for number in (0, 2, 3, 4)]]
+    assert [row["state"] for row in Packed().output().rows()] == ["FAILED"] + ["SUCCEEDED"] * 5
+    assert packed(v2)[1:] == [[points[number].name for number in (2, 3, 4, 5)]]
+
+
+def test_new_points_are_not_looked_up_one_by_one(v2):
+    """A young list lacks them: of 300 points in 30 jobs only few are looked up."""
+
+    class Many(Study):
+        points_per_job = 10
+        rates = range(1, 151)
+
+    v2.plan = {"task_codes": {}, "runs_for": 5}
+    Many().run()
+    assert len(v2.jobs) == v2.count("POST", r"/jobs") == 30
+    assert v2.count("GET", r"/jobs/admin~train-\d+-\d+$") < 30
 
 
 class Sleeping(OfSweep):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.ends import Ends
@@ -12,7 +13,7 @@ from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.spec.arrays.commands import jobs_in
-from luigi_pai.spec.names import attempt_name, is_array_name, may_hold
+from luigi_pai.spec.names import attempt_name, base_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,7 +52,7 @@ class Jobs:
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._taken_at = -1.0  # when the list was made whose ends are known
-        self._arrays_of: tuple[float, list[str]] = (-1.0, [])  # of the list that was made then
+        self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
 
     def clear(self) -> None:
         """Forget everything."""
@@ -66,7 +67,10 @@ class Jobs:
     def note_post(self, name: str) -> None:
         """Record that a job was posted just now: the last list may be older."""
         with self._family.server.update() as state:
-            state["posted"] = self.api.clock.monotonic()
+            last = state.get("posted", [0, -1.0])
+            if last[0] != os.getpid():
+                state["posted before"] = last
+            state["posted"] = [os.getpid(), self.api.clock.monotonic()]
         if is_array_name(name):
             self._lists.note_array(name)
 
@@ -144,6 +148,10 @@ class Jobs:
             self._members.put(array, members)
         return members
 
+    def note_members(self, array: str, members: list[str]) -> None:
+        """Record the submissions in an array that was submitted just now, by index."""
+        self._members.put(array, members)
+
     def arrays(self) -> list[str]:
         """Return the names of the user's arrays, newest first, as far as the last list has them.
 
@@ -160,18 +168,39 @@ class Jobs:
         """
         return self._newest_list().latest.get(self.api.job_name(name), 0)
 
-    def is_unlisted(self, name: str) -> bool:
+    def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
         """Return whether a young list has no submission of a piece of work, and no array that may have one.
 
-        That proves nothing, as lists are cut; but a post of its name meets the server's 409 then.
+        Args:
+            name: of the work.
+            is_corrected: a list that is cut, or older than a post, does no harm: the post of the name meets
+                the server's 409, or a claim. Else the list must be whole, and newer than what other
+                processes of the family have posted.
         """
         listing = self._current_list()
         full = self.api.job_name(name)
         if listing is None or full in listing.jobs or full in listing.latest:
             return False
-        if self._arrays_of[0] != listing.at:
-            self._arrays_of = listing.at, [each for each in listing.jobs if is_array_name(each)]
-        return not any(may_hold(array, full) for array in self._arrays_of[1])
+        if not is_corrected and not (
+            self.api.dialect.can.whole_lists and listing.at > self._posted_by_others()
+        ):
+            return False
+        unknown, held = self._arrays_of(listing)
+        return full not in held and not any(may_hold(array, full) for array in unknown)
+
+    def _posted_by_others(self) -> float:
+        """Return when another process of the family has posted a job the last time."""
+        state = self._family.server.read()
+        posts = (state.get(key, [0, -1.0]) for key in ("posted", "posted before"))
+        return max(float(at) for process, at in posts if process != os.getpid())
+
+    def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
+        """Return the arrays in a list whose members are not known, and the works that the others have."""
+        if self._held[0] != listing.at:
+            arrays = {name: self._members.get(name) for name in listing.jobs if is_array_name(name)}
+            held = {base_name(member) for members in arrays.values() for member in members or ()}
+            self._held = listing.at, [name for name in arrays if arrays[name] is None], held
+        return self._held[1:]
 
     def listed_number(self, name: str) -> int:
         """Return the number of the newest submission after the first in the last list; 0 without one."""
@@ -186,7 +215,7 @@ class Jobs:
         listing = self._current_list()
         if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
             return False
-        posted = self._family.server.read().get("posted", -1.0)
+        posted = self._family.server.read().get("posted", [0, -1.0])[1]
         is_new = posted < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
         return is_new and listing.latest.get(self.api.job_name(name), 1) == number
 
