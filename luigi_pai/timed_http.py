@@ -1,7 +1,8 @@
-"""HTTP connections whose answers have a deadline, and that record whether a request was sent; their errors.
+"""HTTP connections whose answers are bounded, and that record whether a request was sent; their errors.
 
-requests' timeout bounds each silence, and nothing bounds the whole of an answer. It is bounded where
-it is received, so that every way to read one is: also the answers that requests reads itself.
+requests' timeout bounds each silence, and nothing bounds the whole of an answer, neither in time nor in
+length. It is bounded where it is received, and again where it is decompressed, so that every way to read one
+is: also the answers that requests reads itself.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     _Pools = Mapping[str, Callable[..., Any]]
 
 __all__ = [
+    "MAX_ANSWER",
     "AnswerTimeout",
     "OverLimit",
     "TimedAdapter",
@@ -33,13 +35,23 @@ __all__ = [
     "TimedConnection",
     "chain",
     "progress",
+    "too_long",
 ]
 
+MAX_ANSWER = 64 * 1024 * 1024
+"""Bytes of an answer, as it is received and as it is decompressed."""
+
+_MIB = 1024 * 1024
 _WHOLE_ANSWER = 4  # times the timeout: the longest that an answer may take from its first byte to its last
 
 
 class OverLimit(OSError):
     """An answer is longer, or takes longer, than answers may."""
+
+
+def too_long(longest: int) -> OverLimit:
+    """Return the error for an answer that has more bytes than it may have."""
+    return OverLimit(f"the answer is longer than {longest / _MIB:g} MiB")
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
@@ -51,10 +63,17 @@ class AnswerTimeout(OverLimit, TimeoutError):
 
 
 class TimedBytes(io.RawIOBase):
-    """The bytes of an answer as a socket receives them, until the deadline: some times its own timeout."""
+    """The bytes of an answer as a socket receives them, until the deadline: some times its own timeout.
 
-    def __init__(self, connected: socket.socket) -> None:
+    Args:
+        connected: the socket.
+        longest: bytes that may be received.
+    """
+
+    def __init__(self, connected: socket.socket, longest: int = MAX_ANSWER) -> None:
         self._raw = connected.makefile("rb", buffering=0)
+        self._longest = longest
+        self._count = 0
         self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
         self._end = time.monotonic() + self._limit
 
@@ -66,11 +85,15 @@ class TimedBytes(io.RawIOBase):
         """Raise OverLimit if no more may be read."""
         if time.monotonic() > self._end:
             raise AnswerTimeout(self._limit)
+        if self._count >= self._longest:
+            raise too_long(self._longest)
 
     def readinto(self, buffer: Any) -> int | None:
         """Read at most as many bytes as fit into the buffer."""
         self.check()
-        return self._raw.readinto(buffer)
+        count = self._raw.readinto(buffer)
+        self._count += count or 0
+        return count
 
     def close(self) -> None:
         """Give the socket back."""
@@ -89,6 +112,12 @@ class TimedAnswer(HTTPResponse):
     def received(self, sock: socket.socket) -> TimedBytes:
         """Return what a socket receives."""
         return TimedBytes(sock)
+
+    def begin(self) -> None:
+        """Read the headers; of the encodings only gzip is decompressed, for which there is a bound."""
+        super().begin()
+        if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
+            del self.headers["Content-Encoding"]
 
     def read(self, amt: int | None = None) -> bytes:
         """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""

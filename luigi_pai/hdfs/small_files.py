@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import uuid
 from typing import TYPE_CHECKING
@@ -13,11 +12,14 @@ from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import HdfsError
 
 if TYPE_CHECKING:
+    import requests
+
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["create_once", "read_small"]
+__all__ = ["create_once", "read_small", "start_of"]
 
+_PART = 64 * 1024  # bytes
 _LONGEST_STEM = 200  # characters of a name that are in that of its temporary file
 
 
@@ -51,11 +53,21 @@ def _read(server: Connection, place: str, most: int) -> bytes | None:
     """Return up to one byte more than a file may have; None if that failed other than by HDFS itself."""
     try:
         with server.open_file(place) as reply:
-            return b"".join(itertools.islice(reply.iter_content(most + 1), 2))
+            return start_of(reply, most + 1)
     except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, HdfsError) and error.exception is not None:
             raise
     return None
+
+
+def start_of(reply: requests.Response, most: int) -> bytes:
+    """Return the first bytes of the content of a file, at most so many, whatever its length is said to be."""
+    data = bytearray()
+    for part in reply.iter_content(min(most, _PART)):
+        data += part
+        if len(data) >= most:
+            break
+    return bytes(data[:most])
 
 
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from requests import RequestException
 
 from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.small_files import start_of
 from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ INTERVAL = 10.0
 
 _TAIL = 4096  # bytes of a file that its last line is looked for in
 _TAIL_OF_ALL = 65536  # bytes of a file whose lines are read
+_GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
 _FILES = 8  # that were changed last: the newest report is looked for in them
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
 _NOT_SHOWN = (*_OWN, "steps", "progress")
@@ -175,7 +177,7 @@ def _lines(hdfs: WebHdfs, file: _File, tail: int, *, last: bool = False) -> Iter
     """Yield the whole lines at the end of a file, or only the last one."""
     server, place = hdfs.at(file.path)
     with server.open_file(place, max(0, file.size - tail)) as reply:
-        lines = reply.content.decode("utf-8", "replace").split("\n")[:-1]
+        lines = start_of(reply, tail + _GROWN).decode("utf-8", "replace").split("\n")[:-1]
     for line in lines[-1:] if last else lines:
         try:
             values = json.loads(line)

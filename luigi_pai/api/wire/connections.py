@@ -11,9 +11,11 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
-from luigi_pai.timed_http import TimedAdapter, TimedConnection
+from luigi_pai.timed_http import MAX_ANSWER, TimedAdapter, TimedConnection, too_long
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from luigi_pai.api.wire.environment import Environment
 
 __all__ = ["Connections"]
@@ -54,8 +56,9 @@ class Connections(requests.Session):
             scheme: functools.partial(_new_pool, kind, home, self._home_pools)
             for scheme, kind in _POOLS.items()
         }
+        self.headers["Accept-Encoding"] = "gzip"
         for scheme in ("http://", "https://"):
-            self.mount(scheme, TimedAdapter(pools, _POOLS, max_retries=_READ_RETRIES))
+            self.mount(scheme, _Adapter(pools, _POOLS, max_retries=_READ_RETRIES))
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Drop the token if a redirect leaves the host."""
@@ -77,6 +80,28 @@ class Connections(requests.Session):
         for pool in self._home_pools:
             dropped |= _close_dropped(pool)
         return dropped
+
+
+class _Adapter(TimedAdapter):
+    """An adapter whose replies are bounded as they are decompressed."""
+
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """Return a reply."""
+        resp.stream = functools.partial(_bounded, resp, resp.stream)
+        return super().build_response(req, resp)
+
+
+def _bounded(
+    reply: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
+) -> Iterator[bytes]:
+    """Yield the parts of a reply's body: what is in 10 KiB, which requests asks for, is 10 MiB at most."""
+    size = 0
+    for part in stream(*args, **options):
+        size += len(part)
+        if size > MAX_ANSWER:
+            reply.close()
+            raise too_long(MAX_ANSWER)
+        yield part
 
 
 def _close_dropped(pool: HTTPConnectionPool) -> bool:

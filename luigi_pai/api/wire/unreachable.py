@@ -16,7 +16,7 @@ from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeo
 from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import redact
-from luigi_pai.timed_http import AnswerTimeout, chain
+from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,6 +105,14 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
             return ClusterUnreachable(text, answer_lost=_is_lost(failed, error, causes))
     if _is_tls_port(failed, error, causes):
         return tls_port_error(failed)
+    return _broken(failed, error, causes)
+
+
+def _broken(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> PaiError:
+    for cause in causes:
+        if isinstance(cause, OverLimit):
+            advice = failed.hint(f"is {failed.server} (pai_url in [OpenPai]) the rest-server?")
+            return InvalidReply(f"{failed.method} {failed.url.partition('?')[0]}: {cause}{advice}")
     through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
     return ClusterUnreachable(
         f"the connection to {failed.target}{through} broke before a reply "

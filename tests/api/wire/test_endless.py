@@ -1,0 +1,111 @@
+"""Replies without end, with a wrong length, or that decompress to too much: one error, and little memory."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from luigi_pai.errors import InvalidReply
+from luigi_pai.timed_http import MAX_ANSWER
+
+pytestmark = [pytest.mark.slow, pytest.mark.newest]
+
+MOST = 200 * 1024  # KiB of memory
+CLIENT = """
+import pathlib, re, sys
+from luigi_pai.api.wire.transport import Account, Transport
+from luigi_pai.errors import InvalidReply
+try:
+    Transport(Account(sys.argv[1], "admin")).send("GET", sys.argv[1] + "/x", None, None)
+except InvalidReply as error:
+    print(error)
+print(*re.findall(r"VmHWM:\\s*(\\d+) kB", pathlib.Path("/proc/self/status").read_text()))
+"""
+
+
+@functools.cache
+def bomb() -> bytes:
+    """Return 2 GB of blanks, compressed to 2 MB."""
+    return gzip.compress(b" " * 20_000_000) * 100
+
+
+def reply(encoding: str, body: bytes) -> bytes:
+    """Return a whole reply."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def endless(head: bytes):
+    """Return what sends a reply that does not end."""
+
+    def handle(connection):
+        with contextlib.suppress(OSError):
+            while connection.recv(65536):
+                connection.sendall(head)
+                while True:
+                    connection.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+
+    return handle
+
+
+def whole(data: bytes):
+    """Return what sends one reply again and again."""
+
+    def handle(connection):
+        with contextlib.suppress(OSError):
+            while connection.recv(65536):
+                connection.sendall(data)
+
+    return handle
+
+
+CHUNKED = b"HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n\r\n"
+REPLIES = {
+    "gzip": lambda: whole(reply("gzip", bomb())),
+    "gzip of an error": lambda: whole(reply("gzip", bomb()).replace(b"200 OK", b"400 No")),
+    "gzip of a redirect": lambda: whole(
+        reply("gzip", bomb()).replace(b"200 OK\r\n", b"302 No\r\nLocation: /y\r\n")
+    ),
+    "chunks without end": lambda: endless(CHUNKED % b"200 OK"),
+    "chunks without end, of an error that is repeated": lambda: endless(CHUNKED % b"503 No"),
+    "a length that is a lie": lambda: endless(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999\r\n\r\n"),
+    "no length": lambda: endless(b"HTTP/1.1 200 OK\r\n\r\n"),
+}
+NOT_DECOMPRESSED = ["gzip, gzip", "br", "zstd", "deflate", "x-unknown"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory was used")
+@pytest.mark.parametrize("kind", REPLIES)
+def test_a_reply_has_a_bound(sockets, kind):
+    """In length, as it arrives and as it is decompressed; the client stays below 200 MB."""
+    url = f"http://127.0.0.1:{sockets(REPLIES[kind]())}"
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, url], capture_output=True, text=True, check=True, timeout=150
+    )
+    error, memory = done.stdout.splitlines()
+    assert "the answer is longer than 64 MiB; is http://127.0.0.1" in error
+    assert int(memory) < MOST
+
+
+@pytest.mark.parametrize("encoding", NOT_DECOMPRESSED)
+def test_only_gzip_is_decompressed(sockets, transport, encoding):
+    """Others have no bound, one inside the other neither; none of them was asked for."""
+    url = f"http://127.0.0.1:{sockets(whole(reply(encoding, b'{}')))}"
+    assert transport(url).send("GET", f"{url}/x", None, None).content == b"{}"
+
+
+def test_a_large_reply_is_read(sockets, transport):
+    """One that is just within the bound, compressed."""
+    data = gzip.compress(b'"' + b"x" * (MAX_ANSWER - 2) + b'"', 1)
+    url = f"http://127.0.0.1:{sockets(whole(reply('gzip', data)))}"
+    assert len(transport(url).send("GET", f"{url}/x", None, None).content) == MAX_ANSWER
+    more = gzip.compress(b" " * (MAX_ANSWER + 1), 1)
+    url = f"http://127.0.0.1:{sockets(whole(reply('gzip', more)))}"
+    with pytest.raises(InvalidReply, match="longer than 64 MiB"):
+        transport(url).send("GET", f"{url}/x", None, None)
