@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE
 from luigi_pai.local.container.environment import without_proxies
-from luigi_pai.local.guard import Guard
+from luigi_pai.local.guard import Guard, Scratch, sweep
 from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
-from luigi_pai.local.scratch import Scratch, sweep
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
 from luigi_pai.local.store.database import now_ms
@@ -61,7 +60,7 @@ async def run_command(
     """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
 
     A temporary data folder, used in place of that of the settings, is removed at the end, unless a job has
-    failed. What earlier runs left is removed, too: `scratch.sweep`. ``ready`` is called once, before the
+    failed. What earlier runs left is removed, too: `guard.sweep`. ``ready`` is called once, before the
     command starts.
 
     Raises:

@@ -1,30 +1,102 @@
-"""The guard process: ends what `luigi-pai local -- COMMAND` leaves when it is killed.
+"""The temporary folders of `luigi-pai local -- COMMAND`, and the process that cleans up where that is killed.
 
-It prints a line when it has come up, and reads one line of JSON from standard input, `Guarded`. The server
-holds the other end of that pipe, and kills this process before it ends itself. So at the end of the input the
-server was killed (SIGKILL, out of memory): the command and its children get SIGTERM, and SIGKILL after
-`GRACE` seconds; the tasks are killed and the temporary folder is removed.
+A folder in use holds an exclusive lock on the file ``lock`` in it. One without a lock belongs to a server
+that ended without removing it. The guard process prints a line when it has come up, and reads one line of
+JSON from standard input, `Guarded`. The server holds the other end of that pipe, and kills this process before it ends itself.
+So at the end of the input the server was killed (SIGKILL, out of memory): the command and its children get
+SIGTERM, and SIGKILL after `GRACE` seconds; the tasks are killed and the temporary folder is removed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
+import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.container.processes import started
-from luigi_pai.local.scratch import remove_scratch
+from luigi_pai.local.container.processes import kill_all_under, started
 from luigi_pai.python_process import python_command
 
-__all__ = ["GRACE", "Guard", "Guarded", "main"]
+__all__ = ["GRACE", "KEPT_FOLDERS", "Guard", "Guarded", "Scratch", "main", "remove_scratch", "sweep"]
+
+KEPT_FOLDERS = 3
+"""Folders of failed runs that `sweep` leaves, the newest ones."""
+
+_PREFIX = "luigi-pai-local-run-"
+_KEPT = "kept"
+_JUST_MADE = 60.0
+"""Seconds for which a folder may not have its lock yet."""
+
+
+class Scratch:
+    """A new temporary folder, which only this user can read, with the data folder ``data`` in it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self.data = self.folder / "data"
+        self._lock = (self.folder / "lock").open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
+
+    def keep(self) -> None:
+        """Keep the data folder, until `KEPT_FOLDERS` later runs have kept theirs; remove all else."""
+        for entry in self.folder.iterdir():
+            if entry != self.data:
+                entry.unlink()
+        (self.folder / _KEPT).touch()
+        self._lock.close()
+
+
+def remove_scratch(folder: Path) -> None:
+    """End the tasks that a server which was killed left in a temporary folder, and remove it."""
+    kill_all_under(folder / "data")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Remove this user's folders that a killed server left, and all but the newest of those kept."""
+    kept: list[tuple[float, Path]] = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            if (folder / _KEPT).exists():
+                kept.append((found.st_mtime, folder))
+            elif time.time() - found.st_mtime > _JUST_MADE and _is_free(folder / "lock"):
+                remove_scratch(folder)
+        except OSError:  # another process removes it
+            continue
+    for _, folder in sorted(kept, reverse=True)[KEPT_FOLDERS:]:
+        if _is_free(folder / "data" / "lock"):
+            remove_scratch(folder)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        with lock.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL for the command."""

@@ -271,8 +271,9 @@ class LocalPai:
                 self._hdfs = HdfsAddress(known["webhdfs_url"], known["fs_uri"])
                 return int(known["port"])
             time.sleep(0.01)
+        late = f"it did not answer within {_START_SECONDS:.0f} s; its log is {self.data / 'server.log'}"
         self.kill()
-        reason = errors.read_text("utf-8", "replace").strip()
+        reason = errors.read_text("utf-8", "replace").strip() or late
         if not self._has_run:
             self.close()  # nobody else will
         raise ConfigError(f"the local server did not start: {reason}")

@@ -15,7 +15,7 @@ import pytest
 import requests
 from waiting import wait_until
 
-from luigi_pai.local import LocalPai, scratch
+from luigi_pai.local import LocalPai, guard
 
 CLI = [sys.executable, "-m", "luigi_pai", "local"]
 SUBMIT = textwrap.dedent(
@@ -125,7 +125,7 @@ def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(tem
 
 
 KILLED = (
-    "import os; from luigi_pai.local.scratch import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
+    "import os; from luigi_pai.local.guard import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
 )
 
 
@@ -136,7 +136,7 @@ def left(temporary, monkeypatch):
 
     def make(age, *, kept=False):
         if kept:
-            one = scratch.Scratch()
+            one = guard.Scratch()
             one.data.mkdir()
             one.keep()
             folder = one.folder
@@ -153,19 +153,19 @@ def left(temporary, monkeypatch):
 @pytest.mark.slow
 def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
     """One that is in use stays, and one that may be about to be."""
-    used = scratch.Scratch()
+    used = guard.Scratch()
     os.utime(used.folder, (0, 0))
     gone, new = left(3600), left(0)
-    scratch.sweep()
+    guard.sweep()
     assert [folder.exists() for folder in (used.folder, gone, new)] == [True, False, True]
     used.remove()
     assert not used.folder.exists()
 
 
 def test_the_newest_kept_folders_stay(left):
-    made = [left(100 * number, kept=True) for number in range(scratch.KEPT_FOLDERS + 2)]
-    scratch.sweep()
-    assert [folder.exists() for folder in made] == [True] * scratch.KEPT_FOLDERS + [False] * 2
+    made = [left(100 * number, kept=True) for number in range(guard.KEPT_FOLDERS + 2)]
+    guard.sweep()
+    assert [folder.exists() for folder in made] == [True] * guard.KEPT_FOLDERS + [False] * 2
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
     elsewhere.mkdir()
     (temporary / "luigi-pai-local-run-link").symlink_to(elsewhere)
     (temporary / "luigi-pai-local-run-file").touch()
-    scratch.sweep()
+    guard.sweep()
     assert sorted(path.name for path in temporary.iterdir()) == [
         "elsewhere",
         "luigi-pai-local-run-file",
