@@ -1,9 +1,11 @@
 """The temporary folders of `luigi-pai local -- COMMAND`, and the process that cleans up where that is killed.
 
 A folder in use holds an exclusive lock on the file ``lock`` in it. One without a lock belongs to a server
-that ended without removing it. The guard process prints a line when it has come up, and reads one line of
-JSON from standard input, `Guarded`. The server holds the other end of that pipe, and kills this process before it ends itself.
-So at the end of the input the server was killed (SIGKILL, out of memory): the command and its children get
+that ended without removing it.
+
+The guard process prints a line when it has come up, and reads one line of JSON from standard input,
+`Guarded`. The server holds the other end of that pipe, and kills this process before it ends itself. So at
+the end of the input the server was killed (SIGKILL, out of memory): the command and its children get
 SIGTERM, and SIGKILL after `GRACE` seconds; the tasks are killed and the temporary folder is removed.
 """
 

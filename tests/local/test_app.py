@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 import requests
 
+from luigi_pai.errors import ConfigError
+from luigi_pai.local import LocalPai
 from luigi_pai.local.app import make_app
 
 
@@ -54,3 +56,9 @@ def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai, site, mode,
     for path in ("/", "/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS"):
         reply = requests.get(local_pai.url + path, headers=headers, timeout=20)
         assert reply.status_code == status, path
+
+
+def test_a_server_that_is_late_names_its_log(monkeypatch, tmp_path):
+    monkeypatch.setattr("luigi_pai.local.local_pai._START_SECONDS", 0.0)
+    with pytest.raises(ConfigError, match=rf"did not answer within 0 s; its log is {tmp_path}/server\.log"):
+        LocalPai(tmp_path).start()
